@@ -172,19 +172,19 @@ server_equal(const struct server *a, const struct server *b)
 socklen_t
 server_sockaddr(const struct server *server, struct sockaddr_storage *ss)
 {
-	memset(ss, 0, sizeof(*ss));
+	memset(ss, 0, sizeof *ss);
 	if (server->addr.family == AF_INET) {
 		struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(server->port) };
 
 		memcpy(&sin.sin_addr, server->addr.bytes, 4);
-		memcpy(ss, &sin, sizeof(sin));
-		return sizeof(sin);
+		memcpy(ss, &sin, sizeof sin);
+		return sizeof sin;
 	}
 	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6, .sin6_port = htons(server->port) };
 
 	memcpy(&sin6.sin6_addr, server->addr.bytes, 16);
-	memcpy(ss, &sin6, sizeof(sin6));
-	return sizeof(sin6);
+	memcpy(ss, &sin6, sizeof sin6);
+	return sizeof sin6;
 }
 
 int
@@ -193,16 +193,16 @@ server_from_sockaddr(const struct sockaddr *sa, struct server *server)
 	struct sockaddr_in sin;
 	struct sockaddr_in6 sin6;
 
-	memset(server, 0, sizeof(*server));
+	memset(server, 0, sizeof *server);
 	switch (sa->sa_family) {
 	case AF_INET:
-		memcpy(&sin, sa, sizeof(sin));
+		memcpy(&sin, sa, sizeof sin);
 		server->addr.family = AF_INET;
 		memcpy(server->addr.bytes, &sin.sin_addr, 4);
 		server->port = ntohs(sin.sin_port);
 		return 0;
 	case AF_INET6:
-		memcpy(&sin6, sa, sizeof(sin6));
+		memcpy(&sin6, sa, sizeof sin6);
 		server->port = ntohs(sin6.sin6_port);
 		if (IN6_IS_ADDR_V4MAPPED(&sin6.sin6_addr)) {
 			server->addr.family = AF_INET;

@@ -16,6 +16,7 @@ int
 conf_name_parse(const char *text, char name[CONF_HOST_MAX], const char **why)
 {
 	size_t len = strlen(text);
+
 	if (len > 0 && text[len - 1] == '.')
 		len--;
 	*why = "not a domain name";
@@ -30,8 +31,10 @@ conf_name_parse(const char *text, char name[CONF_HOST_MAX], const char **why)
 	size_t label = 0;
 	for (size_t i = 0; i <= len; i++) {
 		char c = i == len ? '.' : text[i];
+
 		if (c == '.') {
 			size_t label_len = i - label;
+
 			if (label_len == 0 || label_len > 63 || text[label] == '-' ||
 			    text[i - 1] == '-')
 				return -EINVAL;
@@ -50,6 +53,7 @@ bool
 conf_name_under(const char *name, const char *zone)
 {
 	size_t name_len = strlen(name), zone_len = strlen(zone);
+
 	if (name_len < zone_len || strcasecmp(name + name_len - zone_len, zone) != 0)
 		return false;
 	return zone_len == 0 || name_len == zone_len || name[name_len - zone_len - 1] == '.';
@@ -61,6 +65,7 @@ conf_addr_useless(const struct addr *addr, const char **why)
 	static const uint8_t zero[16], mapped[12] = { [10] = 0xff, 0xff };
 	const uint8_t *b = addr->bytes;
 	bool v4 = addr->family == AF_INET;
+
 	if (memcmp(b, zero, addr_len(addr)) == 0)
 		*why = "the unspecified address";
 	else if (v4 && b[0] == 0)
@@ -101,6 +106,7 @@ parse_port(const char *text, uint16_t *port)
 {
 	unsigned long n = 0;
 	size_t len = strlen(text);
+
 	if (len == 0 || len > 5 || text[0] == '0')
 		return -EINVAL;
 	for (size_t i = 0; i < len; i++) {
@@ -173,6 +179,7 @@ parse_stub_servers(
 	for (size_t i = 0; i < json_object_array_length(array); i++) {
 		struct json_object *item = json_object_array_get_idx(array, i);
 		char place[32];
+
 		snprintf(place, sizeof place, "[%zu]", i);
 		if (!json_object_is_type(item, json_type_string))
 			return conf_refuse(why, domain, place, "not a string");
@@ -181,6 +188,7 @@ parse_stub_servers(
 		if (conf_server_parse(text, &server, &reason) < 0) {
 			char *at = conf_quote(domain);
 			char *where = xasprintf(" (server %zu of %s)", i + 1, at);
+
 			conf_refuse(why, text, where, reason);
 			free(at);
 			free(where);
@@ -198,6 +206,7 @@ reserved(const char *domain, const char *cluster_domain)
 {
 	char cluster[CONF_HOST_MAX], below[CONF_HOST_MAX + 4];
 	const char *why;
+
 	if (conf_name_parse(cluster_domain, cluster, &why) < 0)
 		return NULL;
 	if (strcmp(domain, cluster) == 0)
@@ -214,6 +223,7 @@ parse_stub(const char *name, struct json_object *servers, const char *cluster,
     struct conf_stub *stub, char **why)
 {
 	const char *reason;
+
 	if (conf_name_parse(name, stub->domain, &reason) < 0 ||
 	    (reason = reserved(stub->domain, cluster)) != NULL)
 		return conf_refuse(why, name, "", reason);
@@ -231,9 +241,11 @@ static int
 check_stubs(struct conf_stubs *stubs, char **why)
 {
 	size_t names = 0;
+
 	qsort(stubs->items, stubs->count, sizeof *stubs->items, stub_order);
 	for (size_t i = 0; i < stubs->count; i++) {
 		const struct conf_stub *stub = &stubs->items[i];
+
 		if (i > 0 && strcmp(stub->domain, stub[-1].domain) == 0)
 			return conf_refuse(why, stub->domain, "", "is given twice");
 		for (size_t k = 0; k < stub->count; k++)
@@ -251,6 +263,7 @@ fill_stubs(struct json_object *object, const char *cluster, struct conf_stubs *s
 	json_object_object_foreach(object, name, servers)
 	{
 		int rc = parse_stub(name, servers, cluster, &stubs->items[stubs->count++], why);
+
 		if (rc < 0)
 			return rc;
 	}
@@ -262,6 +275,7 @@ conf_stubs_parse(
     const char *text, size_t len, const char *cluster_domain, struct conf_stubs *stubs, char **why)
 {
 	struct json_object *object;
+
 	*stubs = (struct conf_stubs){ 0 };
 	*why = NULL;
 	int rc = conf_json_parse(text, len, '{',
@@ -312,9 +326,11 @@ add_upstream(struct conf_upstreams *upstreams, const char *text, size_t index, c
 {
 	struct server server;
 	const char *reason = NULL;
+
 	if (server_parse(text, 53, &server, &reason) < 0 ||
 	    conf_addr_useless(&server.addr, &reason)) {
 		char place[32];
+
 		snprintf(place, sizeof place, " (server %zu)", index + 1);
 		return conf_refuse(why, text, place, reason);
 	}
@@ -331,6 +347,7 @@ int
 conf_upstreams_parse(const char *text, size_t len, struct conf_upstreams *upstreams, char **why)
 {
 	struct json_object *array;
+
 	*upstreams = (struct conf_upstreams){ 0 };
 	*why = NULL;
 	int rc = conf_json_parse(text, len, '[',
@@ -343,6 +360,7 @@ conf_upstreams_parse(const char *text, size_t len, struct conf_upstreams *upstre
 		rc = conf_refuse_at(why, text, scan.error_at, scan.error);
 	for (size_t i = 0; rc == 0 && i < json_object_array_length(array); i++) {
 		struct json_object *item = json_object_array_get_idx(array, i);
+
 		if (json_object_is_type(item, json_type_string))
 			rc = add_upstream(upstreams, json_object_get_string(item), i, why);
 		else {
@@ -364,6 +382,7 @@ add_federation(struct conf_federations *federations, const char *item, char **wh
 	struct conf_federation f = { 0 }; /* settings are compared as bytes */
 	char name[CONF_HOST_MAX];
 	const char *reason, *equals = strchr(item, '=');
+
 	if (equals == NULL)
 		return conf_refuse(why, item, "", "not name=domain, such as east=east.example.org");
 	char *left = xstrndup(item, (size_t)(equals - item));
@@ -394,6 +413,7 @@ parse_federation(
 	const char *equals = memchr(text, '=', len);
 	if (equals == NULL) {
 		char *item = xstrndup(text, len);
+
 		conf_refuse(why, item, "", "not name=domain, such as east=east.example.org");
 		free(item);
 		return -EINVAL;
@@ -428,6 +448,7 @@ conf_federations_parse(
 	for (size_t at = 0; rc == 0 && at <= len;) {
 		const char *comma = memchr(text + at, ',', len - at);
 		size_t end = comma != NULL ? (size_t)(comma - text) : len;
+
 		rc = parse_federation(federations, text + at, end - at, comma == NULL, why);
 		at = end + 1;
 	}

@@ -120,6 +120,7 @@ read_line(void *arg, unsigned number, char *line)
 		return pass_over(r, word, "has no name behind it");
 	for (; name != NULL; name = next_word(&line)) {
 		int rc = add_host(r, name, &addr);
+
 		if (rc < 0)
 			return rc;
 	}
@@ -153,6 +154,7 @@ find_crowd(const struct conf_hosts *hosts, bool of_addr)
 
 	for (size_t i = 1; i < hosts->count; i++) {
 		const struct conf_host *a = &hosts->items[first], *b = &hosts->items[i];
+
 		if (of_addr ? !addr_equal(&a->addr, &b->addr)
 			    : !dname_equal(a->name.wire, b->name.wire))
 			first = i;

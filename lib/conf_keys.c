@@ -217,6 +217,7 @@ apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
 
 	if (text == NULL || row->parse(text, len, keys->domain, content.value, &why) == 0) {
 		conf_key_apply *put = row->apply != NULL ? row->apply : keys->apply[id];
+
 		why = put(keys->arg, &content);
 		if (row->free != NULL)
 			row->free(content.value);
@@ -267,6 +268,7 @@ conf_keys_mistakes(const struct conf_keys *keys)
 
 	for (enum conf_key_id id = 0; id < CONF_KEYS; id++) {
 		const char *error = keys->states[id].error;
+
 		count += error != NULL;
 		if (error != NULL && !conf_keys_applies(keys, id))
 			log_errorx("conf %s: %s: %s", keys->subject, conf_key_rows[id].name, error);

@@ -85,6 +85,7 @@ common_labels(const uint8_t *a, const uint8_t *b)
 		at_b[count_b++] = b;
 	for (; count_a > 0 && count_b > 0; common++) {
 		const uint8_t *last = at_a[--count_a], *other = at_b[--count_b];
+
 		if (*last != *other || memcmp(last, other, 1u + *last) != 0)
 			break;
 	}
@@ -99,6 +100,7 @@ check_count(const struct conf_records *records, char **why)
 
 	for (size_t i = 0; i < records->count; i++) {
 		const struct conf_record *item = &records->items[i];
+
 		if (i > 0 && same_name(item - 1, item))
 			continue;
 		names += dname_labels(item->name) -
@@ -439,6 +441,7 @@ point_to_bytes(struct conf_records *records)
 
 	for (size_t i = 0; i < records->count; i++) {
 		struct conf_record *item = &records->items[i];
+
 		item->name = at;
 		item->rdata = at + item->name_len;
 		at = item->rdata + item->rdata_len;

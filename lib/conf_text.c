@@ -19,9 +19,11 @@ conf_quote(const char *text)
 {
 	char out[QUOTED_MAX * 4 + 8];
 	size_t n = 0, i = 0;
+
 	out[n++] = '"';
 	for (; text[i] && i < QUOTED_MAX; i++) {
 		unsigned char c = (unsigned char)text[i];
+
 		if (c >= 0x20 && c < 0x7f) {
 			out[n++] = (char)c;
 			continue;
@@ -39,6 +41,7 @@ int
 conf_refuse(char **why, const char *subject, const char *place, const char *reason)
 {
 	char *quoted = conf_quote(subject);
+
 	*why = xasprintf("%s%s: %s", quoted, place, reason);
 	free(quoted);
 	return -EINVAL;
@@ -55,6 +58,7 @@ int
 conf_refuse_at(char **why, const char *text, size_t offset, const char *reason)
 {
 	size_t line = 1, column = 1;
+
 	for (size_t i = 0; i < offset; i++, column++)
 		if (text[i] == '\n') {
 			line++;
@@ -68,6 +72,7 @@ int
 conf_refuse_word(char **why, unsigned line, const char *word, const char *reason)
 {
 	char *quoted = conf_quote(word);
+
 	*why = xasprintf("line %u: %s: %s", line, quoted, reason);
 	free(quoted);
 	return -EINVAL;
@@ -116,8 +121,10 @@ conf_json_scan(const char *text, size_t len)
 	unsigned depth = 0;
 	bool in_string = false;
 	char before = '\0';
+
 	for (size_t i = 0; i < len; i++) {
 		char c = text[i];
+
 		if (in_string) {
 			if (c == '\\' && len - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
 				scan_error(&scan, i, "NUL in a string");
@@ -153,6 +160,7 @@ static int
 refuse_other(char **why, const char *text, size_t len, const char *wanted)
 {
 	struct server server;
+
 	len = conf_trim(&text, len);
 	bool quoted = len > 2 && text[0] == '"' && text[len - 1] == '"';
 	char *shown = xstrndup(text + quoted, len - 2 * quoted);

@@ -29,6 +29,7 @@ static inline size_t
 conf_trim(const char **text, size_t len)
 {
 	size_t from = conf_skip_blank(*text, len, 0);
+
 	*text += from;
 	for (len -= from; len > 0 && conf_is_blank((*text)[len - 1]);)
 		len--;

@@ -78,6 +78,7 @@ static const char *
 key_meant(const struct confdir *dir, const struct confdir_set *set, const char *entry)
 {
 	struct spelling near = spelling_of(entry, strlen(entry));
+
 	for (size_t i = 0; dir->names[i] != NULL; i++) {
 		if (strcmp(entry, dir->names[i]) == 0)
 			return NULL;
@@ -105,6 +106,7 @@ note_misspelt(struct confdir *dir, const struct confdir_set *set)
 	DIR *entries = opendir(dir->path);
 	const char *meant = NULL, *foreign = "";
 	const struct dirent *e = NULL;
+
 	for (int n = 0; entries != NULL && meant == NULL && !*foreign && n < ENTRIES_MAX &&
 			(e = readdir(entries)) != NULL;
 	     n++) {
@@ -146,6 +148,7 @@ set_equal(const struct confdir_set *a, const struct confdir_set *b)
 		return false;
 	for (size_t i = 0; i < a->count; i++) {
 		const struct confdir_key *x = &a->keys[i], *y = &b->keys[i];
+
 		if (strcmp(x->name, y->name) != 0 || !text_equal(x->error, y->error) ||
 		    x->len != y->len)
 			return false;
@@ -163,6 +166,7 @@ set_copy(struct confdir_set *to, const struct confdir_set *from)
 	for (size_t i = 0; i < from->count; i++) {
 		const struct confdir_key *key = &from->keys[i];
 		char *value = xmalloc(key->len + 1);
+
 		memcpy(value, key->value, key->len + 1);
 		to->keys[i] = (struct confdir_key){ .name = xstrdup(key->name),
 			.value = value,
@@ -176,6 +180,7 @@ confdir_new(const char *path, const char *const *names)
 {
 	struct confdir *dir = xcalloc(1, sizeof *dir);
 	size_t count = 0;
+
 	while (names[count] != NULL)
 		count++;
 	dir->path = xstrdup(path);
@@ -196,6 +201,7 @@ bool
 confdir_poll(struct confdir *dir, bool force, struct confdir_set *set)
 {
 	bool due = confdir_watch_changed(&dir->watch);
+
 	if (!due && !force && dir->started)
 		return false;
 	confdir_watch_renew(&dir->watch);
@@ -278,6 +284,7 @@ follow_link(char *path, size_t dir_len, char *rest, size_t max)
 {
 	char target[PATH_MAX];
 	ssize_t n = readlink(path, target, sizeof target - 1);
+
 	if (n <= 0)
 		return false;
 	target[n] = '\0';
@@ -296,6 +303,7 @@ static void
 watch_path(struct confdir_watch *w)
 {
 	char path[PATH_MAX] = "", rest[PATH_MAX];
+
 	if (strlen(w->path) >= sizeof rest)
 		return;
 	strcpy(rest, w->path);
@@ -303,6 +311,7 @@ watch_path(struct confdir_watch *w)
 		strcpy(path, ".");
 	for (int links = 0; links < LINKS_MAX;) {
 		char *entry = rest + strspn(rest, "/");
+
 		if (*entry == '\0')
 			break;
 		size_t len = strcspn(entry, "/");
@@ -326,6 +335,7 @@ watch_path(struct confdir_watch *w)
 	watch_add(w, *path ? path : "/", WATCH_DIR, NULL);
 	for (size_t i = 0; w->names[i] != NULL; i++) {
 		char *key = xasprintf("%s/%s", w->path, w->names[i]);
+
 		watch_add(w, key, WATCH_FILE, NULL);
 		free(key);
 	}
@@ -382,6 +392,7 @@ event_matters(const struct confdir_watch *w, const struct inotify_event *event)
 		return true;
 	for (size_t i = 0; i < w->count; i++) {
 		const struct watched_dir *d = &w->watches[i];
+
 		if (d->wd != event->wd)
 			continue;
 		if (d->entry != NULL ? event->len == 0 || strcmp(d->entry, event->name) == 0
@@ -397,9 +408,11 @@ confdir_watch_changed(struct confdir_watch *w)
 	char buf[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
 	bool matters = false;
 	ssize_t n;
+
 	while (w->fd >= 0 && (n = read(w->fd, buf, sizeof buf)) > 0) {
 		for (char *p = buf; p < buf + n;) {
 			struct inotify_event *event = (struct inotify_event *)(void *)p;
+
 			matters |= event_matters(w, event);
 			p += sizeof *event + event->len;
 		}
@@ -439,6 +452,7 @@ static const char *
 read_value(int fd, struct confdir_key *key)
 {
 	struct stat st;
+
 	if (fstat(fd, &st) < 0)
 		return strerror(errno);
 	if (S_ISDIR(st.st_mode))
@@ -452,6 +466,7 @@ read_value(int fd, struct confdir_key *key)
 	size_t len = 0;
 	for (;;) {
 		ssize_t n = read(fd, value + len, max - len);
+
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
@@ -482,6 +497,7 @@ static void
 read_key(int dfd, const char *name, struct confdir_set *set)
 {
 	int fd = openat(dfd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return;
 	struct confdir_key *key = &set->keys[set->count++];
@@ -503,6 +519,7 @@ open_data(int base)
 	int fd = openat(base, "..data", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	bool plain =
 	    fd < 0 && fstatat(base, "..data", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+
 	return plain ? fcntl(base, F_DUPFD_CLOEXEC, 0) : fd;
 }
 
@@ -510,6 +527,7 @@ static bool
 same_file(int a, int b)
 {
 	struct stat x, y;
+
 	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
 	       x.st_ino == y.st_ino;
 }
@@ -520,6 +538,7 @@ static bool
 read_once(char *const *names, int base, struct confdir_set *set)
 {
 	int data = open_data(base);
+
 	if (data < 0)
 		return false;
 	for (size_t i = 0; names[i] != NULL; i++)
@@ -549,6 +568,7 @@ static void
 confdir_read(const char *path, char *const *names, struct confdir_set *set)
 {
 	size_t count = 0;
+
 	while (names[count] != NULL)
 		count++;
 	for (int try = 0; try < READ_TRIES; try++) {

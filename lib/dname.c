@@ -53,9 +53,9 @@ dname_equal(const uint8_t *a, const uint8_t *b)
 
 	if (whole_length(b) != len)
 		return false;
-	for (; i + sizeof(x) <= len; i += sizeof(x)) {
-		memcpy(&x, a + i, sizeof(x));
-		memcpy(&y, b + i, sizeof(y));
+	for (; i + sizeof x <= len; i += sizeof x) {
+		memcpy(&x, a + i, sizeof x);
+		memcpy(&y, b + i, sizeof y);
 		if (x != y && dname_lower_eight(x) != dname_lower_eight(y))
 			return false;
 	}
@@ -211,6 +211,7 @@ dname_to_text(const uint8_t *wire, char *text)
 	for (; *wire != 0; wire += 1u + *wire) {
 		for (unsigned i = 1; i <= *wire; i++) {
 			uint8_t c = wire[i];
+
 			if (c <= ' ' || c >= 0x7f) {
 				*out++ = '\\';
 				*out++ = (char)('0' + c / 100);
@@ -235,6 +236,7 @@ dname_label_ok(const char *label, size_t len)
 		return false;
 	for (size_t i = 0; i < len; i++) {
 		uint8_t c = lower((uint8_t)label[i]);
+
 		if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'))
 			return false;
 	}

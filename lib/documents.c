@@ -37,7 +37,7 @@ documents_error(struct documents_error *error, unsigned line, const char *fmt, .
 
 	error->line = line;
 	va_start(ap, fmt);
-	vsnprintf(error->reason, sizeof(error->reason), fmt, ap);
+	vsnprintf(error->reason, sizeof error->reason, fmt, ap);
 	va_end(ap);
 }
 
@@ -128,7 +128,7 @@ fill(struct json *j)
 		return 1;
 	errno = 0;
 	memmove(j->buf, j->buf + j->len, j->rest);
-	size_t got = fread(j->buf + j->rest, 1, sizeof(j->buf) - j->rest, j->in);
+	size_t got = fread(j->buf + j->rest, 1, sizeof j->buf - j->rest, j->in);
 	j->at = 0;
 	j->len = utf8_whole(j->buf, j->rest + got);
 	j->rest += got - j->len;
@@ -161,6 +161,7 @@ peek(struct json *j)
 {
 	for (;;) {
 		int got = fill(j);
+
 		if (got <= 0)
 			return got;
 		char c = j->buf[j->at];
@@ -196,6 +197,7 @@ json_read_value(struct json *j, struct json_object **value)
 	json_tokener_reset(j->tokener);
 	for (;;) {
 		int got = fill(j);
+
 		if (got <= 0)
 			return got < 0 ? got : json_fail(j, "ends in the middle of a value");
 		*value = json_tokener_parse_ex(j->tokener, j->buf + j->at, (int)(j->len - j->at));
@@ -226,6 +228,7 @@ json_read_items(struct json *j, const char *hint)
 	}
 	do {
 		struct json_object *item;
+
 		c = peek(j); /* so that the line is the item's own */
 		if (c < 0)
 			return c;
@@ -369,6 +372,7 @@ fail_parser(struct yaml *y)
 
 	if (p->error == YAML_READER_ERROR && errno != 0 && ferror(p->input.file)) {
 		int err = errno;
+
 		documents_error(y->error, 0, "%s", strerror(err));
 		return -err;
 	}
@@ -546,6 +550,7 @@ read_sequence(struct yaml *y, struct json_object **value)
 	struct json_object *array = json_object_new_array_ext(4);
 	while ((err = next(y)) == 0 && y->event.type != YAML_SEQUENCE_END_EVENT) {
 		struct json_object *item = NULL;
+
 		err = yaml_read_value(y, &item);
 		if (err != 0) {
 			json_object_put(item);
@@ -589,6 +594,7 @@ read_mapping(struct yaml *y, struct json_object **value)
 	while ((err = next(y)) == 0 && y->event.type != YAML_MAPPING_END_EVENT) {
 		char *key = NULL;
 		struct json_object *member = NULL;
+
 		err = yaml_read_key(y, object, &key);
 		/* Half of a dump's bytes, and nothing that DNS needs. */
 		if (err == 0)
@@ -632,6 +638,7 @@ yaml_read_items(struct yaml *y, const char *hint)
 	while ((err = next(y)) == 0 && y->event.type != YAML_SEQUENCE_END_EVENT) {
 		unsigned line = (unsigned)y->event.start_mark.line + 1;
 		struct json_object *item = NULL;
+
 		y->weight = 0;
 		y->depth = 0;
 		err = yaml_read_value(y, &item);
@@ -659,9 +666,11 @@ read_top(struct yaml *y)
 	while ((err = next(y)) == 0 && y->event.type != YAML_MAPPING_END_EVENT) {
 		char *key = NULL;
 		struct json_object *member = NULL;
+
 		err = yaml_read_key(y, object, &key);
 		if (err == 0) {
 			char hint[64];
+
 			if (strcmp(key, "items") == 0 &&
 			    y->event.type == YAML_SEQUENCE_START_EVENT &&
 			    documents_list_hint(object, hint)) {

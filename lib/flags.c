@@ -134,7 +134,7 @@ flag_find(struct parse *p, const char *name, size_t len, void **base)
 static void
 list_add(struct flag_list *list, const char *item, size_t len)
 {
-	list->items = xreallocarray(list->items, list->count + 1, sizeof(*list->items));
+	list->items = xreallocarray(list->items, list->count + 1, sizeof *list->items);
 	list->items[list->count++] = xstrndup(item, len);
 }
 
@@ -172,7 +172,7 @@ parse_bool(const char *text, bool *value)
 	static const char *const yes[] = { "1", "t", "T", "true", "TRUE", "True" };
 	static const char *const no[] = { "0", "f", "F", "false", "FALSE", "False" };
 
-	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+	for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
 		if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
 			*value = strcmp(text, yes[i]) == 0;
 			return NULL;
@@ -281,6 +281,7 @@ set_defaults(const struct flag *table, void *base)
 			deflt = flag_is_string(f) ? "" : f->type == FLAG_BOOL ? "false" : "0";
 		if (deflt != NULL) {
 			const char *wrong = flag_set(f, base, deflt);
+
 			assert(wrong == NULL);
 			(void)wrong;
 		}
@@ -322,6 +323,7 @@ flag_give(struct parse *p, const struct flag *f, void *base, const char *value)
 		list_add(&p->common->texts, value, strlen(value));
 	} else {
 		char **text = &p->common->texts.items[given_at(p->common, f->name)];
+
 		free(*text);
 		*text = xstrdup(value);
 	}
@@ -420,7 +422,7 @@ take_sandbox(struct parse *p)
 		[SANDBOX_ON] = "on", [SANDBOX_OFF] = "off", [SANDBOX_LOG] = "log"
 	};
 
-	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+	for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
 		if (strcmp(p->own.sandbox, modes[i]) == 0) {
 			p->common->sandbox = (enum sandbox_mode)i;
 			return 0;
@@ -558,6 +560,7 @@ check_choice(const struct flag *f, const char *text, int *value)
 
 	for (const char *word = words;; place++) {
 		size_t len = strcspn(word, "|");
+
 		if (strncmp(word, text, len) == 0 && text[len] == '\0')
 			break;
 		bool last = word[len] == '\0', next_last = strchr(word + len + !last, '|') == NULL;
@@ -729,6 +732,7 @@ check_rules(const struct flag *table, const struct flag *f, const struct flags_c
 	for (const struct flag_rule *r = f->rules; r != NULL && r->why != NULL; r++) {
 		bool wrong = r->needs != NULL ? !any_in_use(table, common, r->needs)
 					      : any_in_use(table, common, r->excludes);
+
 		if (!wrong || !in_use(f, common))
 			continue;
 		char *names = r->needs != NULL ? names_text(r->needs) : names_text(r->excludes);
@@ -877,7 +881,7 @@ static const struct unit units[] = {
 static const struct unit *
 unit_read(const char **text)
 {
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+	for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
 		size_t len = strlen(units[i].name);
 
 		if (strncmp(*text, units[i].name, len) == 0) {
@@ -950,12 +954,14 @@ flags_size(const char *text, size_t *bytes)
 {
 	static const char letters[] = "kmg";
 	char *end;
+
 	if (*text < '0' || *text > '9')
 		return -EINVAL;
 	errno = 0;
 	unsigned long long n = strtoull(text, &end, 10);
 	if (*end != '\0') {
 		const char *unit = strchr(letters, *end | 0x20);
+
 		if (unit == NULL || (strcmp(end + 1, "") != 0 && strcmp(end + 1, "i") != 0))
 			return -EINVAL;
 		for (const char *u = letters; u <= unit; u++)

@@ -21,6 +21,7 @@ static bool
 is_any(const struct addr *addr)
 {
 	static const uint8_t zero[16];
+
 	return memcmp(addr->bytes, zero, addr_len(addr)) == 0;
 }
 
@@ -57,6 +58,7 @@ forwarding_loop_set_service(struct forwarding_loop *guard, const char *host, con
 {
 	char *end;
 	unsigned long number = port != NULL ? strtoul(port, &end, 10) : 53;
+
 	guard->service = (struct server){ 0 };
 	if (host == NULL || addr_parse(host, &guard->service.addr) < 0 || number == 0 ||
 	    number > UINT16_MAX || (port != NULL && *end))
@@ -102,6 +104,7 @@ forwarding_loop_read_udp_line(struct forwarding_loop *guard, const char *line)
 {
 	uint32_t ip;
 	unsigned port;
+
 	if (sscanf(line, " %*u: %8" SCNx32 ":%4X", &ip, &port) != 2 || port != guard->port)
 		return;
 	struct addr addr = { .family = AF_INET };
@@ -117,6 +120,7 @@ forwarding_loop_refresh(struct forwarding_loop *guard)
 {
 	struct ifaddrs *list;
 	struct server server;
+
 	guard->local_count = guard->other_count = 0;
 	if (getifaddrs(&list) == 0) {
 		for (struct ifaddrs *i = list;
@@ -139,6 +143,7 @@ forwarding_loop_find(const struct forwarding_loop *guard, const char *whose,
 {
 	const char *why;
 	char text[SERVER_TEXT_MAX];
+
 	for (size_t i = 0; i < count; i++)
 		if (forwarding_loop_is(guard, &servers[i], &why))
 			return xasprintf("%s%sserver %s %s", whose, *whose ? ": " : "",

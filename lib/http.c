@@ -137,7 +137,7 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **socket_context,
 	struct connection *c = *socket_context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		c = xcalloc(1, sizeof(*c));
+		c = xcalloc(1, sizeof *c);
 		c->mhd = mhd;
 		*socket_context = c;
 		TAILQ_INSERT_TAIL(&http->connections, c, entry);
@@ -301,7 +301,7 @@ response_make(struct http_response *r)
 	if (r->stream == NULL)
 		return MHD_create_response_from_buffer(r->body != NULL ? r->len : 0, r->body,
 		    r->body != NULL ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
-	struct stream *s = xmalloc(sizeof(*s));
+	struct stream *s = xmalloc(sizeof *s);
 	*s = (struct stream){ .read = r->stream, .free = r->stream_free, .arg = r->stream_arg };
 	free(r->body);
 	return MHD_create_response_from_callback(
@@ -366,7 +366,7 @@ on_log(void *arg, const char *fmt, va_list ap)
 	(void)arg;
 	if (!log_is_debug())
 		return;
-	vsnprintf(line, sizeof(line), fmt, ap);
+	vsnprintf(line, sizeof line, fmt, ap);
 	line[strcspn(line, "\n")] = '\0';
 	log_debug("http: %s", line);
 }
@@ -388,10 +388,11 @@ http_start(struct http **result, const struct http_config *config)
 	struct addr own;
 	bool has_own = own_loopback(&own);
 	int fd = port_listen("http", config->address, config->port, has_own, BACKLOG);
+
 	if (fd < 0)
 		return fd;
 
-	struct http *http = xcalloc(1, sizeof(*http));
+	struct http *http = xcalloc(1, sizeof *http);
 	configure(http, config);
 	http->port = port_bound(fd);
 	/* clang-format off */

@@ -92,7 +92,7 @@ accept_at(int listener, struct MHD_Daemon *daemon)
 {
 	for (unsigned i = 0; i < ACCEPTS; i++) {
 		struct sockaddr_storage peer;
-		socklen_t len = sizeof(peer);
+		socklen_t len = sizeof peer;
 		int fd =
 		    accept4(listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
@@ -123,7 +123,7 @@ http_own_is_others(const struct http_own *own, struct MHD_Connection *mhd)
 	const union MHD_ConnectionInfo *info =
 	    MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
+	socklen_t len = sizeof ss;
 	struct server asked;
 
 	return own->epoll_fd > 0 && info != NULL &&

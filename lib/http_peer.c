@@ -28,7 +28,7 @@ find_proxy_header(void *arg, enum MHD_ValueKind kind, const char *name, const ch
 
 	(void)kind;
 	(void)value;
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+	for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
 		*found = *found || strncasecmp(name, prefixes[i], strlen(prefixes[i])) == 0;
 	return *found ? MHD_NO : MHD_YES;
 }
@@ -56,8 +56,8 @@ host_is_local(struct MHD_Connection *mhd)
 
 	if (host == NULL)
 		return true;
-	if (strncasecmp(host, name, sizeof(name) - 1) == 0)
-		return host[sizeof(name) - 1] == '\0' || host[sizeof(name) - 1] == ':';
+	if (strncasecmp(host, name, sizeof name - 1) == 0)
+		return host[sizeof name - 1] == '\0' || host[sizeof name - 1] == ':';
 	return server_parse(host, 80, &server, NULL) == 0;
 }
 

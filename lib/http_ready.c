@@ -23,7 +23,7 @@ limit(int fd, int option, int64_t deadline_ms)
 		.tv_usec = (suseconds_t)(left_ms % 1000 * 1000) };
 
 	if (left_ms > 0)
-		return setsockopt(fd, SOL_SOCKET, option, &wait, sizeof(wait));
+		return setsockopt(fd, SOL_SOCKET, option, &wait, sizeof wait);
 	errno = ETIMEDOUT;
 	return -1;
 }
@@ -47,7 +47,7 @@ ask(int fd, const struct server *server, char *reply)
 
 	if (fd < 0 || limit(fd, SO_SNDTIMEO, deadline_ms) < 0 ||
 	    connect(fd, (struct sockaddr *)&ss, len) < 0 ||
-	    send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0)
+	    send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0)
 		return failure();
 	while (got > 0 && have < REPLY_MAX - 1) {
 		if (limit(fd, SO_RCVTIMEO, deadline_ms) < 0)

@@ -104,7 +104,7 @@ line_put(struct line *line, const char *bytes, size_t len)
 {
 	enum { END = 3 }; /* `"}` and the newline */
 
-	if (line->len + len <= sizeof(line->bytes) - END) {
+	if (line->len + len <= sizeof line->bytes - END) {
 		memcpy(line->bytes + line->len, bytes, len);
 		line->len += len;
 	}
@@ -130,20 +130,20 @@ line_put_escaped(struct line *line, const char *text, bool json)
 
 		if (len > 0 && !utf8_unsafe(cp)) {
 			if (json && (cp == '"' || cp == '\\'))
-				line_put(line, esc,
-				    (size_t)snprintf(esc, sizeof(esc), "\\%c", (char)cp));
+				line_put(
+				    line, esc, (size_t)snprintf(esc, sizeof esc, "\\%c", (char)cp));
 			else
 				line_put(line, text, len);
 		} else if (len > 0 && (cp == '\n' || cp == '\t')) {
 			line_puts(line, cp == '\n' ? "\\n" : "\\t");
 		} else if (len == 1 && json) {
 			line_put(line, esc,
-			    (size_t)snprintf(esc, sizeof(esc), "\\u%04x", (unsigned char)text[0]));
+			    (size_t)snprintf(esc, sizeof esc, "\\u%04x", (unsigned char)text[0]));
 		} else {
 			len = len == 0 ? 1 : len;
 			for (size_t i = 0; i < len; i++)
 				line_put(line, esc,
-				    (size_t)snprintf(esc, sizeof(esc),
+				    (size_t)snprintf(esc, sizeof esc,
 					json ? "\\\\x%02x" : "\\x%02x", (unsigned char)text[i]));
 		}
 		text += len;
@@ -163,8 +163,8 @@ line_build(struct line *line, enum log_level level, const char *message)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
-	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(head, sizeof(head), json ? "{\"time\":\"%s.%03ldZ\",\"level\":\"" : "%s.%03ldZ ",
+	strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(head, sizeof head, json ? "{\"time\":\"%s.%03ldZ\",\"level\":\"" : "%s.%03ldZ ",
 	    date, now.tv_nsec / 1000000);
 
 	line->len = 0;
@@ -212,10 +212,10 @@ log_message(enum log_level level, int err, const char *fmt, va_list ap)
 
 	if (level == LOG_LEVEL_DEBUG && !log_is_debug())
 		return;
-	int n = vsnprintf(text, sizeof(text), fmt, ap);
-	if (err != 0 && n >= 0 && (size_t)n < sizeof(text)) {
+	int n = vsnprintf(text, sizeof text, fmt, ap);
+	if (err != 0 && n >= 0 && (size_t)n < sizeof text) {
 		errno = err;
-		snprintf(text + n, sizeof(text) - (size_t)n, ": %m");
+		snprintf(text + n, sizeof text - (size_t)n, ": %m");
 	}
 	line_build(&line, level, text);
 	line_write(&line);

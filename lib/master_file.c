@@ -177,6 +177,7 @@ master_seconds(const char *word, uint32_t *seconds)
 		return false;
 	for (; *word != '\0'; word++) {
 		size_t u = 0;
+
 		if (*word >= '0' && *word <= '9') {
 			number = number * 10 + (uint64_t)(*word - '0');
 			digits = true;

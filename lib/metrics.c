@@ -23,7 +23,7 @@ struct metrics {
 struct metrics *
 metrics_new(enum metrics_format format)
 {
-	struct metrics *m = xcalloc(1, sizeof(*m));
+	struct metrics *m = xcalloc(1, sizeof *m);
 
 	m->format = format;
 	m->size = FIRST_SIZE;
@@ -116,10 +116,10 @@ shown_type(const struct metrics *m, enum metric_type type, size_t *name_len)
 	case METRIC_COUNTER:
 		if (!open)
 			return "counter";
-		if (*name_len <= sizeof(suffix) - 1 ||
-		    strcmp(m->name + *name_len - (sizeof(suffix) - 1), suffix) != 0)
+		if (*name_len <= sizeof suffix - 1 ||
+		    strcmp(m->name + *name_len - (sizeof suffix - 1), suffix) != 0)
 			return "unknown";
-		*name_len -= sizeof(suffix) - 1;
+		*name_len -= sizeof suffix - 1;
 		return "counter";
 	case METRIC_GAUGE:
 		return "gauge";
@@ -136,7 +136,7 @@ metrics_family(struct metrics *m, const char *name, enum metric_type type, const
 {
 	size_t len = strlen(name);
 
-	assert(len < sizeof(m->name));
+	assert(len < sizeof m->name);
 	memcpy(m->name, name, len + 1);
 	const char *shown = shown_type(m, type, &len);
 	puts_text(m, "# HELP ");
@@ -308,11 +308,11 @@ metrics_negotiate(const char *accept)
 		size_t len = strcspn(p, ",");
 		struct media_range range = media_range_read(p, len);
 
-		if (range.type_len == sizeof(open) - 1 &&
+		if (range.type_len == sizeof open - 1 &&
 		    strncasecmp(range.type, open, range.type_len) == 0) {
 			if (!range.version_other && range.q > open_q)
 				open_q = range.q;
-		} else if (range.type_len == sizeof(plain) - 1 &&
+		} else if (range.type_len == sizeof plain - 1 &&
 			   strncasecmp(range.type, plain, range.type_len) == 0) {
 			if (range.q > plain_q)
 				plain_q = range.q;

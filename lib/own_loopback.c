@@ -51,7 +51,7 @@ is_of_a_name(char c)
 char *
 own_loopback_expand(const char *text)
 {
-	const size_t len = sizeof(word) - 1;
+	const size_t len = sizeof word - 1;
 	char address[ADDR_TEXT_MAX], *out = xstrdup("");
 	struct addr addr;
 	const char *from = text, *at;

@@ -9,6 +9,7 @@ percent_encode(const char *text)
 	static const char unreserved[] =
 	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
 	char *encoded = xmalloc(strlen(text) * 3 + 1), *out = encoded;
+
 	for (; *text; text++) {
 		if (strchr(unreserved, *text) != NULL) {
 			*out++ = *text;

@@ -35,6 +35,7 @@ static bool
 read_local_address(const char *hex, struct addr *addr)
 {
 	size_t len = strlen(hex);
+
 	*addr = (struct addr){ .family = len == 8 ? AF_INET : AF_INET6 };
 	if (len != 8 && len != 32)
 		return false;
@@ -90,7 +91,7 @@ table_search(
 
 	if (f == NULL)
 		return false;
-	while (!hit && fgets(line, sizeof(line), f) != NULL)
+	while (!hit && fgets(line, sizeof line, f) != NULL)
 		hit = line_conflicts(line, server, &state, found) &&
 		      (!listening || state == TCP_LISTEN);
 	fclose(f);
@@ -112,11 +113,11 @@ port_udp_sockets(const struct server *server, struct port_socket *sockets, size_
 	static const char *const paths[] = { "/proc/net/udp", "/proc/net/udp6" };
 	size_t count = 0;
 
-	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
 		char line[512];
 		FILE *f = fopen(paths[i], "re");
 
-		while (f != NULL && count < max && fgets(line, sizeof(line), f) != NULL) {
+		while (f != NULL && count < max && fgets(line, sizeof line, f) != NULL) {
 			struct port_socket found;
 			unsigned state;
 
@@ -138,7 +139,7 @@ count_udp_servers(FILE *table, const struct server *server, uint16_t peer)
 	unsigned count = 0;
 
 	rewind(table);
-	while (fgets(line, sizeof(line), table) != NULL) {
+	while (fgets(line, sizeof line, table) != NULL) {
 		unsigned local_port = 0, peer_port = 0;
 		char hex[33];
 		struct addr local;
@@ -171,13 +172,13 @@ port_process_has(const char *pid, unsigned long inode)
 	char fd_dir[PATH_MAX], name[64], target[64];
 	bool hit = false;
 
-	snprintf(fd_dir, sizeof(fd_dir), "/proc/%s/fd", pid);
-	snprintf(name, sizeof(name), "socket:[%lu]", inode);
+	snprintf(fd_dir, sizeof fd_dir, "/proc/%s/fd", pid);
+	snprintf(name, sizeof name, "socket:[%lu]", inode);
 	DIR *dir = opendir(fd_dir);
 	if (dir == NULL)
 		return false;
 	for (struct dirent *entry = NULL; !hit && (entry = readdir(dir)) != NULL;) {
-		ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
 
 		target[n < 0 ? 0 : n] = '\0';
 		hit = strcmp(target, name) == 0;
@@ -190,11 +191,12 @@ static void
 process_name(const char *pid, char *text)
 {
 	char path[PATH_MAX], name[32] = "a process";
-	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+
+	snprintf(path, sizeof path, "/proc/%s/comm", pid);
 	FILE *f = fopen(path, "re");
 
 	if (f != NULL) {
-		if (fgets(name, sizeof(name), f) != NULL)
+		if (fgets(name, sizeof name, f) != NULL)
 			name[strcspn(name, "\n")] = '\0';
 		fclose(f);
 	}
@@ -255,7 +257,7 @@ port_address(const char *text, struct addr *addr, int *dual)
 	*dual = is_any(addr);
 	if (*dual) {
 		addr->family = have_ipv6() ? AF_INET6 : AF_INET;
-		memset(addr->bytes, 0, sizeof(addr->bytes));
+		memset(addr->bytes, 0, sizeof addr->bytes);
 	}
 	return 0;
 }
@@ -294,10 +296,10 @@ listener(const struct server *server, int dual, bool share, int backlog)
 	int fd = socket(server->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) < 0 ||
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof shared) < 0 ||
 	    (server->addr.family == AF_INET6 &&
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) < 0) ||
 	    bind(fd, (const struct sockaddr *)&ss, len) < 0 || listen(fd, backlog) < 0) {
 		int err = errno;
 
@@ -327,7 +329,7 @@ uint16_t
 port_bound(int fd)
 {
 	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
+	socklen_t len = sizeof ss;
 	struct server server = { .port = 0 };
 
 	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)

@@ -88,6 +88,7 @@ each_field(FILE *out, const char *form, const uint8_t *rdata, size_t len)
 
 	for (bool first = true; *form != '\0'; first = false) {
 		size_t size = field_len(*form, rdata, (size_t)(end - rdata));
+
 		if (*form == 'p' || (size == 0 && *form != 'v' && *form != 'x'))
 			return false;
 		if (out != NULL && !first)

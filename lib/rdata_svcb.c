@@ -30,6 +30,7 @@ read_alpn(struct param *param, char *value, size_t len, const char **why)
 		char *comma = memchr(at, ',', (size_t)(end - at)),
 		     *to = comma != NULL ? comma : end;
 		size_t size = (size_t)(to - at);
+
 		if (size == 0 || size > UINT8_MAX || param->len + 1 + size > VALUE_MAX)
 			return -EINVAL;
 		param->value[param->len++] = (uint8_t)size;

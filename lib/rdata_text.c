@@ -108,6 +108,7 @@ put_hex(struct writer *w, char *const *words, size_t count, const char **wrong, 
 	for (size_t i = 0; i < count; i++)
 		for (const char *at = words[i]; *at != '\0'; at++) {
 			int digit = hex_digit(*at);
+
 			*wrong = words[i];
 			*why = "not hexadecimal";
 			if (digit < 0)

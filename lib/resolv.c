@@ -16,6 +16,7 @@ add_nameserver(struct resolv *resolv, const char *text, size_t len)
 	char copy[ADDR_TEXT_MAX + 1];
 	struct server server = { .port = 53 };
 	const char *why;
+
 	if (len >= sizeof copy) {
 		resolv->skipped++;
 		return;
@@ -43,6 +44,7 @@ parse_line(struct resolv *resolv, const char *line, size_t len)
 {
 	static const char keyword[] = "nameserver";
 	size_t at = sizeof keyword - 1;
+
 	if (len <= at || memcmp(line, keyword, at) != 0 || !is_blank(line[at]))
 		return;
 	while (at < len && is_blank(line[at]))
@@ -61,6 +63,7 @@ resolv_parse(const char *text, size_t len, struct resolv *resolv)
 	for (size_t at = 0; at < len;) {
 		const char *newline = memchr(text + at, '\n', len - at);
 		size_t end = newline != NULL ? (size_t)(newline - text) : len;
+
 		parse_line(resolv, text + at, end - at);
 		at = end + 1;
 	}

@@ -350,6 +350,7 @@ allow_ports(int ruleset, const struct sandbox_ports *ports, uint64_t access)
 {
 	for (size_t i = 0; i < ports->count; i++) {
 		struct port_rule rule = { .access = access, .port = ports->ports[i] };
+
 		if (syscall(ADD_RULE, ruleset, RULE_PORT, &rule, 0) < 0)
 			log_warn("sandbox: TCP port %u stays closed", ports->ports[i]);
 	}
@@ -432,6 +433,7 @@ drop_own_capabilities(unsigned keep)
 		return false;
 	for (unsigned i = 0; i < 2; i++) {
 		uint32_t word = (uint32_t)(kept >> (32 * i));
+
 		data[i].permitted &= word;
 		data[i].effective &= word;
 		data[i].inheritable &= word;
@@ -483,6 +485,7 @@ names_of(unsigned layers)
 		if (layers & 1u << i) {
 			char *more =
 			    xasprintf("%s%s%s", text, *text == '\0' ? "" : ", ", layer_names[i]);
+
 			free(text);
 			text = more;
 		}

@@ -64,6 +64,7 @@ table_remove(struct table *table, const void *entry)
 	 * so that no search ends too early. */
 	for (size_t i = (hole + 1) & mask; table->places[i] != NULL; i = (i + 1) & mask) {
 		size_t home = hash_of(table->places[i]) & mask;
+
 		if (((i - home) & mask) >= ((i - hole) & mask)) {
 			table->places[hole] = table->places[i];
 			hole = i;

@@ -36,6 +36,7 @@ utf8_whole(const char *text, size_t len)
 	while (at < len) {
 		uint64_t eight;
 		uint32_t cp;
+
 		/* Most text is ASCII: eight bytes at a time. */
 		for (; len - at >= sizeof eight; at += sizeof eight) {
 			memcpy(&eight, text + at, sizeof eight);

@@ -97,6 +97,7 @@ skip_name(const uint8_t *wire, size_t len, size_t *offset)
 		return -EBADMSG;
 	if (wire[at] != 0) {
 		size_t target = wire_get16(wire + at) & 0x3fffu;
+
 		if (target < DNS_HEADER || target >= *offset)
 			return -EBADMSG;
 	}
@@ -137,6 +138,7 @@ read_query_records(struct query *query, const uint8_t *wire, size_t len, size_t 
 		return QUERY_FORMERR;
 	for (unsigned i = 0; i < count; i++) {
 		size_t owner = at;
+
 		if (skip_name(wire, len, &at) < 0 ||
 		    read_record_behind_owner(wire, len, &at, &record) < 0)
 			return QUERY_FORMERR;

@@ -44,6 +44,7 @@ struct reader {
 static int __attribute__((format(printf, 2, 3))) mistake(struct reader *r, const char *fmt, ...)
 {
 	va_list args;
+
 	va_start(args, fmt);
 	vsnprintf(r->error->reason, sizeof r->error->reason, fmt, args);
 	va_end(args);
@@ -56,6 +57,7 @@ static unsigned
 add_file(struct corefile *corefile, const char *name)
 {
 	size_t n = corefile->file_count;
+
 	if ((n & (n - 1)) == 0)
 		corefile->files =
 		    xreallocarray(corefile->files, n ? 2 * n : 1, sizeof *corefile->files);
@@ -77,6 +79,7 @@ static void
 note(struct reader *r, const char *what, bool harmless, char *sentence)
 {
 	struct corefile *c = r->corefile;
+
 	if ((c->note_count & (c->note_count - 1)) == 0)
 		c->notes = xreallocarray(
 		    c->notes, c->note_count ? 2 * c->note_count : 1, sizeof *c->notes);
@@ -94,8 +97,10 @@ expand(struct reader *r, const char *text)
 	char *out = NULL;
 	size_t size = 0;
 	FILE *f = open_memstream(&out, &size);
+
 	for (const char *open = text; (open = strchr(open, '{')) != NULL;) {
 		const char *close = NULL;
+
 		if (open[1] == '$' || open[1] == '%')
 			close = strstr(open + 2, open[1] == '$' ? "}" : "%}");
 		if (close == NULL) {
@@ -130,8 +135,10 @@ next(struct reader *r)
 	}
 	while (r->depth > 0) {
 		struct frame *frame = &r->frames[r->depth - 1];
+
 		if (frame->at < frame->count) {
 			struct word word = frame->words[frame->at++], *last = &r->word;
+
 			/* The lines of a snippet lie before those that import it. */
 			r->begins = r->jumped || r->total == 0 || word.file != last->file ||
 				    word.line < last->line || word.line > last->line + last->lines;
@@ -170,6 +177,7 @@ static int
 import_files(struct reader *r, const char *pattern)
 {
 	size_t wildcards = 0;
+
 	for (const char *c = pattern; *c; c++)
 		wildcards += strchr("*?[", *c) != NULL;
 	if (wildcards > 1)
@@ -227,6 +235,7 @@ import_here(struct reader *r)
 	struct json_object *index;
 	if (json_object_object_get_ex(r->snippet_index, pattern, &index)) {
 		size_t i = (size_t)json_object_get_int(index);
+
 		assert(r->snippets != NULL && i < r->snippet_count);
 		rc = push_frame(r, (struct frame){ .words = r->snippets[i].words.items,
 				       .count = r->snippets[i].words.count });
@@ -259,6 +268,7 @@ line_new(struct reader *r)
 {
 	struct corefile_line line = { .file = r->corefile->files[r->word.file],
 		.line = r->word.line };
+
 	line_add(&line, expand(r, r->word.text));
 	return line;
 }
@@ -300,6 +310,7 @@ read_directive(struct reader *r, struct corefile_block *block)
 	while ((rc = next_expanded(r)) == 1) {
 		const char *text = r->word.text;
 		bool begins = r->begins;
+
 		if (begins && nesting == 0) {
 			push_back(r);
 			return 0;
@@ -331,6 +342,7 @@ static int
 read_directives(struct reader *r, struct corefile_block *block, bool braced)
 {
 	int rc;
+
 	while ((rc = next_expanded(r)) == 1) {
 		if (strcmp(r->word.text, "}") == 0) {
 			if (!braced)
@@ -352,6 +364,7 @@ static int
 read_snippet(struct reader *r, const char *name)
 {
 	size_t n = r->snippet_count;
+
 	if (n == COREFILE_SNIPPETS_MAX)
 		return mistake(r, "more than %d snippets", COREFILE_SNIPPETS_MAX);
 	if ((n & (n - 1)) == 0)
@@ -382,6 +395,7 @@ read_keys(struct reader *r, struct corefile_line *keys, bool *braced)
 {
 	bool another = true;
 	int rc;
+
 	do {
 		if (strcmp(r->word.text, "{") == 0) {
 			*braced = true;
@@ -410,6 +424,7 @@ static int
 read_block(struct reader *r)
 {
 	struct corefile *c = r->corefile;
+
 	if ((c->count & (c->count - 1)) == 0)
 		c->blocks =
 		    xreallocarray(c->blocks, c->count ? 2 * c->count : 1, sizeof *c->blocks);
@@ -467,8 +482,10 @@ corefile_free(struct corefile *corefile)
 {
 	for (size_t i = 0; i < corefile->count; i++) {
 		struct corefile_block *block = &corefile->blocks[i];
+
 		for (size_t k = 0; k < block->count; k++) {
 			struct corefile_directive *d = &block->directives[k];
+
 			line_free(&d->head);
 			for (size_t n = 0; n < d->body_count; n++)
 				line_free(&d->body[n]);

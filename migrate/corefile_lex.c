@@ -21,8 +21,10 @@ quoted_word(const char *text, size_t len, size_t *at, unsigned line)
 	size_t n = 0;
 	unsigned lines = 0;
 	bool escaped = false;
+
 	for (; *at < len && (escaped || text[*at] != '"'); ++*at) {
 		char c = text[*at];
+
 		lines += c == '\n';
 		if (!escaped && c == '\\') {
 			escaped = true;
@@ -44,6 +46,7 @@ static struct word
 plain_word(const char *text, size_t len, size_t *at, unsigned line)
 {
 	size_t begin = *at;
+
 	while (*at < len && !is_blank(text[*at]))
 		++*at;
 	return (struct word){ .text = xstrndup(text + begin, *at - begin), .line = line };
@@ -54,6 +57,7 @@ words_read(struct words *words, const char *text, size_t len, unsigned file, siz
 {
 	size_t at = 0, room = words->count;
 	unsigned line = 1;
+
 	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
 		at = 3;
 	while (at < len) {

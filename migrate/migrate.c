@@ -21,9 +21,11 @@ read_all(FILE *in, size_t max, size_t *len)
 {
 	size_t room = 65536;
 	char *text = xmalloc(room);
+
 	*len = 0;
 	for (;;) {
 		size_t n = fread(text + *len, 1, room - *len - 1, in);
+
 		*len += n;
 		if (n == 0 || *len > max)
 			break;
@@ -45,6 +47,7 @@ read_path(const char *path, bool regular, size_t max, size_t *len)
 {
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | (regular ? O_NONBLOCK : 0));
+
 	if (fd < 0)
 		return NULL;
 	FILE *in = NULL;
@@ -71,6 +74,7 @@ static char *
 beside(const char *from, const char *name)
 {
 	const char *slash = strrchr(from, '/');
+
 	return slash != NULL ? xasprintf("%.*s/%s", (int)(slash - from), from, name)
 			     : xstrdup(name);
 }
@@ -82,6 +86,7 @@ import_paths(void *arg, const char *pattern, const char *from, struct corefile_t
 	char *path = *pattern == '/' ? xstrdup(pattern) : beside(from, pattern);
 	glob_t found = { 0 };
 	size_t count = 0;
+
 	(void)arg;
 	*texts = NULL;
 	if (glob(path, 0, NULL, &found) == 0 && found.gl_pathc > COREFILE_FILES_MAX) {
@@ -91,6 +96,7 @@ import_paths(void *arg, const char *pattern, const char *from, struct corefile_t
 		for (size_t i = 0; i < found.gl_pathc; i++) {
 			size_t len;
 			char *text = read_path(found.gl_pathv[i], true, COREFILE_BYTES_MAX, &len);
+
 			if (text == NULL) {
 				log_warn("%s", found.gl_pathv[i]);
 				continue;
@@ -111,6 +117,7 @@ read_beside(void *arg, const char *path, const char *from, struct corefile_text 
 {
 	const char *slash = strrchr(path, '/');
 	char *name = beside(from, slash != NULL ? slash + 1 : path);
+
 	(void)arg;
 	text->text = read_path(name, true, COREFILE_BYTES_MAX, &text->len);
 	text->name = text->text != NULL ? name : NULL;
@@ -127,6 +134,7 @@ read_corefile(struct report *report, const struct corefile_text *text, corefile_
 	struct corefile_error error;
 	int rc =
 	    corefile_read(&corefile, text->name, text->text, text->len, import, files->arg, &error);
+
 	if (rc < 0)
 		log_errorx("%s:%u: %s", error.file, error.line, error.reason);
 	else
@@ -141,6 +149,7 @@ read_objects(struct report *report, const char *name, const char *text, size_t l
 	struct objects objects = { .report = report, .source = name };
 	struct documents_error error = { 0 };
 	FILE *in = fmemopen((void *)(uintptr_t)text, len, "re");
+
 	if (in == NULL)
 		return -errno;
 	int rc = documents_read(
@@ -170,6 +179,7 @@ is_mapping(const char *text)
 {
 	size_t len =
 	    strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+
 	return len > 0 && text[len] == ':' && text[len + 1] != '\0' &&
 	       strchr(" \t\r\n", text[len + 1]) != NULL;
 }
@@ -235,8 +245,10 @@ migrate(const char *path, enum migrate_topology topology, FILE *out)
 	bool input = strcmp(path, "-") == 0;
 	char *text =
 	    input ? read_all(stdin, INPUT_MAX, &len) : read_path(path, false, INPUT_MAX, &len);
+
 	if (text == NULL) {
 		int error = errno;
+
 		log_error("%s", path);
 		return -error;
 	}

@@ -22,6 +22,7 @@ finding(const struct objects *o, unsigned line, const char *what, enum verdict v
 {
 	char *word = xstrdup(what);
 	struct corefile_line at = { .file = o->source, .line = line, .words = &word, .count = 1 };
+
 	report_line(o->report, &at, verdict, "%s", sentence);
 	free(word);
 }
@@ -30,6 +31,7 @@ static const char *
 string_member(struct json_object *json, const char *name)
 {
 	struct json_object *value;
+
 	if (!json_object_is_type(json, json_type_object) ||
 	    !json_object_object_get_ex(json, name, &value) ||
 	    !json_object_is_type(value, json_type_string))
@@ -41,6 +43,7 @@ static struct json_object *
 member(struct json_object *json, const char *name)
 {
 	struct json_object *value = NULL;
+
 	if (json_object_is_type(json, json_type_object))
 		json_object_object_get_ex(json, name, &value);
 	return value;
@@ -58,12 +61,14 @@ static bool
 take_stubs(struct objects *o, const char *text, char **why)
 {
 	struct conf_stubs stubs;
+
 	if (conf_stubs_parse(text, strlen(text), report_known_domain(o->report), &stubs, why) < 0)
 		return false;
 	for (size_t i = 0; i < stubs.count; i++)
 		for (size_t k = 0; k < stubs.items[i].count; k++) {
 			const struct conf_server *s = &stubs.items[i].servers[k];
 			char server[SERVER_TEXT_MAX], *named = NULL;
+
 			if (*s->host != '\0')
 				named = s->server.port == 53
 					    ? xstrdup(s->host)
@@ -84,10 +89,12 @@ static bool
 take_upstreams(struct objects *o, const char *text, char **why)
 {
 	struct conf_upstreams upstreams;
+
 	if (conf_upstreams_parse(text, strlen(text), &upstreams, why) < 0)
 		return false;
 	for (size_t i = 0; i < upstreams.count; i++) {
 		char server[SERVER_TEXT_MAX];
+
 		if (upstreams.servers[i].port == 53)
 			addr_format(&upstreams.servers[i].addr, server);
 		else
@@ -101,6 +108,7 @@ static bool
 take_federations(struct objects *o, const char *text, char **why)
 {
 	struct conf_federations federations;
+
 	if (conf_federations_parse(text, strlen(text), &federations, why) < 0)
 		return false;
 	for (size_t i = 0; i < federations.count; i++)
@@ -118,8 +126,10 @@ take_kube_dns_key(struct objects *o, unsigned line, const char *key, const char 
 		bool (*take)(struct objects *o, const char *text, char **why);
 	} keys[] = { { "stubDomains", take_stubs }, { "upstreamNameservers", take_upstreams },
 		{ "federations", take_federations } };
+
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		char *why = NULL;
+
 		if (strcmp(keys[i].name, key) != 0)
 			continue;
 		o->kube_dns = true;
@@ -128,6 +138,7 @@ take_kube_dns_key(struct objects *o, unsigned line, const char *key, const char 
 			    "the same key of the ConfigMap kube-dns");
 		} else {
 			char *sentence = xasprintf("left out: %s", why);
+
 			finding(o, line, key, VERDICT_NONE, sentence);
 			free(sentence);
 		}
@@ -141,6 +152,7 @@ static bool
 ends(const char *text, const char *suffix)
 {
 	size_t len = strlen(text), n = strlen(suffix);
+
 	return len > n && strcmp(text + len - n, suffix) == 0;
 }
 
@@ -160,6 +172,7 @@ static void
 take_configmap(struct objects *o, struct json_object *json, const char *map, unsigned line)
 {
 	struct json_object *data = member(json, "data");
+
 	if (!json_object_is_type(data, json_type_object))
 		return;
 	bool exact = *string_member(data, "Corefile") != '\0';
@@ -190,9 +203,11 @@ write_server(FILE *f, struct json_object *server)
 {
 	struct json_object *zones = member(server, "zones"), *plugins = member(server, "plugins");
 	const char *port = json_object_get_string(member(server, "port"));
+
 	for (size_t i = 0; i < length(zones); i++) {
 		struct json_object *zone = json_object_array_get_idx(zones, i);
 		const char *name = string_member(zone, "zone");
+
 		fprintf(f, "%s%s:%s ", string_member(zone, "scheme"), *name ? name : ".",
 		    port != NULL ? port : "53");
 	}
@@ -203,6 +218,7 @@ write_server(FILE *f, struct json_object *server)
 		struct json_object *plugin = json_object_array_get_idx(plugins, i);
 		const char *words = json_object_get_string(member(plugin, "parameters"));
 		const char *block = string_member(plugin, "configBlock");
+
 		fprintf(f, "%s %s", string_member(plugin, "name"), words != NULL ? words : "");
 		if (*block != '\0')
 			fprintf(f, " {\n%s\n}", block);
@@ -216,6 +232,7 @@ static bool
 take_values(struct objects *o, struct json_object *values, const char *what, unsigned line)
 {
 	struct json_object *servers = member(values, "servers");
+
 	if (!json_object_is_type(servers, json_type_array) || o->count == TEXTS_MAX)
 		return false;
 	char *text = NULL;
@@ -246,6 +263,7 @@ static void
 take_values_document(void *arg, struct json_object *json, const char *kind_hint, unsigned line)
 {
 	struct values_sink *sink = arg;
+
 	(void)kind_hint;
 	(void)line;
 	sink->taken |= take_values(sink->objects, json, sink->what, sink->line);
@@ -259,6 +277,7 @@ take_helm(struct objects *o, struct json_object *json, const char *what, unsigne
 	struct values_sink sink = { .objects = o, .what = what, .line = line };
 	const char *content = string_member(spec, "valuesContent");
 	struct documents_error error;
+
 	sink.taken = take_values(o, member(spec, "values"), what, line);
 	FILE *in = *content ? fmemopen((void *)(uintptr_t)content, strlen(content), "re") : NULL;
 	if (in != NULL) {
@@ -307,6 +326,7 @@ take_kubedns_flag(struct objects *o, unsigned line, const char *arg)
 	flag_parts(arg, name, &value);
 	if (strcmp(name, "domain") == 0) {
 		char *domain = zone_parse(value);
+
 		if (domain != NULL && strcmp(domain, ".") != 0)
 			report_domain(o->report, domain);
 		free(domain);
@@ -353,8 +373,10 @@ static void
 take_args(struct objects *o, unsigned line, const char *name, struct json_object *args)
 {
 	bool dashes = false;
+
 	for (size_t i = 0; i < length(args); i++) {
 		const char *arg = json_object_get_string(json_object_array_get_idx(args, i));
+
 		if (arg == NULL)
 			continue;
 		if (strcmp(name, "kubedns") == 0)
@@ -378,10 +400,12 @@ static void
 take_coredns(struct objects *o, struct json_object *workload, struct json_object *pod)
 {
 	struct json_object *volumes = member(pod, "volumes");
+
 	o->coredns = true;
 	for (size_t i = 0; i < length(volumes) && *o->corefile_from == '\0'; i++) {
 		struct json_object *map =
 		    member(json_object_array_get_idx(volumes, i), "configMap");
+
 		if (!json_object_get_boolean(member(map, "optional")))
 			snprintf(o->corefile_from, sizeof o->corefile_from, "%s",
 			    string_member(map, "name"));
@@ -399,9 +423,11 @@ take_workload(struct objects *o, struct json_object *json, unsigned line)
 	struct json_object *pod = member(member(spec, "template"), "spec");
 	struct json_object *containers = member(pod, "containers");
 	bool known = false;
+
 	for (size_t i = 0; i < length(containers); i++) {
 		struct json_object *c = json_object_array_get_idx(containers, i);
 		const char *name = string_member(c, "name");
+
 		static const char *const ours[] = { "kubedns", "dnsmasq", "sidecar", "coredns",
 			NULL };
 		char what[300];
@@ -447,6 +473,7 @@ take_service(
     struct objects *o, struct json_object *json, const char *name, const char *what, unsigned line)
 {
 	const char *ip = string_member(member(json, "spec"), "clusterIP");
+
 	if (strcmp(name, "kube-dns") == 0 && *ip && strcmp(ip, "None") != 0) {
 		report_cluster_ip(o->report, ip);
 		finding(o, line, what, VERDICT_CARRIED, "settings.yaml's clusterIP");
@@ -480,6 +507,7 @@ objects_take(void *arg, struct json_object *json, const char *kind_hint, unsigne
 {
 	struct objects *o = arg;
 	const char *kind = string_member(json, "kind");
+
 	if (*kind == '\0')
 		kind = kind_hint != NULL ? kind_hint : "";
 	const char *name = string_member(member(json, "metadata"), "name");
@@ -503,6 +531,7 @@ static void
 take_custom(struct objects *o)
 {
 	bool server = false, override = false;
+
 	for (size_t i = 0; i < o->count; i++) {
 		server = server || ends(o->texts[i].text.name, ".server");
 		override = override || ends(o->texts[i].text.name, ".override");
@@ -524,6 +553,7 @@ int
 objects_complete(struct objects *o)
 {
 	bool found = false;
+
 	for (size_t i = 0; i < o->count; i++)
 		found = found || o->texts[i].corefile;
 	if (report_topology(o->report) == TOPOLOGY_AUTO)
@@ -544,10 +574,12 @@ void
 objects_report_unread(const struct objects *o)
 {
 	bool corefile = false;
+
 	for (size_t i = 0; i < o->count; i++)
 		corefile = corefile || (o->texts[i].corefile && !o->partial);
 	for (size_t i = 0; i < o->count; i++) {
 		const struct objects_text *t = &o->texts[i];
+
 		if (t->corefile || t->used)
 			continue;
 		if (t->backup)
@@ -579,6 +611,7 @@ objects_import(void *arg, const char *pattern, const char *from, struct corefile
 	struct objects *o = arg;
 	const char *slash = strrchr(pattern, '/');
 	size_t count = 0;
+
 	(void)from;
 	*texts = xcalloc(o->count + 1, sizeof **texts);
 	for (size_t i = 0; i < o->count; i++)
@@ -595,6 +628,7 @@ objects_file(void *arg, const char *path, const char *from, struct corefile_text
 {
 	struct objects *o = arg;
 	const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+
 	(void)from;
 	for (size_t i = 0; i < o->count; i++)
 		if (!o->texts[i].corefile && strcmp(o->texts[i].text.name, name) == 0) {

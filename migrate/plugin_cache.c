@@ -15,6 +15,7 @@ seconds(const char *text)
 	long unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
 	bool ok = end != text && n >= 0 && n < 1000000 && (*end == '\0' || end[1] == '\0') &&
 		  strchr("smh", *end) != NULL;
+
 	return ok ? n * unit : -1;
 }
 
@@ -22,6 +23,7 @@ static void
 read_success(struct scope *scope, const struct corefile_line *line)
 {
 	long size = line->count > 1 ? strtol(line->words[1], NULL, 10) : 0;
+
 	if (size > 0 && size <= 1000000)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--cache-size=%ld", size);
 	report_line(scope->report, line, VERDICT_CHANGES,
@@ -33,6 +35,7 @@ static void
 read_stale(struct scope *scope, const struct corefile_line *line)
 {
 	long time = 3600;
+
 	for (size_t i = 1; i < line->count; i++)
 		if (seconds(line->words[i]) > 0)
 			time = seconds(line->words[i]);
@@ -60,6 +63,7 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 	const struct corefile_line *line = &d->head;
 	long ttl = line->count > 1 ? seconds(line->words[1]) : -1;
 	bool stale = false;
+
 	for (size_t i = 0; i < d->body_count; i++)
 		stale = stale || strcmp(d->body[i].words[0], "serve_stale") == 0;
 	const char *once = stale ? ""
@@ -80,6 +84,7 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 	}
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];
+
 		if (strcmp(option->words[0], "success") == 0)
 			read_success(scope, option);
 		else if (strcmp(option->words[0], "serve_stale") == 0)

@@ -37,6 +37,7 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 
 	for (size_t i = 0; i < count; i++) {
 		char *zone = zone_parse(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
+
 		/* Those of the block are there for other plugins. */
 		reverse = reverse || (line->count > 1 && zone != NULL && zone_is_reverse(zone));
 		if (zone != NULL && strcmp(zone, ".") != 0 && !zone_is_reverse(zone) &&
@@ -62,6 +63,7 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 			    : "");
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];
+
 		if (strcmp(option->words[0], "headless") == 0 && taken > 0) {
 			report_flag(r, PROGRAM_KUBEDNS, "--external-headless");
 			report_line(r, option, VERDICT_CARRIED, "--external-headless");

@@ -17,6 +17,7 @@ log_classes(const struct corefile_directive *d)
 	} names[] = { { "all", LOG_ALL }, { "denial", LOG_DENIAL }, { "error", LOG_ERROR },
 		{ "success", LOG_SUCCESS } };
 	unsigned classes = 0;
+
 	for (size_t i = 0; i < d->body_count; i++)
 		for (size_t k = 1; k < d->body[i].count; k++)
 			for (size_t n = 0; n < sizeof names / sizeof *names; n++)
@@ -35,6 +36,7 @@ log_zone(
 	const struct corefile_line *of = said ? line : &block->keys;
 	size_t at = said ? 1 : 0, zones = of->count - at;
 	char *named = zones == 1 || said ? zone_parse(of->words[at]) : NULL;
+
 	if (named == NULL || conf_name_parse(named, zone, &why) < 0 ||
 	    (said && line->count > 2 && strpbrk(line->words[2], "{ ") == NULL))
 		*zone = '\0';
@@ -46,6 +48,7 @@ plugin_log_plan(
     struct log_wish *wish, const struct corefile_block *block, const struct corefile_directive *d)
 {
 	char zone[CONF_HOST_MAX];
+
 	log_zone(block, &d->head, zone);
 	if (wish->any && strcmp(wish->zone, zone) != 0)
 		*zone = '\0';
@@ -64,6 +67,7 @@ plugin_log(struct scope *scope, const struct corefile_directive *d)
 	const char *zone = wish->zone, *rcode = classes & LOG_ALL      ? ""
 						: classes & LOG_DENIAL ? "rcode=NXDOMAIN"
 								       : "rcode=SERVFAIL";
+
 	if (report_topology(scope->report) == TOPOLOGY_FRONT) {
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--log-queries%s%s%s%s%s",
 		    *rcode || *zone ? "=" : "", *zone ? "name=" : "", zone,
@@ -98,6 +102,7 @@ plugin_dnstap(struct scope *scope, const struct corefile_directive *d)
 	char text[SERVER_TEXT_MAX];
 	bool tcp = strncmp(word, "tcp://", 6) == 0;
 	const char *path = strncmp(word, "unix://", 7) == 0 ? word + 7 : word;
+
 	if (tcp && server_parse(word + 6, 6000, &server, &why) == 0)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--dnstap=tcp:%s",
 		    server_format(&server, text));
@@ -143,6 +148,7 @@ plugin_federation(struct scope *scope, const struct corefile_directive *d)
 		const struct corefile_line *line = &d->body[i];
 		char domain[CONF_HOST_MAX];
 		const char *why = "a name and a domain are wanted";
+
 		if (strcmp(line->words[0], "upstream") == 0) {
 			report_line(scope->report, line, VERDICT_CARRIED,
 			    "targets are looked up as every other name");

@@ -36,6 +36,7 @@ read_except(struct scope *scope, const struct corefile_line *line)
 {
 	for (size_t i = 1; i < line->count; i++) {
 		char *zone = zone_parse(line->words[i]);
+
 		if (zone != NULL && strcmp(zone, ".") != 0 &&
 		    !report_in_cluster(scope->report, zone))
 			report_flag(scope->report, PROGRAM_DNSMASQ, "--local=/%s/", zone);
@@ -52,6 +53,7 @@ read_policy(struct scope *scope, const struct corefile_line *line)
 {
 	const char *name = line->count > 1 ? line->words[1] : "random";
 	bool in_order = strcmp(name, "sequential") == 0 || strcmp(name, "first") == 0;
+
 	if (in_order)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--strict-order");
 	bool front = report_topology(scope->report) == TOPOLOGY_FRONT;
@@ -77,6 +79,7 @@ static void
 read_protocol(struct scope *scope, const struct corefile_line *line)
 {
 	const char *name = line->count > 1 ? line->words[1] : "";
+
 	if (strcmp(name, "dns") == 0)
 		report_line(scope->report, line, VERDICT_CARRIED, "the default");
 	else
@@ -91,6 +94,7 @@ static void
 read_max_concurrent(struct scope *scope, const struct corefile_line *line)
 {
 	long n = line->count > 1 ? strtol(line->words[1], NULL, 10) : 0;
+
 	if (n > 6000 && n <= 100000)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--dns-forward-max=%ld", n);
 	report_line(scope->report, line, VERDICT_CARRIED,
@@ -128,6 +132,7 @@ is_own(const struct addr *addr)
 {
 	static const uint8_t six[16] = { [15] = 1 };
 	const char *why;
+
 	return conf_addr_useless(addr, &why) ||
 	       (addr->family == AF_INET ? addr->bytes[0] == 127
 					: memcmp(addr->bytes, six, 16) == 0);
@@ -138,6 +143,7 @@ static enum target
 read_target(const char *word, char text[SERVER_TEXT_MAX])
 {
 	struct server server;
+
 	if (strncmp(word, "dns://", 6) == 0)
 		word += 6;
 	if (strstr(word, "://") != NULL)
@@ -170,6 +176,7 @@ read_targets(const struct corefile_line *line, struct outcome *o)
 	for (size_t i = 2; i < line->count; i++) {
 		char text[SERVER_TEXT_MAX];
 		enum target target = read_target(line->words[i], text);
+
 		o->seen[target]++;
 		if (target != TARGET_SERVER)
 			continue;
@@ -185,6 +192,7 @@ conclude(struct scope *scope, const struct corefile_line *line, bool root, const
 {
 	struct report *r = scope->report;
 	const char *key = root ? "upstreamNameservers" : "stubDomains";
+
 	if (o->seen[TARGET_ENCRYPTED] > 0)
 		report_line(r, line, VERDICT_NONE,
 		    "no DNS over TLS or HTTPS: put a forwarder that speaks it on the node or in a "
@@ -230,6 +238,7 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 	char name[CONF_HOST_MAX];
 	const char *why;
 	bool root = strcmp(zone, ".") == 0;
+
 	if (!root && report_in_cluster(scope->report, zone)) {
 		seen->cluster = true;
 		return;
@@ -251,6 +260,7 @@ void
 plugin_forward(struct scope *scope, const struct corefile_directive *d)
 {
 	const struct corefile_line *line = &d->head;
+
 	if (line->count < 3) {
 		report_line(scope->report, line, VERDICT_NONE, "not complete: %s FROM TO...",
 		    line->words[0]);

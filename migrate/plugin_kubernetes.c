@@ -37,6 +37,7 @@ join_words(const struct corefile_line *line, const char *between)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
+
 	for (size_t i = 1; i < line->count; i++)
 		fprintf(f, "%s%s", i > 1 ? between : "", line->words[i]);
 	fclose(f);
@@ -48,11 +49,13 @@ static struct zone_set *
 zones_of_other_clusters(const struct corefile_directive *d)
 {
 	struct zone_set *set = zone_set_new();
+
 	for (size_t i = 0; i < d->body_count; i++)
 		for (size_t k = 1; k < d->body[i].count; k++) {
 			char *zone = strcmp(d->body[i].words[0], "multicluster") == 0
 					 ? zone_parse(d->body[i].words[k])
 					 : NULL;
+
 			if (zone != NULL)
 				zone_set_add(set, zone);
 			free(zone);
@@ -93,8 +96,10 @@ read_fallthrough(
 	size_t len = 0;
 	FILE *f = open_memstream(&zones, &len);
 	bool all = line->count == 1;
+
 	for (size_t i = 1; i < line->count; i++) {
 		char *zone = zone_parse(line->words[i]);
+
 		all = all || (zone != NULL && strcmp(zone, ".") == 0);
 		if (zone != NULL &&
 		    (report_in_cluster(scope->report, zone) || zone_set_has(others, zone)))
@@ -117,6 +122,7 @@ static void
 read_pods(struct scope *scope, const struct corefile_line *line)
 {
 	const char *mode = line->count > 1 ? line->words[1] : "disabled";
+
 	if (strcmp(mode, "insecure") != 0)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--pods=%s",
 		    strcmp(mode, "verified") == 0 ? "verified" : "disabled");
@@ -133,6 +139,7 @@ static void
 read_namespaces(struct scope *scope, const struct corefile_line *line)
 {
 	char *names = join_words(line, ",");
+
 	if (*names)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--namespaces=%s", names);
 	report_line(scope->report, line, VERDICT_CARRIED, "--namespaces");
@@ -144,6 +151,7 @@ read_ttl(struct scope *scope, const struct corefile_line *line)
 {
 	char *end = NULL;
 	long ttl = line->count > 1 ? strtol(line->words[1], &end, 10) : -1;
+
 	if (ttl < 0 || ttl > 3600 || *end) {
 		report_line(scope->report, line, VERDICT_NONE, "not a number from 0 to 3600");
 		return;
@@ -160,6 +168,7 @@ read_option(struct scope *scope, const struct zone_set *others, const struct cor
 {
 	struct report *r = scope->report;
 	const char *name = line->words[0];
+
 	if (strcmp(name, "pods") == 0) {
 		read_pods(scope, line);
 	} else if (strcmp(name, "ttl") == 0) {
@@ -172,6 +181,7 @@ read_option(struct scope *scope, const struct zone_set *others, const struct cor
 		read_fallthrough(scope, others, line);
 	} else if (strcmp(name, "namespace_labels") == 0) {
 		char *selector = join_words(line, " ");
+
 		report_flag(r, PROGRAM_KUBEDNS, "--namespace-labels=%s", selector);
 		report_line(r, line, VERDICT_CARRIED, "--namespace-labels");
 		free(selector);
@@ -198,6 +208,7 @@ reverse_prefix(const char *zone, char text[32])
 {
 	unsigned bytes[3], count = 0;
 	int used = 0;
+
 	while (count < 3 && sscanf(zone, "%3u.%n", &bytes[count], &used) == 1 && used > 0 &&
 	       bytes[count] <= 255) {
 		zone += used;
@@ -230,6 +241,7 @@ static void
 take_zone(struct scope *scope, const char *zone, struct kubernetes_zones *zones)
 {
 	char prefix[32];
+
 	if (!zone_is_reverse(zone)) {
 		zones->root |= strcmp(zone, ".") == 0;
 		zones->second |= strcmp(zone, ".") != 0 && !report_domain(scope->report, zone);
@@ -254,6 +266,7 @@ take_zones(struct scope *scope, const struct corefile_directive *d, const struct
 {
 	const struct corefile_line *line = &d->head;
 	size_t count = line->count > 1 ? line->count - 1 : scope->count;
+
 	for (size_t i = 0; i < d->body_count; i++)
 		for (size_t k = 1; strcmp(d->body[i].words[0], "fallthrough") == 0; k++) {
 			zones->falls_all |= d->body[i].count == 1;
@@ -266,6 +279,7 @@ take_zones(struct scope *scope, const struct corefile_directive *d, const struct
 		}
 	for (size_t i = 0; i < count; i++) {
 		char *zone = zone_parse(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
+
 		if (zone != NULL && !zone_set_has(others, zone))
 			take_zone(scope, zone, zones);
 		free(zone);
@@ -302,6 +316,7 @@ report_zones(struct scope *scope, const struct corefile_line *line,
 {
 	bool changes;
 	const char *reverse = reverse_sentence(zones, &changes);
+
 	if (zones->root)
 		report_line(scope->report, line, VERDICT_NONE,
 		    "the cluster's domain cannot be the root: say one");
@@ -339,6 +354,7 @@ plugin_kubernetes(struct scope *scope, const struct corefile_directive *d)
 	char *prefixes = NULL;
 	size_t len = 0;
 	bool has_ttl = false, has_pods = false, endpoints = true;
+
 	zones.prefixes = open_memstream(&prefixes, &len);
 	take_zones(scope, d, others, &zones);
 	fclose(zones.prefixes);

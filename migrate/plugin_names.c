@@ -27,6 +27,7 @@ take_wildcard(struct scope *scope, const struct zone_set *zones, const char *wor
     const struct addr *addr, const char **why)
 {
 	char name[CONF_HOST_MAX], text[ADDR_TEXT_MAX];
+
 	if (strncmp(word, "*.", 2) != 0 || !scope_name(scope, zones, word + 2, name, why))
 		return false;
 	addr_format(addr, text);
@@ -42,9 +43,11 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 	struct host_names names = { 0 };
 	size_t len = 0;
 	FILE *f = open_memstream(&names.texts, &len);
+
 	for (size_t i = 1; i < line->count; i++) {
 		char name[CONF_HOST_MAX];
 		const char *why = NULL;
+
 		if (scope_name(scope, zones, line->words[i], name, &why))
 			fprintf(f, " %s", name);
 		else if (take_wildcard(scope, zones, line->words[i], addr, &why))
@@ -64,6 +67,7 @@ read_host(
 {
 	struct report *r = scope->report;
 	struct addr addr;
+
 	if (line->count < 2 || addr_parse(line->words[0], &addr) < 0) {
 		report_line(r, line, VERDICT_NONE, "an address and names are wanted");
 		return;
@@ -93,6 +97,7 @@ static struct corefile_line
 host_line(const char *file, unsigned number, char *text, char **words)
 {
 	struct corefile_line line = { .file = file, .line = number, .words = words };
+
 	text[strcspn(text, "#")] = '\0';
 	for (char *save = NULL, *word = strtok_r(text, " \t\r\v\f", &save); word != NULL;
 	     word = strtok_r(NULL, " \t\r\v\f", &save))
@@ -107,6 +112,7 @@ read_hosts_file(struct scope *scope, const struct zone_set *zones, struct corefi
 	char **words = xcalloc(file->len / 2 + 1, sizeof *words);
 	char *stop = file->text + file->len;
 	unsigned number = 0;
+
 	for (char *at = file->text, *end; at < stop; at = end + 1) {
 		end = memchr(at, '\n', (size_t)(stop - at));
 		if (end == NULL)
@@ -130,6 +136,7 @@ read_hosts_head(
 				   : "; a name that is not there is looked up as all others, where "
 				     "CoreDNS said SERVFAIL";
 	struct corefile_text file;
+
 	if (head->count < 2) {
 		report_line(scope->report, head,
 		    falls && !reverse ? VERDICT_CARRIED : VERDICT_CHANGES,
@@ -139,6 +146,7 @@ read_hosts_head(
 	} else if (strcmp(head->words[1], "/etc/hosts") != 0 &&
 		   scope_file(scope, head, head->words[1], &file)) {
 		size_t before = report_text_count(scope->report, TEXT_HOSTS);
+
 		read_hosts_file(scope, zones, &file);
 		report_line(scope->report, head, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts, with %zu lines of %s as they are now: who changes "
@@ -173,6 +181,7 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 {
 	struct zone_set *zones = scope_zones(scope, &d->head, 2);
 	bool falls = false;
+
 	for (size_t i = 0; i < d->body_count; i++)
 		falls = falls || strcmp(d->body[i].words[0], "fallthrough") == 0;
 	falls = falls && leads_on(scope->block);
@@ -180,6 +189,7 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 		struct addr addr;
+
 		if (addr_parse(line->words[0], &addr) == 0)
 			read_host(scope, zones, line, false);
 		else if (!report_option(scope->report, line, hosts_options,
@@ -206,6 +216,7 @@ take_zone_file(struct scope *scope, const struct corefile_text *file, const char
 {
 	struct conf_records records;
 	char *why = NULL, *text = NULL;
+
 	if (strlen(file->text) != file->len)
 		return xstrdup("it holds NUL bytes");
 	for (const char *c = file->text; *c; c++)
@@ -242,9 +253,11 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 	size_t count = line->count > 2 ? line->count - 2 : scope->count;
 	char *why = NULL;
 	bool here = line->count > 1 && scope_file(scope, line, line->words[1], &file);
+
 	for (size_t i = 0; here && why == NULL && i < count; i++) {
 		char *zone = zone_parse(zones[i]), name[CONF_HOST_MAX];
 		const char *reason = "no zone";
+
 		scope->files->bytes += file.len;
 		if (report_text_count(scope->report, TEXT_ZONES) >= CONF_RECORDS_MAX ||
 		    scope->files->bytes > COREFILE_IMPORTED_MAX)

@@ -41,6 +41,7 @@ static char *
 escaped(const char *name)
 {
 	char *text = xmalloc(2 * strlen(name) + 1), *out = text;
+
 	for (; *name; name++) {
 		if (*name == '.')
 			*out++ = '\\';
@@ -57,9 +58,11 @@ zones_pattern(const struct scope *scope)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
+
 	if (!zone_set_has(scope->set, ".")) {
 		for (size_t i = 0; i < scope->count && ftell(f) <= CONF_PATTERN_MAX; i++) {
 			char *zone = escaped(scope->zones[i]);
+
 			fprintf(f, "%s%s", i ? "|" : "(?=(?:.*\\.)?(?:", zone);
 			free(zone);
 		}
@@ -97,6 +100,7 @@ static bool
 has_room(struct scope *scope, const struct corefile_line *line, bool pattern)
 {
 	size_t *patterns = &scope->files->patterns;
+
 	if (report_text_count(scope->report, TEXT_REWRITES) < CONF_REWRITES_MAX &&
 	    (!pattern || *patterns < CONF_PATTERNS_MAX)) {
 		*patterns += pattern;
@@ -118,6 +122,7 @@ difference(struct scope *scope, const struct name_rewrite *w)
 	size_t len = strlen(to);
 	char *target = xstrndup(to, len > 0 && to[len - 1] == '.' ? len - 1 : len);
 	bool cluster = report_in_cluster(scope->report, target);
+
 	free(target);
 	if (w->kind > scope->rewrites)
 		scope->rewrites = w->kind;
@@ -139,9 +144,11 @@ static void
 read_pattern(struct scope *scope, const struct name_rewrite *w)
 {
 	char suffix[CONF_HOST_MAX], other[CONF_HOST_MAX];
+
 	if (report_topology(scope->report) == TOPOLOGY_CLASSIC) {
 		bool fits =
 		    as_suffix(w->from, w->to, suffix, other) && zone_set_covers(scope->set, suffix);
+
 		if (fits && has_room(scope, w->line, false)) {
 			report_text(scope->report, TEXT_REWRITES, "suffix %s %s", suffix, other);
 			report_line(scope->report, w->line, VERDICT_CHANGES,
@@ -187,6 +194,7 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	const char *why;
 	bool suffix = w->kind == REWRITE_SUFFIX,
 	     dotted = suffix && *w->from == '.' && *w->to == '.';
+
 	if (conf_name_parse(w->from + dotted, from, &why) < 0 ||
 	    conf_name_parse(w->to + dotted, to, &why) < 0)
 		return false;
@@ -245,6 +253,7 @@ read_block(struct scope *scope, const struct corefile_directive *d, bool goes_on
 	report_line(scope->report, &d->head, VERDICT_CARRIED, "the rewrite below");
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
+
 		if (strcmp(line->words[0], "answer") == 0)
 			report_line(scope->report, line, VERDICT_CARRIED,
 			    "the answers' names are put back without being told");

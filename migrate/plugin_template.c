@@ -71,6 +71,7 @@ static char *
 constant_answer(const char *answer)
 {
 	const char *rest = answer != NULL ? strstr(answer, "}}") : NULL;
+
 	if (rest == NULL || answer[strspn(answer, " ")] != '{')
 		return NULL;
 	rest += 2;
@@ -101,6 +102,7 @@ give(struct templ *t, const char *prefix, const char *name)
 	bool good =
 	    report_text_count(r, TEXT_RECORDS) < CONF_RECORDS_MAX &&
 	    conf_records_parse(line, strlen(line), report_known_domain(r), &records, &why) == 0;
+
 	if (good) {
 		conf_records_free(&records);
 		report_text(r, TEXT_RECORDS, "%s", line);
@@ -130,6 +132,7 @@ give_matched(struct templ *t)
 {
 	struct names names, checked;
 	const char *why;
+
 	if (!read_match(t->match, &names))
 		return false;
 	if (!scope_name(t->scope, t->zones, names.name, checked.name, &why) ||
@@ -149,10 +152,12 @@ give_zones(struct templ *t)
 	size_t count = line->count > 3 ? line->count - 3 : t->scope->count;
 	char **words = line->count > 3 ? line->words + 3 : t->scope->zones;
 	bool all = count > 0;
+
 	for (size_t i = 0; i < count && all; i++) {
 		struct names names = { .itself = true, .below = true };
 		char *zone = zone_parse(words[i]);
 		const char *why;
+
 		all = zone != NULL && strcmp(zone, ".") != 0 &&
 		      !report_in_cluster(t->scope->report, zone) &&
 		      scope_name(t->scope, t->zones, zone, names.name, &why) &&
@@ -177,8 +182,10 @@ static bool
 has_more(const struct corefile_directive *d)
 {
 	unsigned answers = 0;
+
 	for (size_t i = 0; i < d->body_count; i++) {
 		const char *option = d->body[i].words[0];
+
 		answers += strcmp(option, "answer") == 0;
 		if (strcmp(option, "authority") == 0 || strcmp(option, "additional") == 0)
 			return true;
@@ -191,6 +198,7 @@ static void
 filter_aaaa(struct scope *scope, const struct corefile_line *line)
 {
 	bool front = report_topology(scope->report) == TOPOLOGY_FRONT;
+
 	if (front)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--filter-aaaa=on");
 	else
@@ -213,6 +221,7 @@ translate(struct templ *t)
 	    t->match == NULL || strcmp(t->match, ".*") == 0 || strcmp(t->match, ".") == 0;
 	bool denies = answer == NULL && rcode != NULL && strcasecmp(rcode, "NXDOMAIN") == 0;
 	bool any = strcasecmp(type, "ANY") == 0;
+
 	if (answer == NULL && strcasecmp(type, "AAAA") == 0 && everything &&
 	    zone_set_has(t->zones, ".") && zone_set_has(scope->set, ".")) {
 		filter_aaaa(scope, line);
@@ -249,6 +258,7 @@ plugin_template(struct scope *scope, const struct corefile_directive *d)
 		.match = body_value(d, "match"),
 		.answer = constant_answer(body_value(d, "answer")) };
 	enum verdict verdict = translate(&t);
+
 	for (size_t i = 0; i < d->body_count; i++)
 		report_line(scope->report, &d->body[i], verdict, "part of the template above");
 	zone_set_free(t.zones);

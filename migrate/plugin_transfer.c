@@ -81,6 +81,7 @@ plugin_transfer(struct scope *scope, const struct corefile_directive *d)
 	    "ask port 10053 of the pod, not dnsmasq: docs/transfer.md");
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
+
 		if (strcmp(line->words[0], "to") == 0)
 			plugin_transfer_to(scope, line, 1);
 		else

@@ -108,8 +108,10 @@ static void
 read_directive(struct scope *scope, const struct corefile_directive *d)
 {
 	const struct corefile_line *line = &d->head;
+
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		const struct plugin *p = &table[i];
+
 		if (strcmp(p->name, line->words[0]) != 0)
 			continue;
 		if (p->read != NULL) {
@@ -159,6 +161,7 @@ read_node_cache(struct report *report, const struct corefile_block *block)
 	    "place: docs/node.md");
 	for (size_t i = 0; i < block->count; i++) {
 		const struct corefile_directive *d = &block->directives[i];
+
 		report_line(report, &d->head, VERDICT_CARRIED, "stays in NodeLocal DNSCache");
 		for (size_t k = 0; k < d->body_count; k++)
 			report_line(
@@ -172,9 +175,11 @@ read_keys(struct scope *scope, const struct corefile_line *keys)
 {
 	enum verdict verdict = VERDICT_CARRIED;
 	const char *sentence = "a server block; its zones are below";
+
 	for (size_t i = 0; i < keys->count; i++) {
 		const char *word = keys->words[i], *port = strrchr(word, ':');
 		char *zone = zone_parse(word);
+
 		if (zone == NULL) {
 			verdict = VERDICT_NONE;
 			sentence =
@@ -204,13 +209,16 @@ find_domain(struct report *report, const struct corefile *corefile)
 {
 	for (size_t i = 0; i < corefile->count; i++) {
 		const struct corefile_block *block = &corefile->blocks[i];
+
 		for (size_t k = 0; k < block->count; k++) {
 			const struct corefile_line *head = &block->directives[k].head;
+
 			if (strcmp(head->words[0], "kubernetes") != 0)
 				continue;
 			const struct corefile_line *zones = head->count > 1 ? head : &block->keys;
 			for (size_t n = head->count > 1; n < zones->count; n++) {
 				char *zone = zone_parse(zones->words[n]);
+
 				if (zone != NULL && strcmp(zone, ".") != 0 &&
 				    !zone_is_reverse(zone))
 					report_domain(report, zone);
@@ -230,6 +238,7 @@ find_other_source(const struct corefile_block *block)
 	for (size_t i = 0; i < block->count; i++) {
 		const char *name = block->directives[i].head.words[0];
 		bool known = false;
+
 		for (size_t k = 0; k < sizeof table / sizeof *table && !known; k++)
 			known = strcmp(table[k].name, name) == 0;
 		if (!known || strcmp(name, "grpc") == 0 || strcmp(name, "view") == 0)
@@ -242,8 +251,10 @@ static bool
 has_root(const struct corefile_block *block)
 {
 	bool found = false;
+
 	for (size_t i = 0; i < block->keys.count && !found; i++) {
 		char *zone = zone_parse(block->keys.words[i]);
+
 		found = zone != NULL && strcmp(zone, ".") == 0;
 		free(zone);
 	}
@@ -265,9 +276,11 @@ static void
 report_closed(struct report *report, const struct corefile *corefile)
 {
 	const struct corefile_block *first = NULL;
+
 	for (size_t i = 0; i < corefile->count; i++) {
 		const struct corefile_block *block = &corefile->blocks[i];
 		const struct corefile_directive *other = NULL;
+
 		if (is_node_cache(block))
 			return;
 		first = first != NULL ? first : block;
@@ -323,6 +336,7 @@ read_block(struct report *report, const struct corefile_block *block, struct plu
 		.block = block,
 		.set = zone_set_new(),
 		.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
+
 	read_keys(&scope, &block->keys);
 	for (size_t k = 0; k < scope.count; k++)
 		zone_set_add(scope.set, scope.zones[k]);
@@ -341,6 +355,7 @@ plan_log(struct log_wish *wish, const struct corefile *corefile)
 	for (size_t i = 0; i < corefile->count; i++) {
 		const struct corefile_block *block = &corefile->blocks[i];
 		bool node_cache = is_node_cache(block);
+
 		for (size_t k = 0; k < block->count && !node_cache; k++)
 			if (strcmp(block->directives[k].head.words[0], "log") == 0)
 				plugin_log_plan(wish, block, &block->directives[k]);
@@ -354,6 +369,7 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 	for (size_t i = 0; i < corefile->note_count; i++) {
 		const struct corefile_note *note = &corefile->notes[i];
 		struct corefile_line what = { note->file, note->line, (char *[]){ note->what }, 1 };
+
 		report_line(report, &what, note->harmless ? VERDICT_CHANGES : VERDICT_NONE, "%s",
 		    note->sentence);
 	}

@@ -39,6 +39,7 @@ struct report *
 report_new(enum topology topology)
 {
 	struct report *r = xcalloc(1, sizeof *r);
+
 	r->topology = topology;
 	r->stubs = json_object_new_object();
 	r->upstreams = json_object_new_array();
@@ -122,6 +123,7 @@ secret_name(const char *word)
 	const char *first = NULL;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const char *found = strcasestr(word, names[i]);
+
 		if (found != NULL && (first == NULL || found < first))
 			first = found;
 	}
@@ -138,6 +140,7 @@ userinfo(const char *word)
 	const char *begin = scheme != NULL ? scheme + 3 : word;
 	const char *colon =
 	    at != NULL && at > begin ? memchr(begin, ':', (size_t)(at - begin)) : NULL;
+
 	return colon != NULL && colon + 1 < at ? colon + 1 : NULL;
 }
 
@@ -148,6 +151,7 @@ public_bytes(const char *word)
 	const char *password = userinfo(word), *name = secret_name(word);
 	size_t len = strlen(word);
 	const char *value = name != NULL ? strpbrk(name, "=:") : NULL;
+
 	if (password != NULL)
 		len = (size_t)(password - word);
 	if (value != NULL && value[1] != '\0' && (size_t)(value + 1 - word) < len)
@@ -171,6 +175,7 @@ public_words(const struct corefile_line *line)
 		bool named =
 		    strcasecmp(word, "secret") == 0 || strcasecmp(word, "credentials") == 0;
 		bool zone = strchr(word, '.') != NULL && strchr(word, '=') == NULL;
+
 		if (secret_name(word) != NULL && !zone && strcmp(word, "secrets") != 0)
 			return at + (named && line->count == at + 3 ? 2 : 1);
 	}
@@ -184,12 +189,14 @@ line_text(const struct corefile_line *line, size_t max)
 {
 	char *text = NULL;
 	size_t len = 0, count = public_words(line);
+
 	if (count > max)
 		count = max;
 	bool hidden = count < line->count;
 	FILE *f = open_memstream(&text, &len);
 	for (size_t i = 0; i < count && ftell(f) < 200; i++) {
 		size_t bytes = public_bytes(line->words[i]);
+
 		hidden = hidden || line->words[i][bytes] != '\0';
 		fprintf(
 		    f, "%s%.*s", i ? " " : "", (int)(bytes < 200 ? bytes : 200), line->words[i]);
@@ -237,6 +244,7 @@ report_line(
     struct report *r, const struct corefile_line *line, enum verdict verdict, const char *fmt, ...)
 {
 	va_list args;
+
 	va_start(args, fmt);
 	char *sentence = formatted(fmt, args);
 	va_end(args);
@@ -247,6 +255,7 @@ void
 report_unknown(struct report *r, const struct corefile_line *line, const char *fmt, ...)
 {
 	va_list args;
+
 	va_start(args, fmt);
 	char *sentence = formatted(fmt, args);
 	va_end(args);
@@ -296,6 +305,7 @@ void
 report_flag(struct report *r, enum program program, const char *fmt, ...)
 {
 	va_list args;
+
 	va_start(args, fmt);
 	char *flag = formatted(fmt, args);
 	va_end(args);
@@ -304,6 +314,7 @@ report_flag(struct report *r, enum program program, const char *fmt, ...)
 	struct json_object *index;
 	if (json_object_object_get_ex(r->indices[program], key, &index)) {
 		size_t i = (size_t)json_object_get_int64(index);
+
 		free(list->items[i]);
 		list->items[i] = flag;
 	} else {
@@ -318,6 +329,7 @@ bool
 report_server(struct report *r, const char *domain, const char *text)
 {
 	struct json_object *servers = r->upstreams;
+
 	if (domain != NULL && !json_object_object_get_ex(r->stubs, domain, &servers)) {
 		servers = json_object_new_array();
 		json_object_object_add(r->stubs, domain, servers);
@@ -337,6 +349,7 @@ bool
 report_domain(struct report *r, const char *domain)
 {
 	bool name = domain[strspn(domain, "abcdefghijklmnopqrstuvwxyz0123456789.-_")] == '\0';
+
 	if (r->domain == NULL && name)
 		r->domain = xstrdup(domain);
 	return r->domain != NULL && strcmp(r->domain, domain) == 0;
@@ -353,6 +366,7 @@ report_in_cluster(const struct report *report, const char *zone)
 {
 	const char *domain = report_known_domain(report);
 	size_t len = strlen(zone), suffix = strlen(domain);
+
 	return len >= suffix && strcmp(zone + len - suffix, domain) == 0 &&
 	       (len == suffix || zone[len - suffix - 1] == '.');
 }
@@ -361,6 +375,7 @@ void
 report_cluster_ip(struct report *r, const char *address)
 {
 	struct addr addr;
+
 	if (r->cluster_ip == NULL && addr_parse(address, &addr) == 0)
 		r->cluster_ip = xstrdup(address);
 }
@@ -378,6 +393,7 @@ void
 report_text(struct report *r, enum text_key key, const char *fmt, ...)
 {
 	va_list args;
+
 	va_start(args, fmt);
 	char *line = formatted(fmt, args);
 	va_end(args);
@@ -413,6 +429,7 @@ print_verdicts(const struct report *r, const char *source, FILE *out)
 	free(name);
 	for (size_t i = 0; i < r->count; i++) {
 		const struct finding *f = &r->findings[i];
+
 		fprintf(out, "#\n# %s: %s\n#     %s: %s\n", f->where, f->text, words[f->verdict],
 		    f->sentence);
 	}
@@ -423,6 +440,7 @@ static void
 print_quoted(const char *text, FILE *out)
 {
 	struct json_object *string = json_object_new_string(text);
+
 	fputs(json_object_to_json_string_ext(string, JSON_C_TO_STRING_NOSLASHESCAPE), out);
 	json_object_put(string);
 }
@@ -439,6 +457,7 @@ static void
 print_steps(const struct report *r, FILE *out)
 {
 	const char *domain = report_known_domain(r), *quote = needs_quotes(domain) ? "\"" : "";
+
 	fprintf(out,
 	    "#\n# What to do, below conf/kubernetes:\n"
 	    "#  1. settings/settings.yaml: clusterDomain: %s%s%s, clusterIP: %s, registry: where "
@@ -493,6 +512,7 @@ print_texts(const struct report *r, const char *indent, FILE *out)
 	for (int key = 0; key < TEXT_KEY_COUNT; key++) {
 		const struct list *lines = &r->texts[key];
 		bool goes_on = key == TEXT_ZONES && r->texts[TEXT_RECORDS].count > 0;
+
 		if (lines->count > 0 && !goes_on)
 			fprintf(out, "%s%s: |\n", indent, text_key_names[key]);
 		for (size_t i = 0; i < lines->count; i++)
@@ -506,6 +526,7 @@ print_configmap(const struct report *r, FILE *out)
 	bool stubs = json_object_object_length(r->stubs) > 0;
 	bool upstreams = json_object_array_length(r->upstreams) > 0;
 	bool texts = false;
+
 	for (int key = 0; key < TEXT_KEY_COUNT; key++)
 		texts |= r->texts[key].count > 0;
 	if (!stubs && !upstreams && !texts) {
@@ -532,9 +553,11 @@ static void
 print_flag(const struct report *r, enum program program, const char *flag, FILE *out)
 {
 	const char *path = "/spec/template/spec/containers";
+
 	for (size_t i = 0; program == PROGRAM_DNSMASQ && i < 2; i++) {
 		size_t len = flag_name_len(flag);
 		unsigned at = manifest_flags[i].at[r->topology];
+
 		if (strncmp(manifest_flags[i].text, flag, len + 1) != 0)
 			continue;
 		fprintf(out, "      - { op: test, path: %s/1/args/%u, value: \"%s\" }\n", path, at,
@@ -557,6 +580,7 @@ static void
 print_overlay(const struct report *r, FILE *out)
 {
 	size_t flags = 0;
+
 	for (int p = 0; p < PROGRAM_COUNT; p++)
 		flags += r->flags[p].count;
 	fprintf(out,
@@ -595,6 +619,7 @@ static void
 print_values(const struct report *r, FILE *out)
 {
 	const int form = JSON_C_TO_STRING_NOSLASHESCAPE;
+
 	fprintf(out,
 	    "---\n# values.yaml\nregistry: \"\" # where you pushed the images\n"
 	    "topology: %s\nclusterDomain: ",

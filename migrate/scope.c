@@ -17,6 +17,7 @@ network_zone(const char *word)
 	const char *slash = strchr(word, '/');
 	struct addr addr;
 	char *end;
+
 	if (slash == NULL || slash[1] == '\0' || (size_t)(slash - word) >= sizeof text)
 		return NULL;
 	memcpy(text, word, (size_t)(slash - word));
@@ -37,6 +38,7 @@ zone_parse(const char *word)
 {
 	struct dname name;
 	const char *scheme = strstr(word, "://");
+
 	if (scheme != NULL)
 		word = scheme + 3;
 	if (strchr(word, '/') != NULL)
@@ -120,8 +122,10 @@ struct zone_set *
 scope_zones(const struct scope *scope, const struct corefile_line *line, size_t at)
 {
 	struct zone_set *set = zone_set_new();
+
 	for (size_t i = at; i < line->count; i++) {
 		char *zone = zone_parse(line->words[i]);
+
 		if (zone != NULL)
 			zone_set_add(set, zone);
 		free(zone);
@@ -136,6 +140,7 @@ scope_file(struct scope *scope, const struct corefile_line *line, const char *pa
     struct corefile_text *text)
 {
 	struct plugin_files *files = scope->files;
+
 	if (files->read == NULL || files->bytes > COREFILE_IMPORTED_MAX ||
 	    !files->read(files->arg, path, line->file, text))
 		return false;

@@ -21,6 +21,7 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 {
 	for (size_t i = 0; i < stubs->count; i++) {
 		const struct conf_stub *stub = &stubs->items[i];
+
 		if (domain_table_get(&rules->args->fixed, stub->domain) != NULL)
 			return xasprintf(
 			    "\"%s\": has its servers on dnsmasq's command line", stub->domain);
@@ -29,6 +30,7 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 					? NULL
 					: forwarding_loop_find(rules->guard, stub->domain,
 					      &stub->servers[k].server, 1);
+
 			if (why != NULL)
 				return why;
 		}
@@ -43,10 +45,12 @@ same_stubs(const struct conf_stubs *a, const struct conf_stubs *b)
 		return false;
 	for (size_t i = 0; i < a->count; i++) {
 		const struct conf_stub *x = &a->items[i], *y = &b->items[i];
+
 		if (strcmp(x->domain, y->domain) != 0 || x->count != y->count)
 			return false;
 		for (size_t k = 0; k < x->count; k++) {
 			const struct conf_server *s = &x->servers[k], *t = &y->servers[k];
+
 			if (strcmp(s->host, t->host) != 0 || s->server.port != t->server.port)
 				return false;
 			if (!s->host[0] && !server_equal(&s->server, &t->server))
@@ -63,6 +67,7 @@ apply_stubs(void *arg, struct conf_content *content)
 	struct config *config = to->config;
 	struct conf_stubs *stubs = content->value;
 	char *why = check_stubs(stubs, to->rules);
+
 	if (why != NULL)
 		return why;
 	char *empty = conf_stubs_empty(stubs);
@@ -84,6 +89,7 @@ apply_upstreams(void *arg, struct conf_content *content)
 	const struct conf_upstreams *upstreams = content->value;
 	char *why =
 	    forwarding_loop_find(to->rules->guard, "", upstreams->servers, upstreams->count);
+
 	if (why != NULL)
 		return why;
 	content->changed = upstreams->count != before->count;
@@ -102,6 +108,7 @@ take_domains(struct operator_domains *own, struct operator_domains *domains,
 		if (domain_table_get(&rules->args->fixed, domains->items[i]) != NULL) {
 			char *why = xasprintf(
 			    "\"%s\": has its servers on dnsmasq's command line", domains->items[i]);
+
 			operator_domains_free(domains);
 			return why;
 		}
@@ -116,6 +123,7 @@ static const char *
 cluster_zone(const struct config_rules *rules, char zone[CONF_HOST_MAX])
 {
 	const char *ignored;
+
 	if (conf_name_parse(rules->domain, zone, &ignored) < 0)
 		zone[0] = '\0';
 	return zone;
@@ -128,6 +136,7 @@ apply_hosts(void *arg, struct conf_content *content)
 	char zone[CONF_HOST_MAX];
 	struct operator_domains domains =
 	    operator_domains_of_hosts(content->value, cluster_zone(to->rules, zone));
+
 	return take_domains(&to->config->hosts, &domains, to->rules, &content->changed);
 }
 
@@ -139,6 +148,7 @@ take_both(struct operator_domains *own, struct operator_domains *below,
 {
 	bool others = !operator_domains_equal(below, domains_below);
 	char *why = take_domains(own, domains, rules, changed);
+
 	if (why != NULL) {
 		operator_domains_free(domains_below);
 		return why;
@@ -157,6 +167,7 @@ apply_records(void *arg, struct conf_content *content)
 	char zone[CONF_HOST_MAX];
 	struct operator_domains zones, domains = operator_domains_of_records(
 					   content->value, cluster_zone(to->rules, zone), &zones);
+
 	return take_both(
 	    &config->records, &config->zones, &domains, &zones, to->rules, &content->changed);
 }
@@ -170,6 +181,7 @@ apply_rewrites(void *arg, struct conf_content *content)
 	size_t patterns;
 	struct operator_domains suffixes, domains = operator_domains_of_rewrites(content->value,
 					      cluster_zone(to->rules, zone), &suffixes, &patterns);
+
 	if (patterns > 0 && patterns != config->patterns && config->kubedns != NULL)
 		log_warnx("rewrites: %zu patterns hold only for names that kubedns is asked for: "
 			  "the cluster's, and those below an exact name or suffix",
@@ -205,6 +217,7 @@ const char **
 config_hosts(const struct config *config, size_t *count)
 {
 	const char **hosts = xcalloc(CONF_STUB_NAMES_MAX + 1, sizeof *hosts);
+
 	*count = 0;
 	for (size_t i = 0; i < config->stubs.count; i++)
 		for (size_t k = 0; k < config->stubs.items[i].count; k++)

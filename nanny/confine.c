@@ -17,6 +17,7 @@ unsigned
 confine_keep(void)
 {
 	unsigned keep = SANDBOX_KEEP_CHILD | SANDBOX_KEEP_WRITES | SANDBOX_KEEP_LOW_PORTS;
+
 	return privileges_stay_root() ? keep | SANDBOX_KEEP_GROUPS : keep;
 }
 
@@ -25,10 +26,12 @@ static void
 add_arguments(struct sandbox *s, const struct nanny *nanny)
 {
 	const struct args *args = &nanny->args;
+
 	for (size_t i = 0; i < args->read_count; i++)
 		sandbox_read_replaced(s, args->reads[i]);
 	for (size_t i = 0; i < args->write_count; i++) {
 		char *copy = xstrdup(args->writes[i]);
+
 		sandbox_write(s, dirname(copy));
 		free(copy);
 	}
@@ -43,6 +46,7 @@ confine_nanny(const struct nanny *nanny)
 	const struct options *o = nanny->options;
 	struct sandbox *s = sandbox_new(nanny->sandbox);
 	char *dir = xstrdup(nanny->file.dir);
+
 	sandbox_read_replaced(s, o->config_dir);
 	sandbox_read_replaced(s, o->resolv_conf);
 	sandbox_read(s, "/proc"); /* of dnsmasq's processes and sockets */
@@ -61,6 +65,7 @@ confine_dnsmasq(const struct nanny *nanny)
 	struct sandbox *s = sandbox_new(nanny->sandbox);
 	const struct domain_table *fixed = &nanny->args.fixed;
 	const struct servers_file *file = &nanny->written;
+
 	sandbox_read(s, nanny->file.dir);
 	add_arguments(s, nanny);
 	for (size_t i = 0; i < sizeof usual_ports / sizeof *usual_ports; i++)
@@ -90,6 +95,7 @@ void
 confine_check_ports(struct nanny *nanny)
 {
 	const struct servers_file *file = &nanny->written;
+
 	if (nanny->confined == NULL || (nanny->process.layers & 1u << SANDBOX_TCP) == 0)
 		return;
 	for (size_t i = 0; i < file->count; i++)

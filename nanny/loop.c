@@ -43,6 +43,7 @@ reconsider(struct nanny *nanny, bool names_only)
 	enum child_state state = nanny->child.state;
 	struct servers_file file = nanny_plan(nanny, false);
 	bool same = servers_equal(&file, &nanny->written) && !nanny->write_failed;
+
 	servers_free(&file);
 	if (same) {
 		nanny->child.changed =
@@ -66,6 +67,7 @@ update_names(struct nanny *nanny)
 	struct server servers[CONF_UPSTREAMS_MAX];
 	const char *why;
 	size_t count = 0, host_count;
+
 	for (size_t i = 0; i < nanny->resolv.count && count < CONF_UPSTREAMS_MAX; i++)
 		if (!forwarding_loop_is(&nanny->forwarding_loop, &nanny->resolv.servers[i], &why))
 			servers[count++] = nanny->resolv.servers[i];
@@ -87,6 +89,7 @@ take_config(struct nanny *nanny, const struct confdir_set *set)
 		.domain = nanny->options->domain,
 		.args = &nanny->args,
 		.guard = &nanny->forwarding_loop };
+
 	if (nanny->started && !nanny->options->restart_dnsmasq) {
 		log_warnx("conf %s: changed, but -restartDnsmasq is false: not applied",
 		    nanny->options->config_dir);
@@ -101,6 +104,7 @@ take_resolv(struct nanny *nanny, const struct confdir_set *set)
 {
 	const struct confdir_key *key = set->count ? &set->keys[0] : NULL;
 	struct resolv resolv = { .count = 0 };
+
 	if (strcmp(nanny->options->resolv_conf, "/dev/null") ==
 	    0) { /* read by nobody: no servers */
 		if (!nanny->started)
@@ -130,6 +134,7 @@ nanny_read_config(struct nanny *nanny, bool force)
 {
 	struct confdir_set set;
 	bool changed = false;
+
 	if (force)
 		forwarding_loop_refresh(&nanny->forwarding_loop);
 	if (confdir_poll(nanny->resolvdir, force, &set)) {
@@ -152,6 +157,7 @@ static void
 run_names(struct nanny *nanny, int64_t now_ms)
 {
 	enum stub_host_change change = stub_hosts_run(nanny->names, now_ms);
+
 	if (change != STUB_HOST_SAME)
 		nanny->names_waiting = true;
 	if (!nanny->names_waiting)
@@ -229,6 +235,7 @@ find_holder(const struct args *args, char *holder)
 {
 	struct server server = { .addr.family = AF_INET6, .port = args->port }; /* every address */
 	size_t count = args->listen_count > 0 ? args->listen_count : 1;
+
 	for (size_t i = 0; i < count; i++) {
 		if (args->listen_count > 0)
 			server.addr = args->listen[i];
@@ -248,6 +255,7 @@ add_arguments(char *words, char *const *argv)
 	free(words);
 	for (size_t i = 1; argv[i] != NULL; i++) {
 		char *more = xasprintf("%s %s", text, argv[i]);
+
 		free(text);
 		text = more;
 	}
@@ -299,11 +307,14 @@ static void
 take_signal(struct nanny *nanny)
 {
 	struct signalfd_siginfo info;
+
 	while (read(nanny->signal_fd, &info, sizeof info) == sizeof info) {
 		int sig = (int)info.ssi_signo;
+
 		if (sig == SIGTERM || sig == SIGINT) {
 			bool again = nanny->child.state == CHILD_DRAINING ||
 				     nanny->child.state == CHILD_STOPPING;
+
 			log_info("%s: %s", strsignal(sig), again ? "at once" : "draining");
 			node_guard_drain(&nanny->node_guard);
 			nanny_step(nanny, CHILD_TERM);
@@ -348,6 +359,7 @@ static void
 run_timers(struct nanny *nanny, int64_t now_ms)
 {
 	const struct options *o = nanny->options;
+
 	if (now_ms >= nanny->next_sync_ms) {
 		nanny->next_sync_ms = now_ms + (o->sync_ms > 0 ? o->sync_ms : INT32_MAX);
 		nanny_read_config(nanny, true);
@@ -378,6 +390,7 @@ static int
 wait_ms(const struct nanny *nanny, int64_t now_ms)
 {
 	int64_t next = now_ms + NANNY_STATUS_MAX_MS;
+
 	next = earlier(next, nanny->next_sync_ms);
 	if (nanny->child.deadline_ms >= 0)
 		next = earlier(next, nanny->child.deadline_ms);
@@ -406,6 +419,7 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 		child_answered(nanny);
 	if (fds[FD_QUESTIONS].revents) {
 		uint32_t generation = dnsmasq_probe_answer(nanny->dnsmasq_probe);
+
 		if (generation && nanny->child.state == CHILD_STARTING)
 			child_answered(nanny);
 		if (generation)
@@ -441,6 +455,7 @@ nanny_loop(struct nanny *nanny)
 			[FD_HTTP] = { .fd = nanny->http != NULL ? http_fd(nanny->http) : -1 },
 			[FD_GUARD] = { .fd = nanny->node_guard.pidfd },
 		};
+
 		for (int i = 0; i < FD_COUNT; i++)
 			fds[i].events = POLLIN;
 		if (poll(fds, FD_COUNT, wait_ms(nanny, clock_mono_ms())) < 0 && errno != EINTR)
@@ -490,6 +505,7 @@ write_servers_file(struct nanny *nanny, bool fresh)
 	char *text =
 	    servers_render(&file, generation, dnsmasq_probe_port(nanny->dnsmasq_probe), &len);
 	int rc = servers_file_write(&nanny->file, text, len);
+
 	free(text);
 	if (rc < 0) {
 		if (!nanny->write_failed)
@@ -520,6 +536,7 @@ nanny_write_termination_log(const struct nanny *nanny, const char *text)
 {
 	int fd = open(nanny->options->termination_log,
 	    O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
 	if (fd < 0)
 		return;
 	ssize_t ignored = write(fd, text, strlen(text));
@@ -538,6 +555,7 @@ spawn_dnsmasq(struct nanny *nanny)
 	if (rc < 0) {
 		char *text = xasprintf(
 		    "dnsmasq: %s cannot be started: %s", nanny->args.argv[0], strerror(-rc));
+
 		log_errorx("%s", text);
 		nanny_write_termination_log(nanny, text);
 		free(text);
@@ -570,6 +588,7 @@ give_up(struct nanny *nanny)
 	char *words = nanny_last_words(nanny);
 	char *text = xasprintf("%s; died %u times, %d of them within a minute: giving up", words,
 	    nanny->child.deaths, CHILD_DEATHS_MAX);
+
 	log_errorx("%s", text);
 	nanny_write_termination_log(nanny, text);
 	free(text);
@@ -610,6 +629,7 @@ nanny_step(struct nanny *nanny, enum child_event event)
 {
 	enum child_state before = nanny->child.state;
 	unsigned actions = child_step(&nanny->child, event, clock_mono_ms());
+
 	if (nanny->child.state != before)
 		log_debug("dnsmasq: %s -> %s", child_state_name(before),
 		    child_state_name(nanny->child.state));

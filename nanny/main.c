@@ -28,6 +28,7 @@ block_signals(struct nanny *nanny)
 {
 	static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD };
 	sigset_t set;
+
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		sigaddset(&set, signals[i]);
@@ -44,6 +45,7 @@ open_inputs(struct nanny *nanny)
 {
 	const struct options *o = nanny->options;
 	char *a = xstrdup(o->resolv_conf), *b = xstrdup(o->resolv_conf);
+
 	const char *const names[] = { basename(b), NULL };
 	nanny->resolvdir = confdir_new(dirname(a), names);
 	const char *keys[CONF_KEYS + 1];
@@ -58,6 +60,7 @@ build_args(struct nanny *nanny, const char *file)
 {
 	const struct options *o = nanny->options;
 	char *why;
+
 	if (args_build(&nanny->args, o->dnsmasq_exec, o->dnsmasq_args, o->dnsmasq_arg_count, file,
 		privileges_stay_root(), &why) < 0) {
 		log_errorx("%s", why);
@@ -96,6 +99,7 @@ start_http(struct nanny *nanny)
 		.routes = nanny_routes,
 		.arg = nanny,
 		.debug_remote = o->debug_remote };
+
 	if (o->metrics_host[0] == '\0')
 		return EXIT_OK;
 	if (http_start(&nanny->http, &config) < 0)
@@ -109,6 +113,7 @@ static int
 start(struct nanny *nanny)
 {
 	const struct options *o = nanny->options;
+
 	if (servers_file_dir_open(&nanny->file, o->run_dir) < 0)
 		return EXIT_SYSTEM;
 	int rc = build_args(nanny, nanny->file.path);
@@ -133,6 +138,7 @@ check(struct nanny *nanny)
 		.addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } }, .port = 1
 	};
 	int rc = build_args(nanny, "servers.conf");
+
 	if (rc != EXIT_OK)
 		return rc;
 	nanny->names = stub_hosts_new(nanny->options->domain, &nanny->options->kubedns);
@@ -141,6 +147,7 @@ check(struct nanny *nanny)
 	for (size_t i = 0; i < nanny->config.stubs.count; i++)
 		for (size_t k = 0; k < nanny->config.stubs.items[i].count; k++) {
 			const struct conf_server *s = &nanny->config.stubs.items[i].servers[k];
+
 			if (s->host[0])
 				printf("# %s: %s port %u, resolved while running\n",
 				    nanny->config.stubs.items[i].domain, s->host, s->server.port);
@@ -198,12 +205,14 @@ main(int argc, char **argv)
 	static struct nanny nanny;
 	struct options options;
 	struct flags_common common;
+
 	if (options_parse(&options, &common, argc, argv) < 0) {
 		options_free(&options, &common);
 		return EXIT_MISTAKE;
 	}
 	if (options.ready) {
 		int ready = http_ready_ask(options.metrics_port);
+
 		options_free(&options, &common);
 		return ready == 0 ? EXIT_OK : EXIT_SYSTEM;
 	}

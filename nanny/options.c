@@ -79,6 +79,7 @@ static int
 parse_listen(struct options *o)
 {
 	const char *text = o->metrics_text, *colon = strrchr(text, ':');
+
 	if (*text == '\0')
 		return 0;
 	char *end;
@@ -104,6 +105,7 @@ check_node(struct options *o)
 	for (size_t i = 0; i < o->local_ips.count; i++) {
 		const char *text = o->local_ips.items[i];
 		struct addr *addr = &o->node_addresses[i];
+
 		if (i == NODE_ADDRESSES_MAX)
 			return flags_refuse("localip", text, "4 addresses at most");
 		if (addr_parse(text, addr) < 0)
@@ -121,6 +123,7 @@ static int
 check(struct options *o)
 {
 	const char *why;
+
 	if (o->kubedns.addr.family == 0)
 		return flags_refuse(
 		    "kubednsServer", "", "an address is missing, such as 127.0.0.1:10053");
@@ -134,6 +137,7 @@ int
 options_parse(struct options *options, struct flags_common *common, int argc, char **argv)
 {
 	const char *keys[CONF_KEY_HELP_MAX];
+
 	*options = (struct options){ 0 };
 	*common = (struct flags_common){ .program = "nanny",
 		.unknown_hint =

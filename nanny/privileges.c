@@ -15,6 +15,7 @@ effective_capabilities(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
+
 	if (syscall(SYS_capget, &header, data) < 0)
 		return 0;
 	return (uint64_t)data[1].effective << 32 | data[0].effective;
@@ -25,8 +26,10 @@ set_capabilities(uint64_t set)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
+
 	for (unsigned i = 0; i < 2; i++) {
 		uint32_t word = (uint32_t)(set >> (32 * i));
+
 		data[i] = (struct __user_cap_data_struct){
 			.effective = word, .permitted = word, .inheritable = word
 		};
@@ -38,6 +41,7 @@ static bool
 may_change_user(void)
 {
 	const uint64_t needed = 1ull << CAP_SETUID | 1ull << CAP_SETGID;
+
 	return (effective_capabilities() & needed) == needed;
 }
 
@@ -54,6 +58,7 @@ static int
 become(uid_t user, uint64_t keep)
 {
 	int death_signal = 0;
+
 	if (prctl(PR_GET_PDEATHSIG, &death_signal) < 0)
 		return -errno;
 	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0)

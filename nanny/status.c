@@ -22,6 +22,7 @@ page_healthz(const struct http_request *request, struct http_response *response,
 {
 	const struct nanny *nanny = arg;
 	int64_t silent_ms = clock_mono_ms() - nanny->answered_ms;
+
 	(void)request;
 	if (silent_ms >= nanny->options->silence_ms)
 		http_text(response, 503, "dnsmasq has not answered for %lld s\n",
@@ -34,6 +35,7 @@ static void
 page_readiness(const struct http_request *request, struct http_response *response, void *arg)
 {
 	const char *why;
+
 	(void)request;
 	if (nanny_is_ready(arg, &why))
 		http_text(response, 200, "ok\n");
@@ -52,6 +54,7 @@ static void
 put_reloads(struct metrics *m, const struct nanny *nanny)
 {
 	const struct nanny_stats *s = &nanny->stats;
+
 	metrics_family(m, "nanny_reloads_total", METRIC_COUNTER,
 	    "Servers files by what became of them: dnsmasq has it, did not have it in time (and "
 	    "was told again), died first, or could not be written.");
@@ -78,6 +81,7 @@ static void
 put_config(struct metrics *m, const struct nanny *nanny)
 {
 	char hash[32];
+
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->confirmed_hash);
 	metrics_family(m, "nanny_config_info", METRIC_GAUGE,
 	    "1, labelled with the hash of the servers file that dnsmasq was last seen to have.");
@@ -155,6 +159,7 @@ put_names(struct metrics *m, const struct nanny *nanny)
 	const struct stub_host *name;
 	size_t count = 0, resolved = 0, failing = 0;
 	int64_t oldest = clock_mono_ms();
+
 	for (; (name = stub_hosts_at(nanny->names, count)) != NULL; count++) {
 		resolved += name->known_count > 0;
 		for (int i = 0; i < STUB_HOST_FAMILIES; i++) {
@@ -182,6 +187,7 @@ static void
 put_file(struct metrics *m, const struct nanny *nanny)
 {
 	size_t lines = 0, retired = 0;
+
 	for (size_t i = 0; i < nanny->written.count; i++) {
 		lines += nanny->written.items[i].count;
 		retired += nanny->written.items[i].retired ? nanny->written.items[i].count : 0;
@@ -201,6 +207,7 @@ page_metrics(const struct http_request *request, struct http_response *response,
 	const struct nanny *nanny = arg;
 	enum metrics_format format = metrics_negotiate(request->accept);
 	struct metrics *m = metrics_new(format);
+
 	put_reloads(m, nanny);
 	put_config(m, nanny);
 	put_child(m, nanny);
@@ -272,6 +279,7 @@ moment(int64_t unix_s)
 	char buf[32];
 	struct tm tm;
 	time_t t = (time_t)unix_s;
+
 	if (unix_s == 0 || gmtime_r(&t, &tm) == NULL)
 		return NULL;
 	strftime(buf, sizeof buf, "%Y-%m-%dT%H:%M:%SZ", &tm);
@@ -290,6 +298,7 @@ servers_json(const struct server *servers, size_t count)
 {
 	char buf[SERVER_TEXT_MAX];
 	object array = json_object_new_array();
+
 	for (size_t i = 0; i < count; i++)
 		json_object_array_add(array, text(server_format(&servers[i], buf)));
 	return array;
@@ -302,8 +311,10 @@ stubs_json(const struct conf_stubs *stubs)
 	object all = json_object_new_object();
 	char buf[SERVER_TEXT_MAX + CONF_HOST_MAX];
 	size_t bytes = 0;
+
 	for (size_t i = 0; i < stubs->count; i++) {
 		const struct conf_stub *stub = &stubs->items[i];
+
 		bytes += strlen(stub->domain) + ITEM_FORM;
 		for (size_t k = 0; k < stub->count; k++)
 			bytes += strlen(stub->servers[k].host) + FILE_SERVER_FORM;
@@ -312,6 +323,7 @@ stubs_json(const struct conf_stubs *stubs)
 		object array = json_object_new_array();
 		for (size_t k = 0; k < stub->count; k++) {
 			const struct conf_server *s = &stub->servers[k];
+
 			if (s->host[0])
 				snprintf(buf, sizeof buf, "%s:%u", s->host, s->server.port);
 			else
@@ -329,6 +341,7 @@ domains_json(const struct operator_domains *domains)
 {
 	object array = json_object_new_array();
 	size_t bytes = 0;
+
 	for (size_t i = 0; i < domains->count && i < OWN_NAMES_SHOWN; i++) {
 		bytes += strlen(domains->items[i]) + ITEM_FORM;
 		if (bytes > OWN_NAMES_BYTES)
@@ -342,6 +355,7 @@ static void
 put_keys(object o, const struct config *config)
 {
 	object keys = json_object_new_object(), refused = json_object_new_array();
+
 	const struct operator_domains *const own[CONF_KEYS] = { [CONF_KEY_HOSTS] = &config->hosts,
 		[CONF_KEY_RECORDS] = &config->records,
 		[CONF_KEY_REWRITES] = &config->rewrites };
@@ -383,6 +397,7 @@ upstreams_json(struct nanny *nanny)
 	struct server servers[CONF_UPSTREAMS_MAX];
 	size_t count =
 	    config_upstreams(&nanny->config, &nanny->resolv, &nanny->forwarding_loop, servers);
+
 	put(o, "source",
 	    text(nanny->config.upstreams.count ? "upstreamNameservers"
 		 : count                       ? "resolv.conf"
@@ -396,6 +411,7 @@ static object
 family_json(const struct stub_host_family *family)
 {
 	object o = json_object_new_object();
+
 	put(o, "ttl", number(family->ttl_s));
 	put(o, "until", family->answered ? moment_ms(family->until_ms) : NULL);
 	put(o, "failures", number(family->failures));
@@ -408,8 +424,10 @@ name_json(const struct stub_host *name)
 {
 	object o = json_object_new_object(), addrs = json_object_new_array();
 	char buf[ADDR_TEXT_MAX];
+
 	for (size_t i = 0; i < name->known_count; i++) {
 		object addr = json_object_new_object();
+
 		put(addr, "address", text(addr_format(&name->known[i].addr, buf)));
 		put(addr, "current", json_object_new_boolean(name->known[i].current));
 		if (!name->known[i].current)
@@ -427,6 +445,7 @@ static int64_t
 count_names(const struct stub_hosts *names)
 {
 	size_t count = 0;
+
 	while (stub_hosts_at(names, count) != NULL)
 		count++;
 	return (int64_t)count;
@@ -437,6 +456,7 @@ static void
 add_names(object array, const struct stub_hosts *names, bool resolved, size_t *bytes)
 {
 	const struct stub_host *name;
+
 	for (size_t i = 0; (name = stub_hosts_at(names, i)) != NULL; i++) {
 		if ((name->known_count > 0) != resolved)
 			continue;
@@ -454,6 +474,7 @@ names_json(const struct stub_hosts *names)
 {
 	object array = json_object_new_array();
 	size_t bytes = 0;
+
 	add_names(array, names, false, &bytes);
 	add_names(array, names, true, &bytes);
 	return array;
@@ -466,6 +487,7 @@ file_json(const struct servers_file *file)
 {
 	object array = json_object_new_array();
 	size_t bytes = 0;
+
 	for (size_t i = 0; i < file->count; i++) {
 		bytes += strlen(file->items[i].domain) + FILE_DOMAIN_FORM +
 			 file->items[i].count * FILE_SERVER_FORM;
@@ -484,6 +506,7 @@ static object
 dnsmasq_json(const struct nanny *nanny)
 {
 	object o = json_object_new_object(), args = json_object_new_array();
+
 	for (size_t i = 0; i < nanny->args.argc; i++)
 		json_object_array_add(args, text(nanny->args.argv[i]));
 	put(o, "state", text(child_state_name(nanny->child.state)));
@@ -501,6 +524,7 @@ memory_json(void)
 {
 	object o = json_object_new_object();
 	double used, limit;
+
 	process_container_memory(&used, &limit);
 	put(o, "bytes", number((int64_t)used));
 	put(o, "limit", limit > 0 ? number((int64_t)limit) : NULL);
@@ -513,6 +537,7 @@ config_page(const struct http_request *request, struct http_response *response, 
 	struct nanny *nanny = arg;
 	char hash[32];
 	object o = json_object_new_object();
+
 	(void)request;
 	put(o, "confirmed", json_object_new_boolean(nanny_is_confirmed(nanny)));
 	put(o, "confirmedAt", moment(nanny->confirmed_at));

@@ -34,6 +34,7 @@ format_duration(double seconds, char *text)
 	for (int i = 0; i < 4; i++) {
 		/* Two of a unit before it is used, so that 90 seconds do not become "1 minute". */
 		double least = i < 3 ? 2 * units[i].seconds : 1;
+
 		if (seconds < least)
 			continue;
 		double n = floor(seconds / units[i].seconds);
@@ -85,6 +86,7 @@ copy_valid(const char *text, bool plain)
 		size_t n = utf8_read(text + i, len - i, &cp);
 		bool hidden = plain && utf8_unsafe(cp) && cp != '\t' && cp != '\n';
 		bool kept = n > 0 && !hidden;
+
 		memcpy(out, kept ? text + i : replacement, kept ? n : 3);
 		out += kept ? n : 3;
 		i += n > 0 ? n : 1;

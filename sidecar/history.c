@@ -61,6 +61,7 @@ history_summary(const struct history *history, int64_t since_ns, struct history_
 	*summary = (struct history_summary){ .p50_ms = NAN, .p99_ms = NAN, .max_ms = NAN };
 	for (size_t i = 0; i < history->count; i++) {
 		const struct history_point *point = history_get(history, i);
+
 		if (point->at_ns < since_ns)
 			continue;
 		summary->total++;

@@ -146,6 +146,7 @@ poll_timeout_ms(int64_t deadline_ns, int http_ms)
 
 	if (deadline_ns != CLOCK_NEVER) {
 		int64_t left = (deadline_ns - clock_mono_ns() + NS_PER_MS - 1) / NS_PER_MS;
+
 		ms = left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 	}
 	return http_ms >= 0 && (ms < 0 || http_ms < ms) ? http_ms : ms;
@@ -167,6 +168,7 @@ fill_slots(const struct sidecar *sidecar, struct pollfd *slots)
 	set(&slots[FD_NANNY], sidecar->nanny.fetch.fd, sidecar->nanny.fetch.events);
 	for (size_t i = 0; i < QUESTION_BOX_MAX; i++) {
 		const struct boxed_question *entry = &sidecar->question_box.entries[i];
+
 		set(&slots[FD_ASK + 2 * i], entry->exchange.fd, entry->exchange.events);
 		set(&slots[FD_ASK + 2 * i + 1], entry->fetch.fd, entry->fetch.events);
 	}
@@ -330,6 +332,7 @@ sidecar_once(struct sidecar *sidecar)
 		int64_t now = clock_mono_ns();
 		for (size_t i = 0; i < sidecar->probe_count; i++) {
 			struct probe *probe = &sidecar->probes[i];
+
 			if (probe->asked)
 				continue;
 			run_probe(probe, &sidecar->exchanges[i], slots[i].revents, now);

@@ -43,6 +43,7 @@ print_plan(const struct sidecar_options *options)
 
 	for (size_t i = 0; i < options->spec_count; i++) {
 		const struct probe_spec *spec = &options->specs[i];
+
 		printf("probe %s: ask %s for %s %s every %u s\n", spec->label,
 		    server_format(&spec->server, server), dname_to_text(spec->name.wire, name),
 		    type_name(spec->type, type), spec->interval_s);
@@ -69,6 +70,7 @@ needs(const struct sidecar_options *options)
 		sandbox_connect(s, options->nanny.server.port);
 	if (options->journal[0] != '\0') {
 		char *dir = journal_dir(options);
+
 		sandbox_write(s, dir);
 		free(dir);
 	}

@@ -192,6 +192,7 @@ new_upstreams(struct metrics *m, const struct view *view)
 		metrics_family(m, names[i], METRIC_COUNTER, helps[i]);
 		for (size_t j = 0; j < view->cache->upstream_count; j++) {
 			const struct upstream *u = &view->cache->upstreams[j];
+
 			metrics_value(m, (double)(i == 0 ? u->queries : u->failed), "server",
 			    server_format(&u->server, server), NULL);
 		}
@@ -209,6 +210,7 @@ checks(struct metrics *m, const struct view *view)
 	    "failed twice in a row");
 	for (size_t i = 0; i < view->checks->count; i++) {
 		const struct check *check = view->checks->items[i];
+
 		if (check->asked)
 			metrics_value(m, !check_failing(check), "check",
 			    check_kind_name(check->kind), "server",
@@ -219,6 +221,7 @@ checks(struct metrics *m, const struct view *view)
 	for (size_t i = 0; i < view->checks->count; i++)
 		for (int k = 0; k < 2; k++) {
 			const struct check *check = view->checks->items[i];
+
 			metrics_value(m, (double)(k == 0 ? check->answered : check->failed),
 			    "check", check_kind_name(check->kind), "server",
 			    server_format(&check->server, server), "result", results[k], NULL);

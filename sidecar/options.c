@@ -91,6 +91,7 @@ read_probes(struct sidecar_options *options)
 	options->specs = xcalloc(options->probes.count, sizeof *options->specs);
 	for (size_t i = 0; i < options->probes.count; i++) {
 		struct probe_spec *spec = &options->specs[options->spec_count];
+
 		if (spec_parse(spec, options->probes.items[i], why) < 0) {
 			ok = WRONG("--probe \"%s\": %s", options->probes.items[i], why);
 			continue;

@@ -53,6 +53,7 @@ tree_label_addr(const uint8_t *label, struct addr *addr)
 	for (unsigned i = 0; i < label[0]; i++) {
 		uint8_t c = label[i + 1];
 		bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+
 		if (!hex && c != '-')
 			return -EINVAL;
 		dashes += c == '-';

@@ -59,6 +59,7 @@ endpoint_set_has_port(const struct endpoint_set *endpoints, uint64_t label)
 
 	for (unsigned c = 0; c < endpoints->count && c < PORT_SLICES_MAX; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+
 		if (slice->published == 0 || slice->ports == last)
 			continue;
 		last = slice->ports;
@@ -225,6 +226,7 @@ owners_next(struct owner_walk *walk)
 	while ((value = index_next_value(
 		    walk->tree, &walk->tree->labels, walk->key, &walk->index)) != NULL) {
 		const struct owner *owner = slot_owner(value);
+
 		if (owner != NULL && memcmp(owner->name, walk->label, 1u + *walk->label) == 0)
 			return owner;
 	}

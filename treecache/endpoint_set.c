@@ -64,6 +64,7 @@ endpoint_set_edit(struct treecache *cache, struct owner *owner)
 
 	if (endpoints->count == endpoints->room) {
 		unsigned room = endpoints->room * 2;
+
 		endpoints = cow_new(cache, endpoint_set_size(room));
 		uint32_t epoch = endpoints->epoch;
 		memcpy(endpoints, owner->endpoints, endpoint_set_size(owner->endpoints->count));
@@ -87,6 +88,7 @@ slice_place(const struct endpoint_set *endpoints, const struct slice_endpoints *
 
 	while (low < high) {
 		unsigned middle = (low + high) / 2;
+
 		if (slice_compare(endpoints->slices[middle].slice, slice) < 0)
 			low = middle + 1;
 		else
@@ -181,6 +183,7 @@ endpoint_keys_sort(struct endpoint_keys *keys)
 	qsort(keys->bytes, keys->count, len, len == 4 ? by_addr4 : by_addr16);
 	for (size_t i = 0; i < keys->count; i++) {
 		const uint8_t *key = keys->bytes + i * len;
+
 		if (kept == 0 || memcmp(key, keys->bytes + (kept - 1) * len, len) != 0)
 			memmove(keys->bytes + kept++ * len, key, len);
 	}
@@ -227,6 +230,7 @@ addrs_distinct(const struct slice_endpoints *slice)
 {
 	for (unsigned i = slice->unique; i < slice->published; i++) {
 		const uint8_t *addr = slice_addr(slice, i);
+
 		if (slice_has_addr(slice, 0, slice->unique, addr) ||
 		    (i > slice->unique &&
 			memcmp(slice_addr(slice, i - 1), addr, family_len(slice->family)) == 0))
@@ -249,6 +253,7 @@ endpoint_index_keys(
 	keys.bytes = xmalloc(slice->published * 2u * 4u);
 	for (unsigned i = 0; i < slice->published; i++) {
 		const uint8_t *name = slice_name(slice, i);
+
 		endpoint_addr_key(&cache->next, slice->owner, slice_addr(slice, i), slice->family,
 		    name != NULL, keys.bytes + 4 * keys.count++);
 		if (name != NULL)
@@ -272,6 +277,7 @@ endpoint_index_change(struct treecache *cache, struct pair_btree *index, uint32_
 		int order = i == old.count   ? 1
 			    : j == new.count ? -1
 					     : memcmp(old.bytes + i * len, new.bytes + j *len, len);
+
 		if (order < 0)
 			pair_btree_remove(cache, index, old.bytes + i * len, slot);
 		else if (order > 0)
@@ -312,6 +318,7 @@ endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
 		unsigned found = 0;
 		uint8_t key[4];
 		bool before = old != NULL && old->alone && i < old->published;
+
 		if (name == NULL || (before && slice_find_name(old, i, i + 1, name) == i))
 			continue;
 		endpoint_name_key(&cache->next, owner, name, key);
@@ -405,6 +412,7 @@ place_of_slot(
 
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
+
 		if (slice_compare(slice_in(cache, slots[middle]), slice) < 0)
 			low = middle + 1;
 		else
@@ -475,6 +483,7 @@ addr_holders_new(struct treecache *cache, const struct owner *owner)
 	table_add(&cache->addr_holders, holders);
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		struct endpoint_keys addrs = endpoint_addr_keys(endpoints->slices[c].slice);
+
 		for (size_t i = 0; i < addrs.count; i++)
 			add(cache, holders, endpoints->slices[c].slice, addrs.bytes + i * addrs.len,
 			    addrs.len);
@@ -515,11 +524,13 @@ addr_holders_change(struct treecache *cache, struct addr_holders *holders,
 
 	for (size_t i = 0; i < was.count; i++) {
 		const uint8_t *addr = was.bytes + i * was.len;
+
 		if (endpoint_keys_find(&is, addr) == is.count)
 			take_away(cache, holders, old, addr, was.len);
 	}
 	for (size_t i = 0; i < is.count; i++) {
 		const uint8_t *addr = is.bytes + i * is.len;
+
 		if (endpoint_keys_find(&was, addr) == was.count)
 			add(cache, holders, slice, addr, is.len);
 	}
@@ -596,6 +607,7 @@ lowest_other(struct search *search, const struct slice_endpoints *but, const uin
 	search->addrs++;
 	for (int named = 0; named < 2; named++) {
 		struct pair_walk walk = { 0 };
+
 		endpoint_addr_key(tree, search->owner, addr, but->family, named, key);
 		while ((other = index_next_value(tree, &tree->endpoints, key, &walk)) != NULL) {
 			search->found++;
@@ -685,9 +697,11 @@ sort_runs(struct search *search, const struct slice_endpoints *old, struct slice
 	sort_entries(slice, order);
 	for (size_t i = 0; i < count; i++) {
 		unsigned run = NOT_READY;
+
 		if (not_ready_too || slice_ready(slice, order[i])) {
 			const uint8_t *addr = slice_addr(slice, order[i]);
 			bool first = last == NULL || memcmp(last, addr, addr_len) != 0;
+
 			run = first && (search == NULL || takes_addr(search, old, slice, addr))
 				  ? UNIQUE
 				  : DOUBLE;
@@ -714,6 +728,7 @@ hand_over(
 {
 	for (unsigned i = 0; i < old->unique; i++) {
 		const uint8_t *addr = slice_addr(old, i);
+
 		if (slice != NULL && publishes(slice, addr))
 			continue;
 		const struct slice_endpoints *heir = lowest_other(search, old, addr);
@@ -864,8 +879,10 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 	endpoints->flags = flags;
 	for (unsigned i = 0; i < owner->endpoints->count; i++) {
 		const struct slice_endpoints *old = owner->endpoints->slices[i].slice;
+
 		if ((flags ^ old_flags) & ENDPOINTS_NOT_READY && !all_ready(old)) {
 			struct slice_endpoints *copy = xmalloc(slice_bytes(old));
+
 			memcpy(copy, old, slice_bytes(old));
 			copy->epoch = cache->epoch;
 			replace_slice(cache, owner, old, copy, old_flags, flags);

@@ -89,6 +89,7 @@ holds_sweep(struct treecache *cache)
 	garbage_move(newest != NULL ? &newest->garbage : &cache->unheld, &cache->old);
 	for (struct tree_hold **at = &cache->newest_hold; *at != NULL;) {
 		struct tree_hold *hold = *at;
+
 		if (!is_dropped(hold)) {
 			at = &hold->older;
 			continue;

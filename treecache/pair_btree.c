@@ -74,6 +74,7 @@ search_numbers(const uint8_t *pairs, uint64_t number, bool above, unsigned low, 
 		unsigned below = (unsigned)(pair_number(last) < limit) +
 				 (pair_number(last + (size_t)quarter * 8) < limit) +
 				 (pair_number(last + (size_t)quarter * 16) < limit);
+
 		low += below * quarter;
 		count = below == 3 ? count - 3 * quarter : quarter - 1;
 	}
@@ -95,6 +96,7 @@ search(struct pair_node *node, size_t pair_len, const uint8_t *pair, bool above,
 	while (low < high) {
 		unsigned middle = (low + high) / 2;
 		int order = memcmp(pair_at(node, pair_len, middle), pair, pair_len);
+
 		if (order < 0 || (above && order == 0))
 			low = middle + 1;
 		else
@@ -135,11 +137,13 @@ seek_below(struct pair_node *node, size_t pair_len, const uint8_t *pair, unsigne
 {
 	if (node->height == 0) {
 		unsigned at = search(node, pair_len, pair, false, 0);
+
 		*left = node->count - at;
 		return at < node->count ? pair_at(node, pair_len, at) : NULL;
 	}
 	for (unsigned i = child_for(node, pair_len, pair); i < node->count; i++) {
 		const uint8_t *found = seek_below(children(node)[i], pair_len, pair, left);
+
 		if (found != NULL)
 			return found;
 	}
@@ -229,6 +233,7 @@ put(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned a
 
 	if (node->count == node_max(node)) {
 		unsigned half = node->count / 2u;
+
 		right = node_new(cache, pair_len, node->height);
 		right->count = (uint16_t)(node->count - half);
 		move(right, 0, node, half, right->count, pair_len);
@@ -307,6 +312,7 @@ pair_btree_insert(
 	struct pair_node *right = insert_below(cache, &left, pair_len, pair);
 	if (right != NULL) {
 		struct pair_node *root = node_new(cache, pair_len, left->height + 1u);
+
 		put(cache, root, pair_len, 0, pair_at(left, pair_len, 0), left);
 		put(cache, root, pair_len, 1, pair_at(right, pair_len, 0), right);
 		left = root;
@@ -381,6 +387,7 @@ pair_btree_remove(
 	while (root != NULL && (root->count == 0 || (root->height > 0 && root->count == 1))) {
 		struct pair_node *below =
 		    root->height > 0 && root->count == 1 ? children(root)[0] : NULL;
+
 		cow_drop(cache, root);
 		root = below;
 	}

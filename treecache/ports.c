@@ -45,6 +45,7 @@ numbered_ports(uint64_t seed, const struct port *items, size_t count, struct num
 
 	for (size_t i = 0; i < count; i++) {
 		const struct port *port = &items[i];
+
 		if (port->number == 0)
 			continue;
 		struct numbered one = { { 0, port->number }, (uint16_t)i, true };
@@ -113,6 +114,7 @@ ports_numbers(const struct ports *ports, uint64_t label, unsigned *count)
 		return *count == 0 ? NULL : ports->numbers;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
+
 		if (ports->labels[middle].label < label)
 			low = middle + 1;
 		else

@@ -94,6 +94,7 @@ slice_find_name(
 {
 	for (unsigned i = from; i < to; i++) {
 		const uint8_t *name = slice_name(slice, i);
+
 		/* Pods of one set differ at the end of their names. */
 		if (name != NULL && *name == *label && name[*name] == label[*name] &&
 		    memcmp(name + 1, label + 1, *name) == 0)
@@ -184,6 +185,7 @@ slice_lower_bound(
 
 	while (from < to) {
 		unsigned middle = (from + to) / 2;
+
 		if (memcmp(slice_addr(slice, middle), addr, len) < 0)
 			from = middle + 1;
 		else
@@ -229,6 +231,7 @@ slice_bytes(const struct slice_endpoints *slice)
 
 	for (unsigned i = 0; i < slice->count; i++) {
 		const uint8_t *name = slice_name(slice, i);
+
 		if (name != NULL && (size_t)(name + 1 + *name - (const uint8_t *)slice) > end)
 			end = (size_t)(name + 1 + *name - (const uint8_t *)slice);
 	}
@@ -277,6 +280,7 @@ slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
 		memcpy(slice->bytes + i * addr_len, e->addr.bytes, addr_len);
 		if (e->name != NULL) {
 			size_t len = strlen(e->name);
+
 			assert(len > 0 && len <= DNAME_LABEL_MAX);
 			slice->dashed |= may_spell_addr(e->name);
 			tag |= at << TAG_NAME_SHIFT;
@@ -367,6 +371,7 @@ slice_places_pack(struct slice_endpoints *slice, const struct slice_source *sour
 	uint64_t *pairs = xcalloc(source->place_count, sizeof *pairs);
 	for (size_t i = 0; i < source->place_count; i++) {
 		const struct endpoint_place *place = &source->places[i];
+
 		assert(place->place <= PLACE_MAX && place->endpoint < source->count);
 		pairs[i] = place->place << ENTRY_BITS | place->endpoint;
 	}
@@ -385,6 +390,7 @@ slice_places_renumber(struct slice_endpoints *slice, const uint16_t *now)
 	uint64_t *pairs = xcalloc(count, sizeof *pairs);
 	for (size_t i = 0; i < count; i++) {
 		uint64_t pair = pair_at(at + sizeof count, i);
+
 		pairs[i] = pair >> ENTRY_BITS << ENTRY_BITS | now[pair & UINT16_MAX];
 	}
 	put_pairs(at, pairs, count);
@@ -406,6 +412,7 @@ slice_places_move(struct slice_endpoints *slice, unsigned from, unsigned to)
 			       : to <= entry && entry < from ? entry + 1
 							     : entry;
 		size_t place = i;
+
 		pair = pair - entry + now;
 		/* Not sorted anew, since this is done for each address that another slice takes: in each place
 		 * one entry at most is out of order. */
@@ -422,6 +429,7 @@ lower_bound(const uint8_t *pairs, uint32_t from, uint32_t to, uint64_t pair)
 {
 	while (from < to) {
 		uint32_t middle = from + (to - from) / 2;
+
 		if (pair_at(pairs, middle) < pair)
 			from = middle + 1;
 		else

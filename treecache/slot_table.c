@@ -56,6 +56,7 @@ slot_table_set(struct treecache *cache, struct slot_table *slots, uint32_t slot,
 {
 	while (slots->depth == 0 || slot >> (slots->depth * WAY_BITS) != 0) {
 		struct slot_node *root = node_new(cache);
+
 		root->ways[0] = slots->root;
 		slots->root = root;
 		slots->depth++;

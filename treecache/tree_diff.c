@@ -36,6 +36,7 @@ visit_side(const struct diff *diff, void *child, void *other, unsigned shift, un
 		return;
 	if (branch == NULL) {
 		const struct node *node = child, *like = find_same(other, other_shift, node);
+
 		if (like == node || (like != NULL && only_lone))
 			return;
 		diff->visit(diff->arg, before ? node : like, before ? like : node);
@@ -60,6 +61,7 @@ diff_children(const struct diff *diff, void *before, void *after, unsigned shift
 	}
 	for (uint32_t left = a->used | b->used; left != 0; left &= left - 1) {
 		uint32_t bit = left & -left;
+
 		diff_children(diff, (a->used & bit) != 0 ? a->ways[way_at(a, bit)] : NULL,
 		    (b->used & bit) != 0 ? b->ways[way_at(b, bit)] : NULL, shift + WAY_BITS);
 	}

@@ -48,6 +48,7 @@ add_child(struct treecache *cache, void *child, unsigned shift, struct node *nod
 		return node;
 	if (branch == NULL) { /* two nodes where there was one */
 		struct node *other = child;
+
 		branch = cow_new(cache, branch_size(shift >= HASH_BITS ? 2 : 1));
 		branch->ways[0] = other;
 		if (shift >= HASH_BITS) {

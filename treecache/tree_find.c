@@ -94,6 +94,7 @@ step(const struct tree *tree, struct tree_path *path)
 	if (branch == NULL || path->shift >= HASH_BITS) {
 		const struct node *node =
 		    branch_find(path->at, path->shift, path->hash, path->label);
+
 		if (node == NULL)
 			return false;
 		path->nodes[path->count++] = node;
@@ -117,6 +118,7 @@ tree_find_paths(const struct tree *tree, struct tree_path *paths, unsigned count
 	assert(count <= TREE_PATHS_MAX);
 	for (unsigned i = 0; i < count; i++) {
 		struct tree_path *path = &paths[i];
+
 		path->count = 0;
 		path->wanted = path->labels < TREE_PATH_MAX ? path->labels : TREE_PATH_MAX;
 		if (count == 1)
@@ -126,6 +128,7 @@ tree_find_paths(const struct tree *tree, struct tree_path *paths, unsigned count
 	}
 	while (left > 0) {
 		unsigned still = 0;
+
 		for (unsigned i = 0; i < left; i++)
 			if (step(tree, on_way[i]))
 				on_way[still++] = on_way[i];

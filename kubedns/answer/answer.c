@@ -24,6 +24,7 @@ answer_chaos(struct reply *reply)
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
 		const char *text = (const char *)reply->config + names[i].offset;
 		uint8_t rdata[256] = { (uint8_t)strlen(text) };
+
 		if (strlen(names[i].name) + 1 != query->qname_len ||
 		    memcmp(names[i].name, query->qname, query->qname_len) != 0)
 			continue;
@@ -138,6 +139,7 @@ pass_stages(struct lookup *l)
 		return beside_stages(l);
 	if (has_context_stages(l->reply)) {
 		enum step step = first_of(stages->context, l, STEP_NEXT);
+
 		if (step != STEP_NEXT)
 			return step;
 	}
@@ -174,6 +176,7 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 	l.judge = NULL;
 	do {
 		bool alias = false;
+
 		step = pass_stages(&l);
 		if (step == STEP_ALIAS) {
 			step = follow(&l);

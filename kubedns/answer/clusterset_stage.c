@@ -31,6 +31,7 @@ put_cluster_srv(void *arg, const struct node *node)
 
 	if (node->flags & NODE_IMPORT_CLUSTER) {
 		const struct dname cluster = import_owner_name(node->endpoints->owner);
+
 		reply_weighted_srv(put->reply, put->owner, node->endpoints, put->port_label,
 		    &cluster, put->weight);
 	}
@@ -44,6 +45,7 @@ put_srv(struct reply *reply, size_t owner, const struct resolved *resolved)
 {
 	if (resolved->kind == RESOLVED_ENDPOINT) {
 		const struct dname cluster = import_owner_name(resolved->endpoints->owner);
+
 		reply_endpoints_srv(reply, owner, resolved, &cluster);
 		return;
 	}

@@ -24,6 +24,7 @@ strings_of(const char *text, size_t len, uint8_t *out, size_t room)
 
 	while (len > 0) {
 		size_t line = strcspn(text, "\n"), part = line < STRING_MAX ? line : STRING_MAX;
+
 		if (used + 1 + part + sizeof more - 1 > room) {
 			memcpy(out + used, more, sizeof more - 1);
 			return used + sizeof more - 1;

@@ -56,6 +56,7 @@ add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tr
 		    zone == NULL
 			? NULL
 			: external_find_name(reply->config, reply->tree, tree, &target, zone).node;
+
 		if (node != NULL)
 			reply_target(reply, begin + fixed, len, node);
 		begin += fixed + len;

@@ -11,6 +11,7 @@ external_zone_of(const struct external_zones *zones, const struct name *name)
 
 	for (size_t i = 0; i < zones->zone_count; i++) {
 		const struct dname *zone = &zones->zones[i];
+
 		if ((best == NULL || zone->len > best->len) && name_below(name, zone) >= 0)
 			best = zone;
 	}
@@ -183,10 +184,12 @@ import_ptrs_next(struct import_ptrs *walk, struct dname *name)
 
 	for (;;) {
 		const struct slice_endpoints *slice = walk->slice;
+
 		if (slice != NULL)
 			walk->i = slice_next_ptr(slice, walk->i, walk->all.addr.bytes);
 		if (slice != NULL && walk->i < slice->published) {
 			const uint8_t *label = endpoint_label(slice, walk->i++, derived);
+
 			*name = import_owner_name(slice->owner);
 			dname_prepend(name, label + 1, *label); /* clusterset.c: it fits */
 			return true;

@@ -101,6 +101,7 @@ put_targets(struct reply *reply, const struct name *name, size_t owner, size_t b
 	reply->section = SECTION_ADDITIONAL;
 	for (size_t at = begin, len; at < end && count < TARGETS_MAX; at += 12 + len) {
 		const uint8_t *buf = reply->w.buf;
+
 		len = wire_get16(buf + at + 10);
 		size_t target = at + 12 + skip, size = 0;
 		if (len > skip && target <= POINTER_MAX)
@@ -148,6 +149,7 @@ local_answer(struct lookup *l)
 		reply_hinfo(reply, l->owner);
 	} else if ((set = own_name_rrset(own.name, qtype)) != NULL) {
 		size_t begin = reply->w.len;
+
 		reply_rrset(reply, l->owner, set);
 		if (bytes_before_target(qtype) >= 0 && !reply->truncated)
 			put_targets(reply, &l->name, l->owner, begin, qtype);

@@ -113,6 +113,7 @@ nearest_count(struct nearest *nearest)
 		const struct slice_endpoints *slice = nearest->endpoints->slices[c].slice;
 		uint32_t counts[NEAR_CLASSES];
 		struct members m;
+
 		if (!wants_slice(nearest, slice))
 			continue;
 		members_begin(&m, nearest, slice);
@@ -134,6 +135,7 @@ visit_part(const struct nearest *nearest, enum near near, uint32_t from, uint32_
 		uint32_t counts[NEAR_CLASSES];
 		struct members m;
 		unsigned entry;
+
 		if (!wants_slice(nearest, slice))
 			continue;
 		members_begin(&m, nearest, slice);
@@ -184,6 +186,7 @@ nearest_is_ready(const struct nearest *nearest)
 	for (unsigned c = 0; c < slices_looked_at(nearest); c++) {
 		const struct slice_endpoints *slice = nearest->endpoints->slices[c].slice;
 		unsigned limit = nearest->doubles ? slice->published : slice->unique;
+
 		if (wants_slice(nearest, slice) && (has_ready(slice, nearest->node, limit) ||
 						       has_ready(slice, nearest->zone, limit)))
 			return true;
@@ -226,6 +229,7 @@ spelled_zone(const struct name *name, unsigned labels)
 
 	for (unsigned i = 0; i < labels; i++) {
 		const uint8_t *label = name->wire + name->offsets[i];
+
 		if (len + 1 + *label > sizeof text)
 			return 0;
 		if (i > 0)

@@ -34,6 +34,7 @@ place_of(const struct own_names *names, const uint8_t *wire, size_t len)
 
 	for (; names->places[place] != 0; place = (place + 1) & names->mask) {
 		const struct own_name *entry = entry_at(names, names->places[place]);
+
 		if (entry->len == len && memcmp(entry->wire, wire, len) == 0)
 			break;
 	}
@@ -159,6 +160,7 @@ own_names_next(const struct own_names *names, uint32_t *place)
 {
 	while (*place <= names->mask) {
 		uint32_t offset = names->places[(*place)++];
+
 		if (offset != 0 && entry_at(names, offset)->sets_len > 0)
 			return entry_at(names, offset);
 	}
@@ -452,6 +454,7 @@ own_names_of_hosts(const struct conf_hosts *hosts, bool reverse, uint32_t ttl_s,
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct conf_host *host = &hosts->items[i];
 		bool v4 = host->addr.family == AF_INET;
+
 		lines[count++] = (struct own_line){ .name = host->name.wire,
 			.name_len = host->name.len,
 			.ttl_s = ttl_s,
@@ -481,6 +484,7 @@ own_names_of_records(const struct conf_records *records, uint32_t ttl_s, uint64_
 
 	for (size_t i = 0; i < records->count; i++) {
 		const struct conf_record *record = &records->items[i];
+
 		lines[i] = (struct own_line){ .name = record->name,
 			.name_len = record->name_len,
 			.ttl_s = record->ttl_s == CONF_RECORDS_TTL_UNSET ? ttl_s : record->ttl_s,
@@ -516,6 +520,7 @@ add_lines(struct lines *lines, const struct own_name *name, size_t source, bool 
 
 	while ((set = own_name_rrset_next(name, set)) != NULL) {
 		const uint8_t *record = set->data;
+
 		for (unsigned i = 0; i < set->count; i++) {
 			const struct own_line line = { .name = name->wire,
 				.name_len = name->len,
@@ -525,6 +530,7 @@ add_lines(struct lines *lines, const struct own_name *name, size_t source, bool 
 				.rdata_len = wire_get16(record + 10),
 				.source = (uint16_t)source,
 				.waiting = waiting };
+
 			add_line(lines, &line);
 			record += 12u + line.rdata_len;
 		}
@@ -568,6 +574,7 @@ add_judged(struct lines *lines, const struct own_sources *sources, size_t source
 		enum own_claim claim = sources->judge == NULL
 					   ? OWN_HELD
 					   : sources->judge(sources->judge_arg, source, name);
+
 		if (claim != OWN_REFUSED && !is_taken(taken, name))
 			add_lines(lines, name, source, claim == OWN_WAITING);
 	}
@@ -582,11 +589,13 @@ own_names_merge(const struct own_sources *sources)
 
 	if (sources->trusted < sources->count) {
 		struct own_sources first = *sources;
+
 		first.count = first.trusted;
 		trusted = own_names_merge(&first);
 	}
 	for (size_t i = 0; i < sources->count; i++) {
 		const struct own_names *block = sources->blocks[i];
+
 		seed = block != NULL ? block->seed : seed;
 		if (i < sources->trusted)
 			add_trusted(&lines, block, i);
@@ -600,6 +609,7 @@ own_names_merge(const struct own_sources *sources)
 			.type = OWN_TYPE_CUT,
 			.source = UINT16_MAX,
 			.waiting = true };
+
 		add_line(&lines, &cut);
 		at += cut.name_len;
 	}

@@ -98,6 +98,7 @@ put_label(struct text *text, const uint8_t *label)
 
 	for (unsigned i = 1; i < end; i = plain) {
 		char escaped[5];
+
 		while (plain < end && is_plain(label[plain]))
 			plain++;
 		put(text, (const char *)label + i, plain - i);
@@ -165,6 +166,7 @@ reason_text(const struct reason *reason, char out[REASON_TEXT_MAX])
 
 	while (*p != '\0') {
 		size_t plain = strcspn(p, "$");
+
 		put(&text, p, plain);
 		p += plain;
 		if (*p == '$') {
@@ -231,6 +233,7 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 	owners_find(&walk, tree, service);
 	while ((owner = owners_next(&walk)) != NULL) {
 		const uint8_t *in = owner->name + 1 + owner->name[0];
+
 		if (namespace != NULL && same_label(in, namespace)) {
 			*here = true;
 			continue;
@@ -384,6 +387,7 @@ below_service(struct reason *reason, const struct answer_config *config, const s
 	bool member = below == 4 && label[1] != '_';
 	if (endpoints != NULL && member) {
 		enum reason_kind kind = member_missing(reason, endpoints, label);
+
 		if (kind == REASON_MEMBER_NOT_READY)
 			return kind;
 	}
@@ -435,6 +439,7 @@ why_missing(struct reason *reason, const struct answer_config *config, const str
 		return pod_missing(reason, config, tree, below);
 	for (unsigned depth = 0; depth < 3 && depth < below; depth++) {
 		const uint8_t *label = label_at(reason->name, below - 1 - depth);
+
 		above = node;
 		node = !svc || depth == 0 ? tree_child(tree, above, label)
 		       : depth == 1       ? view_namespace(tree, label)

@@ -123,6 +123,7 @@ put_options(struct reply *reply)
 
 	if (query->wants_nsid) {
 		size_t len = strlen(reply->config->hostname);
+
 		writer_put16(w, OPTION_NSID);
 		writer_put16(w, (unsigned)len);
 		writer_put(w, reply->config->hostname, len);
@@ -214,6 +215,7 @@ table_find(struct reply *reply, const uint8_t *bytes, size_t len)
 
 	if (table->mask == 0) {
 		uint32_t size = 64;
+
 		while (size < 2 * (w->max - w->len) / 16)
 			size *= 2;
 		memset(table->offsets, 0, size * sizeof table->offsets[0]);
@@ -222,6 +224,7 @@ table_find(struct reply *reply, const uint8_t *bytes, size_t len)
 	uint32_t i = hash_fold(hash64(reply->tree->seed, bytes, len)) & table->mask;
 	for (; table->offsets[i] != 0; i = (i + 1) & table->mask) {
 		size_t at = table->offsets[i];
+
 		if (len <= w->len - at && memcmp(w->buf + at, bytes, len) == 0)
 			break;
 	}
@@ -292,6 +295,7 @@ reply_rrset(struct reply *reply, size_t owner, const struct rrset *set)
 	if (set->count == 1 && !reply->once) { /* most sets */
 		size_t len = 12u + wire_get16(set->data + 10);
 		uint8_t *p = record_room(reply, len);
+
 		if (p != NULL) {
 			memcpy(p, set->data, len);
 			wire_put16(p, 0xc000 | (unsigned)owner);

@@ -18,6 +18,7 @@ put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *e
 
 	for (unsigned c = 0; c < endpoints->count && at < to && !reply->full; c++) {
 		const struct endpoint_set_slice *entry = &endpoints->slices[c];
+
 		if (entry->family != family)
 			continue;
 		uint32_t first = from > at ? from - at : 0;
@@ -81,6 +82,7 @@ put_shared_endpoints(
 	resolved_endpoints(&walk, reply->tree, resolved);
 	while (!reply->full && reply->passed < PASSED_MAX && resolved_next(&walk, &ref)) {
 		size_t before = reply->w.len;
+
 		if (ref.slice->family == family)
 			record_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
 		else
@@ -195,6 +197,7 @@ put_glue(struct reply *reply, const struct glue *glue)
 
 	if (glue->node != NULL) {
 		const struct rrset *set = NULL;
+
 		while ((set = node_rrset_next(glue->node, set)) != NULL)
 			if (set->type == TYPE_A || set->type == TYPE_AAAA)
 				reply_rrset(reply, glue->target, set);
@@ -277,6 +280,7 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 	for (unsigned n = 0; n < srv->count && !reply->full; n++) {
 		size_t before = reply->w.len;
 		uint8_t *p = shared ? record : record_room(reply, 12 + 6 + len);
+
 		if (p != NULL)
 			write_srv(p, reply, owner, srv, srv->numbers[n], label);
 		if (shared)
@@ -354,6 +358,7 @@ put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoi
 	for (unsigned c = 0; c < endpoints->count && !reply->full; c++) {
 		const struct slice_endpoints *slice =
 		    endpoints->slices[(first + c) % endpoints->count].slice;
+
 		srv->numbers = ports_numbers(slice->ports, port_label, &srv->count);
 		if (slice->published == 0 || srv->count == 0) {
 			if (++reply->passed >= PASSED_MAX)
@@ -366,6 +371,7 @@ put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoi
 		for (unsigned n = 0; n < slice->published && !reply->full; n++) {
 			unsigned i =
 			    start + n < slice->published ? start + n : start + n - slice->published;
+
 			if (reply->passed >= PASSED_MAX)
 				return;
 			if (shared && last < slice->published && slice_same_name(slice, last, i)) {
@@ -389,6 +395,7 @@ reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_
 			.doubles = true, .by_port = true, .port_label = port_label
 		};
 		unsigned classes = nearest_classes(reply, endpoints, &nearest);
+
 		if (classes > 0) {
 			reply_nearest_srv(reply, owner, &nearest, NEAR_NODE, classes, service);
 			return;
@@ -426,6 +433,7 @@ reply_endpoints_srv(
 	resolved_endpoints(&walk, reply->tree, resolved);
 	while (!reply->full && reply->passed < PASSED_MAX && resolved_next(&walk, &ref)) {
 		size_t had = reply->w.len;
+
 		if (last != NULL && ref.slice->ports == last->ports) {
 			reply->passed += PASSED_SLICE;
 			continue;

@@ -127,6 +127,7 @@ ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const stru
 			     (i = slice_next_ptr(slice, i, addr->bytes)) < slice->published;
 	     i++) {
 		struct dname *name = ptrs_next(ptrs);
+
 		if (endpoint_name(name, ptrs->reply->config, slice, i) == 0)
 			ptrs->count++;
 		else
@@ -229,6 +230,7 @@ put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_a
 	} else { /* one endpoint of one slice */
 		uint8_t derived[LABEL_ROOM];
 		unsigned i = slice_find_addr(first.slice, 0, first.slice->published, addr->bytes);
+
 		if (i < first.slice->published)
 			reply_ptr(
 			    reply, owner, endpoint_label(first.slice, i, derived), first.owner);
@@ -325,6 +327,7 @@ zone_around(const struct answer_config *config, const struct name *name)
 
 	for (size_t i = 0; i < config->reverse_zone_count; i++) {
 		const struct dname *zone = &config->reverse_zones[i].name;
+
 		if (name_below(name, zone) >= 0 && (closest == NULL || zone->len > closest->len))
 			closest = zone;
 	}

@@ -55,6 +55,7 @@ names_of_kind(const struct conf_rewrites *conf, enum rewrite_kind kind, uint64_t
 
 	for (size_t i = 0; i < conf->count; i++) {
 		const struct conf_rewrite *r = &conf->items[i];
+
 		if (r->kind == kind)
 			lines[count++] = (struct own_line){ .name = r->from.wire,
 				.name_len = r->from.len,
@@ -95,6 +96,7 @@ literal_end(const char *pattern)
 	for (at = len; at > 0; at--) {
 		char c = pattern[at - 1];
 		bool escaped = at > 1 && pattern[at - 2] == '\\';
+
 		if (c == '.' && escaped && (at < 3 || pattern[at - 3] != '\\')) {
 			dot = put - 1;
 			at--;
@@ -203,6 +205,7 @@ rewrites_free(struct rewrites *rewrites)
 {
 	while (rewrites != NULL) {
 		struct rewrites *next = rewrites->next;
+
 		free_one(rewrites);
 		rewrites = next;
 	}
@@ -242,6 +245,7 @@ rewrite_suffix(const struct rewrites *rewrites, const struct name *name, struct 
 		size_t at = name->offsets[i], len;
 		const uint8_t *end =
 		    in_place_of(rewrites->suffix, name->wire + at, name->len - at, &len);
+
 		if (end == NULL)
 			continue;
 		if (at + len > DNAME_MAX)
@@ -267,10 +271,12 @@ put_replacement(const char *template, const char *subject, const size_t *groups,
 	while (*template != '\0') {
 		const char *from = template;
 		size_t part = 1;
+
 		if (template[0] == '{' && template[1] >= '0' && template[1] <= '9' &&
 		    template[2] == '}') {
 			unsigned group = (unsigned)(template[1] - '0');
 			bool set = group < count && groups[2 * group] != PCRE2_UNSET;
+
 			from = set ? subject + groups[2 * group] : "";
 			part = set ? groups[2 * group + 1] - groups[2 * group] : 0;
 			template += 3;
@@ -303,6 +309,7 @@ rewrite_by_pattern(const struct rewrites *rewrites, const struct name *name, str
 	size_t len = strlen(subject) - 1; /* without the root's dot */
 	for (size_t i = 0; i < rewrites->pattern_count && outcome != REWRITE_DONE; i++) {
 		const struct pattern *pattern = &rewrites->patterns[i];
+
 		if (!ends_with(subject, len, pattern->end))
 			continue;
 		int rc = pcre2_match(
@@ -375,6 +382,7 @@ rewrites_come_back(const struct answer_context *context, const struct name *name
 	for (unsigned i = 0; i < name->count; i++) { /* dnsmasq goes by the closest domain */
 		const uint8_t *domain = name->wire + name->offsets[i];
 		size_t domain_len = name->len - (size_t)name->offsets[i];
+
 		if (name->offsets[i] == stub) /* of one domain too: the nanny leaves ours out */
 			return false;
 		/* Names below an exact one stay with the stub domain around it: the nanny again. */

@@ -368,6 +368,7 @@ walk_on(struct lookup *l)
 	while (l->search.step < candidate_count(config)) {
 		enum search_step found = candidate_make(
 		    config, reply->tree, &asked, l->search.step++, &reply->rewrite_limit, &c);
+
 		if (found == SEARCH_STEP_NOTHING)
 			l->search.ttl_s = shorter(l->search.ttl_s, reply, &c);
 		l->search.rejects = found == SEARCH_STEP_OUTSIDE;
@@ -448,6 +449,7 @@ search_resume(struct lookup *l, enum step step)
 
 	if (l->search.rejects && step == STEP_OTHERS && !alias) {
 		struct dname candidate = { .len = l->name.len };
+
 		memcpy(candidate.wire, l->name.wire, l->name.len);
 		step = ask_outside(l, &candidate);
 		if (step != STEP_NEXT)

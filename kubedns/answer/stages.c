@@ -27,6 +27,7 @@ stages_build(struct answer_config *config)
 	*stages = (struct stages){ .all = { NULL } };
 	for (unsigned i = 0, all = 0; i < STAGE_COUNT; i++) {
 		const struct stage *stage = table[i];
+
 		if (stage->on != NULL && !stage->on(config))
 			continue;
 		stages->all[all++] = stage;

@@ -130,6 +130,7 @@ take_ede(struct reply *reply, const struct record *opt)
 
 	for (; end - option >= 4; option += 4 + wire_get16(option + 2)) {
 		size_t len = wire_get16(option + 2);
+
 		if ((size_t)(end - option) - 4 < len)
 			return;
 		if (wire_get16(option) != OPTION_EDE || len < 2)

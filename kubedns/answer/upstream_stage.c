@@ -75,6 +75,7 @@ answer_stub_domain(const struct answer_context *context, const uint8_t *name)
 		return NULL;
 	for (size_t at = 0; at < context->stubs_len; at += len) {
 		const uint8_t *stub = context->stubs + at;
+
 		len = dname_length(stub, DNAME_MAX);
 		if (len > longest && dname_in_zone(name, stub) >= 0) {
 			closest = stub;

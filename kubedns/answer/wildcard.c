@@ -139,6 +139,7 @@ try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints,
 {
 	for (unsigned c = 0; c < endpoints->count && !above->match->stop; c++) {
 		const struct ports *ports = endpoints->slices[c].slice->ports;
+
 		if (c > 0 && ports == endpoints->slices[c - 1].slice->ports)
 			continue; /* as of most Services all are */
 		spend(above->match, ports->label_count / 16);
@@ -148,6 +149,7 @@ try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints,
 			bool wanted =
 			    of->unnamed == proto &&
 			    (proto || memcmp(port->proto, above->label, 1u + *port->proto) == 0);
+
 			if (wanted && !label_seen(above->match, endpoints, c, of->label))
 				try_label(above, proto ? port->proto : port->name, NULL);
 		}
@@ -175,10 +177,12 @@ try_endpoints(const struct step *above, const struct endpoint_set *endpoints)
 
 	for (unsigned c = 0; c < endpoints->count && !above->match->stop; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+
 		for (unsigned i = 0; i < slice->unique && !above->match->stop; i++) {
 			uint8_t derived[1 + DNAME_LABEL_MAX + 8];
 			struct addr addr = { .family = slice->family };
 			const uint8_t *label = slice_name(slice, i);
+
 			memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
 			if (label == NULL)
 				label = tree_addr_label(&addr, derived);

@@ -156,6 +156,7 @@ tell_difference(struct differ *d)
 		int order = i == b->count   ? 1
 			    : j == a->count ? -1
 					    : compare(b->items[i], a->items[j]);
+
 		if (order < 0)
 			tell(d, BEFORE, b->items[i]);
 		else if (order > 0)
@@ -218,6 +219,7 @@ note_hidden(struct differ *d, int side, const struct node *node, const struct dn
 	zone_walk_node(&d->walks[side], node, name);
 	for (size_t i = 0; i < records->count; i++) {
 		const struct packed *packed = records->items[i];
+
 		note_addr(d, packed->type, packed->bytes + packed->owner_len);
 		free(records->items[i]);
 	}
@@ -264,6 +266,7 @@ diff_child(void *arg, const struct node *before, const struct node *after)
 		diff_nodes(d, before, after, &name);
 	} else {
 		static const struct node none;
+
 		diff_nodes(d, was ? before : &none, is ? after : &none, &name);
 	}
 }
@@ -296,6 +299,7 @@ diff_reverse(struct differ *d)
 		const struct addr *addr = &d->addrs[i];
 		const struct reverse_zone *zone =
 		    zone_of_address(config, addr, (unsigned)addr_len(addr) * 8);
+
 		if (zone == NULL || (i > 0 && addr_equal(addr, addr - 1)))
 			continue;
 		d->zone = 1 + (size_t)(zone - config->reverse_zones);
@@ -372,6 +376,7 @@ diff_external(struct differ *d, const struct zone_moments *moments)
 	d->walks[BEFORE].own = d->walks[AFTER].own = NULL;
 	for (size_t zone = 0; zone < zone_count(d->config); zone++) {
 		const struct dname *name = zone_name(d->config, zone);
+
 		if (!zone_is_external(d->config, zone))
 			continue;
 		const struct node *before = tree_find(moments->external_before, name->wire),

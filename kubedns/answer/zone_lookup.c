@@ -216,6 +216,7 @@ walk_tree(const struct answer_config *config, const struct tree *tree, const str
 	for (unsigned left = below; left > 0; left--) {
 		unsigned depth = below - left;
 		const struct node *child = depth < path->count ? path->nodes[depth] : NULL;
+
 		if (child == NULL)
 			return node->endpoints != NULL ? below_service(config, tree,
 							     node->endpoints, name, left, resolved)
@@ -268,6 +269,7 @@ octet(const uint8_t *label)
 		return -1;
 	for (unsigned i = 1; i <= label[0]; i++) {
 		unsigned digit = label[i] - (unsigned)'0';
+
 		if (digit > 9)
 			return -1;
 		value = value * 10 + digit;
@@ -314,6 +316,7 @@ resolve_reverse_name(const struct name *name, struct addr *addr)
 	for (int i = 0; i < labels; i++) {
 		const uint8_t *label = label_at(name, (unsigned)(labels - 1 - i));
 		int value = v4 ? octet(label) : nibble(label);
+
 		if (value < 0)
 			return -1;
 		if (v4)
@@ -337,6 +340,7 @@ reverse_name_prefix(const struct addr *addr, unsigned bits, struct dname *name)
 		int len =
 		    v4 ? snprintf(label, sizeof label, "%u", byte)
 		       : snprintf(label, sizeof label, "%x", bit % 8 == 0 ? byte >> 4 : byte & 15);
+
 		dname_prepend(name, label, (size_t)len);
 	}
 }

@@ -203,6 +203,7 @@ zone_answer(struct lookup *l)
 				   : l->owner + l->name.len - config->zone.len;
 	if (below == 0) {
 		bool any = reply_apex(reply, reply->query->qtype, l->owner);
+
 		reply_existence(reply, any ? FOUND : NODATA, l->apex);
 		return STEP_DONE;
 	}

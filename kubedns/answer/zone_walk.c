@@ -301,6 +301,7 @@ walk_own(struct zone_walk *walk, const struct dname *zone)
 	while (names != NULL && !walk->stopped && (own = own_names_next(names, &place)) != NULL) {
 		const struct rrset *set = NULL;
 		struct dname owner = { .len = own->len };
+
 		memcpy(owner.wire, own->wire, own->len);
 		if (dname_in_zone(owner.wire, zone->wire) < 0)
 			continue;
@@ -365,8 +366,10 @@ is_in_others(const struct port_lists *ports, unsigned list, uint64_t label, uint
 	for (unsigned l = 0; l < list; l++) {
 		unsigned low = 0, count, high;
 		const uint16_t *numbers = ports_numbers(ports->lists[l], label, &count);
+
 		for (high = count; low < high;) {
 			unsigned middle = (low + high) / 2;
+
 			if (numbers[middle] < number)
 				low = middle + 1;
 			else
@@ -402,6 +405,7 @@ put_srvs(const struct put *put, const struct port_lists *lists, unsigned list,
 	for (uint32_t i = 0; i < ports->label_count && !put->walk->stopped; i++) {
 		const struct port *port = &ports->items[ports->labels[i].item];
 		struct dname owner = *put->service;
+
 		if (ports->labels[i].unnamed ||
 		    dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
 		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
@@ -439,9 +443,11 @@ put_own_srvs(
 
 	for (size_t n = 0; n < count && !put->walk->stopped; n++) {
 		const struct ports *ports = same[n].ref.slice->ports;
+
 		for (unsigned i = 0; ports != last && i < ports->number_count; i++) {
 			uint16_t number = ports->numbers[i];
 			uint8_t bit = (uint8_t)(1 << number % 8);
+
 			if ((seen[number / 8] & bit) == 0)
 				put_srv(put->walk, name, 100, number, name);
 			seen[number / 8] |= bit;
@@ -536,6 +542,7 @@ put_set(const struct put *put)
 
 	for (unsigned c = 0; c < endpoints->count && !put->walk->stopped; c++) {
 		struct named one = { .ref.slice = endpoints->slices[c].slice };
+
 		for (unsigned i = 0; i < one.ref.slice->published && !put->walk->stopped; i++) {
 			one.ref.i = i;
 			if (!may_share(endpoints, one.ref.slice, i)) {
@@ -561,6 +568,7 @@ put_addrs(struct zone_walk *walk, const struct dname *owner, const struct endpoi
 {
 	for (unsigned c = 0; c < endpoints->count && !walk->stopped; c++) {
 		struct endpoint_ref ref = { .slice = endpoints->slices[c].slice };
+
 		for (unsigned i = 0; i < ref.slice->unique && !walk->stopped; i++) {
 			ref.i = i;
 			put_addr(walk, owner, &ref);

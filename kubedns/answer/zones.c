@@ -74,6 +74,7 @@ zone_of_address(const struct answer_config *config, const struct addr *addr, uns
 
 	for (size_t i = 0; i < config->reverse_zone_count; i++) {
 		const struct reverse_zone *zone = &config->reverse_zones[i];
+
 		if (bits >= zone->bits && (closest == NULL || zone->bits > closest->bits) &&
 		    addr_in_prefix(addr, &zone->prefix, zone->bits))
 			closest = zone;

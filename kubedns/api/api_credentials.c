@@ -31,12 +31,14 @@ api_credentials_expand(const char *text)
 	char *out = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&out, &len);
+
 	if (f == NULL)
 		log_fatal("out of memory");
 	while (*text) {
 		const char *name = text + 1;
 		bool braces = *text == '$' && *name == '{';
 		size_t n = 0;
+
 		name += braces;
 		while (*text == '$' && (isalnum((unsigned char)name[n]) || name[n] == '_'))
 			n++;
@@ -59,6 +61,7 @@ static char *
 url_part(CURLU *u, CURLUPart which, unsigned flags)
 {
 	char *value = NULL, *copy = NULL;
+
 	if (curl_url_get(u, which, &value, flags) == CURLUE_OK)
 		copy = xstrdup(value);
 	curl_free(value);
@@ -74,6 +77,7 @@ verify_as(struct api_credentials *c, CURLU *u, const char *name)
 {
 	char *host = url_part(u, CURLUPART_HOST, 0),
 	     *port = url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+
 	if (host != NULL && port != NULL && curl_url_set(u, CURLUPART_HOST, name, 0) == CURLUE_OK) {
 		c->connect_to = xasprintf("%s:%s:%s:%s", name, port, host, port);
 		c->host = xasprintf("Host: %s:%s", host, port);
@@ -91,6 +95,7 @@ set_url(struct api_credentials *c, const char *url, const char *tls_server_name)
 	CURLUcode code = curl_url_set(u, CURLUPART_URL, url, 0);
 	char *scheme = url_part(u, CURLUPART_SCHEME, 0), *user = url_part(u, CURLUPART_USER, 0);
 	char *query = url_part(u, CURLUPART_QUERY, 0);
+
 	if (code != CURLUE_OK || scheme == NULL ||
 	    (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)) {
 		log_errorx("%s: \"%s\": not a URL such as https://HOST:PORT", c->origin, url);
@@ -125,6 +130,7 @@ find_in_cluster(struct api_credentials *c, const char *dir)
 {
 	const char *host = getenv("KUBERNETES_SERVICE_HOST"),
 		   *port = getenv("KUBERNETES_SERVICE_PORT");
+
 	c->origin = xstrdup("in-cluster");
 	if (!given(host) || !given(port)) {
 		log_errorx("no API server configured: not in a cluster (KUBERNETES_SERVICE_HOST "
@@ -151,6 +157,7 @@ memory_file(
     struct api_credentials *c, unsigned which, const char *name, const char *data, size_t len)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
 	if (fd < 0 || write(fd, data, len) != (ssize_t)len)
 		log_fatal("memory file for %s", name);
 	fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
@@ -226,6 +233,7 @@ find_kubeconfig(struct api_credentials *c, const char *path, const char *master_
 {
 	struct kubeconfig k = { 0 };
 	char *why = NULL;
+
 	c->origin = xasprintf("kubeconfig %s", path);
 	FILE *in = fopen(path, "re");
 	if (in == NULL) {
@@ -307,6 +315,7 @@ read_token(const char *path)
 	char *buf = xmalloc(API_TOKEN_MAX + 1);
 	ssize_t len = -1;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
 	if (fd >= 0)
 		len = read(fd, buf, API_TOKEN_MAX + 1);
 	int error = len < 0 ? errno : 0;

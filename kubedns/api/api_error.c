@@ -14,6 +14,7 @@ static enum api_problem
 certificate_problem(const struct resource_watch *s)
 {
 	long verified = 0;
+
 	curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
 	if (verified & GNUTLS_NOT_YET_VALID)
 		return API_PROBLEM_CERTIFICATE_EARLY;
@@ -28,6 +29,7 @@ certificate(const struct resource_watch *s)
 	const struct api_credentials *c = &s->watch->server;
 	const char *text = s->curl_error;
 	enum api_problem problem = certificate_problem(s);
+
 	if (problem != API_PROBLEM_CERTIFICATE)
 		return xasprintf(
 		    "the server's certificate %s; check the clocks of both, or renew it",
@@ -88,6 +90,7 @@ broken(const struct resource_watch *s)
 			      "(%ld); does it let this address through, and does it want a "
 			      "password?",
 			proxy != NULL ? proxy : "", from, tunnel);
+
 		free(proxy);
 		return text;
 	}
@@ -107,6 +110,7 @@ char *
 api_error_transport(const struct resource_watch *s, CURLcode code)
 {
 	const struct api_credentials *c = &s->watch->server;
+
 	switch (code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return xstrdup("cannot resolve the server's host name; is there a name server that "
@@ -164,6 +168,7 @@ static void
 server_says(const struct resource_watch *s, char *text, size_t max)
 {
 	const char *type = NULL;
+
 	curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
 	if (s->why != NULL && *s->why)
 		snprintf(text, max, "%s", s->why);
@@ -181,7 +186,8 @@ api_error_status(const struct resource_watch *s)
 	const struct api_credentials *c = &s->watch->server;
 	const char *verb = s->verb == API_VERB_WATCH ? "watch" : "list";
 	char says[400];
-	server_says(s, says, sizeof(says));
+
+	server_says(s, says, sizeof says);
 	switch (s->status) {
 	case 401:
 		return xasprintf("%s is not authenticated (401): %s; %s%s", verb, says,

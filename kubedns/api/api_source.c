@@ -38,6 +38,7 @@ api_source_check(const struct api_source_config *config)
 {
 	struct api_credentials cluster;
 	struct api_credentials_source source = source_of(config);
+
 	if (config->no_api)
 		return 0;
 	int error = api_credentials_find(&cluster, &source);
@@ -53,11 +54,12 @@ user_agent(void)
 	static char text[128];
 	struct utsname u;
 	const char *arch = uname(&u) == 0 ? u.machine : "unknown";
+
 	if (strcmp(arch, "x86_64") == 0)
 		arch = "amd64";
 	else if (strcmp(arch, "aarch64") == 0)
 		arch = "arm64";
-	snprintf(text, sizeof(text), "kubedns/%s (linux/%.32s)", suite_version, arch);
+	snprintf(text, sizeof text, "kubedns/%s (linux/%.32s)", suite_version, arch);
 	return text;
 }
 
@@ -68,6 +70,7 @@ resource_watch_select(
 	char *plain = xasprintf("%s%s", prefix, value);
 	char *escaped = percent_encode(plain);
 	char *more = xasprintf("%s&%s=%s", s->selector, parameter, escaped);
+
 	free(escaped);
 	free(plain);
 	free(s->selector);
@@ -79,6 +82,7 @@ resource_watch_select_namespace(struct resource_watch *s, const char *namespace)
 {
 	char *escaped = percent_encode(namespace);
 	const struct api_resource *of = s->resource;
+
 	free(s->place);
 	s->place = xasprintf("%s/namespaces/%s/%s", of->group_path, escaped, of->name);
 	if (s->other != NULL) {
@@ -93,6 +97,7 @@ static void
 choose_resources(struct api_source *w, const struct api_source_config *config)
 {
 	struct resource_watch *streams = w->streams;
+
 	streams[API_SERVICES].wanted = streams[API_SLICES].wanted = streams[API_NAMESPACES].wanted =
 	    true;
 	streams[API_PODS].wanted = config->pods;
@@ -130,6 +135,7 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 		reflector_set_spread(streams[i].reflector, config->one_of_many);
 	if (given(config->config_map)) {
 		const char *ns = config->config_map_namespace;
+
 		resource_watch_select_namespace(
 		    &streams[API_CONFIGMAPS], given(ns) ? ns : "kube-system");
 		resource_watch_select(&streams[API_CONFIGMAPS], "fieldSelector",
@@ -151,11 +157,12 @@ static const char **
 copy_list(const char *const *list)
 {
 	size_t n = 0;
+
 	while (list != NULL && list[n] != NULL)
 		n++;
 	if (n == 0)
 		return NULL;
-	const char **copy = xcalloc(n + 1, sizeof(*copy));
+	const char **copy = xcalloc(n + 1, sizeof *copy);
 	for (size_t i = 0; i < n; i++)
 		copy[i] = xstrdup(list[i]);
 	return copy;
@@ -176,7 +183,8 @@ api_source_new(
     const struct api_source_config *config, event_sink sink, hosts_sink *hosts, void *arg)
 {
 	struct api_credentials_source source = source_of(config);
-	struct api_source *w = xcalloc(1, sizeof(*w));
+	struct api_source *w = xcalloc(1, sizeof *w);
+
 	w->no_api = config->no_api;
 	w->sink = sink;
 	w->hosts = hosts;
@@ -260,11 +268,13 @@ next_deadline(const struct api_source *w, int64_t now)
 	int64_t next = w->no_api ? INT64_MAX : api_source_ready_due_ms(w, now);
 	int64_t gate = gate_ms(w);
 	bool token = api_credentials_has_token(&w->server);
+
 	for (unsigned i = 0; i < w->count && !w->no_api; i++) {
 		const struct resource_watch *s = &w->streams[i];
 		const struct reflector *r = s->reflector;
 		const char *why;
 		int64_t at = INT64_MAX;
+
 		if (reflector_running(r))
 			at = reflector_deadline_ms(r, &why);
 		else if (s->wanted)
@@ -279,6 +289,7 @@ wait_time(const struct api_source *w, int timeout_ms)
 {
 	int64_t now = clock_mono_ms(), next = next_deadline(w, now),
 		wait = next == INT64_MAX ? INT32_MAX : next - now;
+
 	if (wait < 0)
 		wait = 0;
 	if (timeout_ms >= 0 && wait > timeout_ms)
@@ -291,6 +302,7 @@ api_source_wait(struct api_source *w, struct pollfd *fds, size_t count, int time
 {
 	struct curl_waitfd extra[FDS_MAX];
 	int ready = 0;
+
 	if (count > FDS_MAX)
 		log_fatalx("api_source_wait: %zu descriptors", count);
 	unsigned n = 0;
@@ -322,6 +334,7 @@ static bool
 slices_alone_denied(struct api_source *w)
 {
 	struct reflector *slices = w->streams[API_SLICES].reflector;
+
 	if (reflector_denied_since_ms(w->streams[API_SERVICES].reflector))
 		reflector_denial_restart(slices);
 	return reflector_denied(slices);
@@ -336,6 +349,7 @@ choose_endpoints(struct api_source *w)
 {
 	struct resource_watch *slices = &w->streams[API_SLICES];
 	struct resource_watch *endpoints = &w->streams[API_ENDPOINTS];
+
 	if (!endpoints->wanted && reflector_running(endpoints->reflector))
 		resource_watch_stop(endpoints);
 	reflector_set_optional(slices->reflector, endpoints->wanted);
@@ -358,8 +372,9 @@ drop_headless_selector(struct api_source *w)
 	if (!w->headless_slices || !w->all_slices)
 		return;
 	w->headless_slices = false;
-	for (unsigned i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+	for (unsigned i = 0; i < sizeof both / sizeof both[0]; i++) {
 		struct resource_watch *s = &w->streams[both[i]];
+
 		resource_watch_stop(s);
 		reflector_restart(s->reflector);
 		*s->selector = '\0';
@@ -372,8 +387,10 @@ read_messages(struct api_source *w, int64_t now)
 {
 	CURLMsg *message;
 	int left;
+
 	while ((message = curl_multi_info_read(w->multi, &left)) != NULL) {
 		char *stream = NULL;
+
 		if (message->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &stream);
@@ -390,6 +407,7 @@ leave_connection(struct api_source *w, int64_t now)
 {
 	for (unsigned i = 0; i < w->count && w->goaway; i++) {
 		struct resource_watch *s = &w->streams[i];
+
 		if (reflector_running(s->reflector) && s->status == 200 &&
 		    !reflector_listing(s->reflector) && s->verb == API_VERB_WATCH)
 			resource_watch_break(s, now, "the server is stopping");
@@ -408,6 +426,7 @@ leave_all_connections(struct api_source *w, int64_t now)
 		return;
 	for (unsigned i = 0; i < w->count; i++) {
 		struct resource_watch *s = &w->streams[i];
+
 		if (!reflector_running(s->reflector))
 			continue;
 		if (s->reached) {
@@ -425,6 +444,7 @@ bool
 api_source_run(struct api_source *w)
 {
 	int running;
+
 	w->emitted = false;
 	curl_multi_perform(w->multi, &running);
 	int64_t now = clock_mono_ms();
@@ -440,6 +460,7 @@ api_source_run(struct api_source *w)
 	for (unsigned i = 0; i < w->count; i++) {
 		struct resource_watch *s = &w->streams[i];
 		const char *why = NULL;
+
 		if (reflector_running(s->reflector) &&
 		    now >= reflector_deadline_ms(s->reflector, &why))
 			resource_watch_late(s, now, why);
@@ -475,6 +496,7 @@ api_hosts_maps_choose(struct api_source *w, const char *const *namespaces)
 {
 	for (; namespaces != NULL && *namespaces != NULL; namespaces++) {
 		struct resource_watch *s = &w->streams[w->count++];
+
 		resource_watch_init(s, w, API_COUNT);
 		s->wanted = true;
 		s->hosts_namespace = *namespaces;
@@ -502,6 +524,7 @@ static bool
 is_settled(const struct resource_watch *s, int64_t now)
 {
 	int64_t denied_ms = reflector_denied_since_ms(s->reflector);
+
 	return !s->wanted || reflector_synced(s->reflector) ||
 	       (denied_ms && now - denied_ms >= API_SETTLE_MS);
 }
@@ -517,6 +540,7 @@ static void
 check_ready(struct api_source *w, int64_t now)
 {
 	const struct resource_watch *s = w->streams;
+
 	if (w->ready || w->no_api)
 		return;
 	if (!reflector_synced(s[API_SERVICES].reflector) ||
@@ -592,6 +616,7 @@ say_silent(struct api_source *w, int64_t now)
 
 	for (unsigned i = 0; i < w->count; i++) {
 		struct resource_watch *s = &w->streams[i];
+
 		if (!is_news_of_silence(s, now))
 			continue;
 		s->said_silent = true;
@@ -630,6 +655,7 @@ api_source_ready_due_ms(const struct api_source *w, int64_t now)
 		const struct reflector *r = s->reflector;
 		int64_t settled_ms = reflector_denied_since_ms(r) + API_SETTLE_MS,
 			silent_ms = reflector_silent_since_ms(r);
+
 		if (!(w->ready && w->external_ready) && reflector_denied_since_ms(r) &&
 		    settled_ms > now && settled_ms < due_ms)
 			due_ms = settled_ms;
@@ -689,6 +715,7 @@ write_state(FILE *f, const struct resource_watch *s, bool reasons)
 {
 	const struct reflector *r = s->reflector;
 	unsigned long long objects = (unsigned long long)s->objects;
+
 	fprintf(f, "%s: ", s->label);
 	if (reflector_listing(r))
 		fprintf(f, "%s, %llu objects so far",
@@ -748,6 +775,7 @@ api_source_notes(const struct api_source *w)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
+
 	if (f == NULL)
 		log_fatal("out of memory");
 	write_notes(f, w);
@@ -761,6 +789,7 @@ api_source_status(const struct api_source *w, bool reasons)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
+
 	if (f == NULL)
 		log_fatal("out of memory");
 	for (unsigned i = 0; w != NULL && i < w->count; i++) {
@@ -780,6 +809,7 @@ api_source_problems(const struct api_source *w, struct api_source_problem *probl
 	for (unsigned i = 0; w != NULL && i < w->count && count < room; i++) {
 		const struct resource_watch *s = &w->streams[i];
 		enum api_problem kind = s->problem_kind;
+
 		if (!s->wanted)
 			continue;
 		if (kind == API_PROBLEM_NONE && silent_for_ms(s))
@@ -799,8 +829,9 @@ api_source_failing_since_ms(const struct api_source *w)
 	static const enum api_resource_id needed[] = { API_SERVICES, API_SLICES, API_ENDPOINTS };
 	int64_t since_ms = 0;
 
-	for (size_t i = 0; w != NULL && i < sizeof(needed) / sizeof(needed[0]); i++) {
+	for (size_t i = 0; w != NULL && i < sizeof needed / sizeof needed[0]; i++) {
 		const struct resource_watch *s = &w->streams[needed[i]];
+
 		if (!s->wanted || s->problem == NULL || !reflector_synced(s->reflector) ||
 		    reflector_denied(s->reflector))
 			continue;
@@ -822,8 +853,9 @@ write_requests(const struct api_source *w, struct metrics *m)
 		for (unsigned v = 0; v < API_VERB_COUNT; v++) {
 			for (unsigned c = 0; c < API_CODE_COUNT; c++) {
 				char code[12];
+
 				if (c < API_CODE_OTHER)
-					snprintf(code, sizeof(code), "%d", api_codes[c]);
+					snprintf(code, sizeof code, "%d", api_codes[c]);
 				metrics_value(m, (double)w->streams[i].requests[v][c], "resource",
 				    w->streams[i].label, "verb", verbs[v], "code",
 				    c < API_CODE_OTHER    ? code

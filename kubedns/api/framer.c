@@ -40,6 +40,7 @@ hold_bytes(struct framer *f, const char *bytes, size_t len)
 		return set_broken(f, -EMSGSIZE, "an object is larger than 8 MiB");
 	if (f->held_len + len > f->held_max) {
 		size_t max = f->held_max ? f->held_max : HELD_MIN;
+
 		while (max < f->held_len + len)
 			max *= 2;
 		f->held = xreallocarray(f->held, max, 1);
@@ -55,6 +56,7 @@ static const char *
 plain_end(struct framer *f, const char *p, const char *end)
 {
 	bool string = f->opener == '"';
+
 	for (; p < end; p++) {
 		if (string) {
 			if (f->scan.escaped)
@@ -76,7 +78,8 @@ static int
 value_done(struct framer *f, const char *bytes, size_t len)
 {
 	enum framer_state was = f->state;
-	size_t room = sizeof(f->key) - 1;
+	size_t room = sizeof f->key - 1;
+
 	switch (was) {
 	case FRAMER_FIRST_KEY:
 	case FRAMER_KEY:
@@ -106,6 +109,7 @@ value_read(struct framer *f, const char *p, const char *end, int *error)
 {
 	bool nested = f->opener == '{' || f->opener == '[';
 	const char *stop = nested ? json_skip_nested(&f->scan, p, end) : plain_end(f, p, end);
+
 	if (stop == NULL) {
 		*error = hold_bytes(f, p, (size_t)(end - p));
 		return end;
@@ -187,6 +191,7 @@ framer_feed(struct framer *f, const char *bytes, size_t len)
 {
 	const char *p = bytes, *end = bytes + len;
 	int error = f->state == FRAMER_BROKEN ? -EBADMSG : 0;
+
 	while (p < end && error == 0) {
 		if (!f->opener) {
 			p = json_skip_space(p, end);

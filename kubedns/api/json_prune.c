@@ -195,6 +195,7 @@ static const struct json_prune_keep *
 find(const struct json_prune_keep *keep, const char *key, size_t len, bool escapes)
 {
 	static const struct json_prune_keep whole = { "", 0, NULL };
+
 	if (escapes)
 		return &whole;
 	for (; keep->key != NULL; keep++) {
@@ -227,6 +228,7 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
     unsigned arrays, bool *first, struct output *out)
 {
 	bool escapes = false;
+
 	if (p == end || *p != '"')
 		return NULL;
 	const char *key = p, *key_end = json_skip_string(p, end, &escapes);
@@ -248,8 +250,8 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
 	const char *value = out->p;
 	p = json_prune_value(found->inside, p, end, arrays, out);
 	if (p != NULL && found->inside == keep_conditions &&
-	    (size_t)(out->p - value) == sizeof(conditions_default) - 1 &&
-	    memcmp(value, conditions_default, sizeof(conditions_default) - 1) == 0)
+	    (size_t)(out->p - value) == sizeof conditions_default - 1 &&
+	    memcmp(value, conditions_default, sizeof conditions_default - 1) == 0)
 		*out = before;
 	else
 		*first = false;
@@ -275,6 +277,7 @@ json_prune_members(const struct json_prune_keep *keep, const char *p, const char
     unsigned arrays, struct output *out)
 {
 	bool last = false, first = true;
+
 	put(out, "{", 1);
 	p = json_skip_space(p + 1, end);
 	if (p < end && *p == '}') {
@@ -296,6 +299,7 @@ json_prune_elements(const struct json_prune_keep *keep, const char *p, const cha
     unsigned arrays, struct output *out)
 {
 	bool last = false, first = true;
+
 	if (arrays == ARRAYS_MAX)
 		return NULL;
 	put(out, "[", 1);
@@ -335,6 +339,7 @@ size_t
 json_prune_object(const struct json_prune_keep *keep, const char *json, size_t len, char *out)
 {
 	struct output o = { out };
+
 	if (len < 2 || *json != '{')
 		return 0;
 	const char *stop = json_prune_value(keep, json, json + len, 0, &o);
@@ -345,8 +350,9 @@ static void
 event_type(struct json_prune_event *event, const char *value, const char *stop)
 {
 	size_t len = *value == '"' ? (size_t)(stop - value) - 2 : 0;
-	if (len > sizeof(event->type) - 1)
-		len = sizeof(event->type) - 1;
+
+	if (len > sizeof event->type - 1)
+		len = sizeof event->type - 1;
 	memcpy(event->type, value + 1, len);
 	event->type[len] = '\0';
 }
@@ -359,6 +365,7 @@ event_object(const struct json_prune_keep *keep, const char *p, const char *end,
 	struct output o = { out };
 	const char *stop =
 	    json_prune_value(strcmp(event->type, "ERROR") == 0 ? NULL : keep, p, end, 0, &o);
+
 	event->object = out;
 	event->object_len = stop != NULL && *p == '{' ? (size_t)(o.p - out) : 0;
 	return stop;
@@ -370,10 +377,12 @@ json_prune_event(const struct json_prune_keep *keep, const char *json, size_t le
 {
 	const char *end = json + len, *p = json_skip_space(json + 1, end), *early = NULL;
 	bool last = false;
+
 	*event = (struct json_prune_event){ .object = out };
 	while (p != NULL && !last) {
 		const char *key = p, *value = NULL;
 		bool escapes = false;
+
 		p = p < end && *p == '"' ? json_skip_string(p, end, &escapes) : NULL;
 		size_t key_len = p != NULL ? (size_t)(p - key) : 0;
 		p = p != NULL ? json_skip_space(p, end) : NULL;

@@ -24,10 +24,12 @@ static inline struct masks
 classify(const char *block)
 {
 	struct masks m = { 0 };
+
 	for (unsigned i = 0; i < BLOCK; i += 16) {
 		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(block + i));
 		/* '[' | 0x20 is '{' and ']' | 0x20 is '}': two comparisons find four brackets */
 		__m128i folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+
 		m.quote |= equal16(bytes, '"') << i;
 		m.backslash |= equal16(bytes, '\\') << i;
 		m.open |= equal16(folded, '{') << i;
@@ -40,8 +42,10 @@ static inline struct masks
 classify(const char *block)
 {
 	struct masks m = { 0 };
+
 	for (unsigned i = 0; i < BLOCK; i++) {
 		char c = block[i], folded = (char)(c | 0x20);
+
 		m.quote |= (uint64_t)(c == '"') << i;
 		m.backslash |= (uint64_t)(c == '\\') << i;
 		m.open |= (uint64_t)(folded == '{') << i;
@@ -86,8 +90,10 @@ escaped_bytes(uint64_t backslash, bool *carry, size_t len)
 {
 	uint64_t escaped = *carry, rest = backslash & ~escaped;
 	bool after = false;
+
 	while (rest) {
 		unsigned i = (unsigned)__builtin_ctzll(rest);
+
 		rest &= rest - 1;
 		if (i + 1 == len) {
 			after = true;
@@ -107,6 +113,7 @@ static inline size_t
 scan_block(struct json_skip *scan, const char *block, size_t len)
 {
 	struct masks m = classify(block);
+
 	if (m.backslash || scan->escaped)
 		m.quote &= ~escaped_bytes(m.backslash, &scan->escaped, len);
 	uint64_t inside = running_parity(m.quote) ^ (scan->in_string ? ~0ULL : 0);
@@ -136,11 +143,13 @@ json_skip_nested(struct json_skip *scan, const char *p, const char *end)
 	}
 	for (; end - p >= BLOCK; p += BLOCK) {
 		size_t stop = scan_block(scan, p, BLOCK);
+
 		if (stop)
 			return p + stop;
 	}
 	if (p < end) {
 		char last[BLOCK] = { 0 };
+
 		memcpy(last, p, (size_t)(end - p));
 		size_t stop = scan_block(scan, last, (size_t)(end - p));
 		if (stop)
@@ -157,6 +166,7 @@ json_skip_string(const char *p, const char *end, bool *escapes)
 	for (; end - p >= 16; p += 16) {
 		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
 		uint64_t stop = equal16(bytes, '"') | equal16(bytes, '\\');
+
 		if (stop) {
 			p += __builtin_ctzll(stop);
 			break;
@@ -184,6 +194,7 @@ json_skip_value(const char *p, const char *end)
 		return json_skip_string(p, end, &(bool){ false });
 	if (*p == '{' || *p == '[') {
 		struct json_skip scan = { 0 };
+
 		return json_skip_nested(&scan, p, end);
 	}
 	for (const char *q = p; q < end; q++) {

@@ -21,6 +21,7 @@ struct reader {
 static void __attribute__((format(printf, 2, 3))) complain(struct reader *r, const char *fmt, ...)
 {
 	va_list args;
+
 	if (r->why != NULL)
 		return;
 	va_start(args, fmt);
@@ -35,6 +36,7 @@ sextet(char c)
 	static const char alphabet[] =
 	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const char *at = c ? strchr(alphabet, c) : NULL;
+
 	return at != NULL ? (int)(at - alphabet) : -1;
 }
 
@@ -44,6 +46,7 @@ kubeconfig_base64(const char *text, size_t *len)
 	char *out = xmalloc(strlen(text) / 4 * 3 + 4);
 	unsigned held = 0, bits = 0, digits = 0, padding = 0;
 	size_t n = 0;
+
 	for (; *text; text++) {
 		if (strchr(" \t\r\n", *text) != NULL)
 			continue;
@@ -73,6 +76,7 @@ static struct json_object *
 json_member(struct json_object *json, const char *name)
 {
 	struct json_object *value = NULL;
+
 	if (json_object_is_type(json, json_type_object))
 		json_object_object_get_ex(json, name, &value);
 	return value;
@@ -83,6 +87,7 @@ static char *
 string_member(struct reader *r, struct json_object *json, const char *name)
 {
 	struct json_object *value = json_member(json, name);
+
 	if (value == NULL)
 		return NULL;
 	if (!json_object_is_type(value, json_type_string)) {
@@ -99,6 +104,7 @@ static char *
 path_beside(const char *file, const char *path)
 {
 	const char *slash = strrchr(file, '/');
+
 	if (*path == '/' || slash == NULL)
 		return xstrdup(path);
 	return xasprintf("%.*s/%s", (int)(slash - file), file, path);
@@ -109,6 +115,7 @@ path_text(struct reader *r, struct json_object *json, const char *name)
 {
 	char *written = string_member(r, json, name);
 	char *path = written != NULL ? path_beside(r->path, written) : NULL;
+
 	free(written);
 	return path;
 }
@@ -120,6 +127,7 @@ read_file(
 {
 	char *key = xasprintf("%s-data", name);
 	char *encoded = string_member(r, json, key);
+
 	if (encoded != NULL) {
 		file->data = kubeconfig_base64(encoded, &file->len);
 		if (file->data == NULL)
@@ -141,9 +149,11 @@ named_entry(struct reader *r, struct json_object *config, const char *list, cons
 	struct json_object *items = json_member(config, list);
 	size_t count =
 	    json_object_is_type(items, json_type_array) ? json_object_array_length(items) : 0;
+
 	for (size_t i = 0; i < count; i++) {
 		struct json_object *item = json_object_array_get_idx(items, i),
 				   *own = json_member(item, "name");
+
 		if (!json_object_is_type(own, json_type_string) ||
 		    strcmp(json_object_get_string(own), name) != 0)
 			continue;
@@ -161,6 +171,7 @@ read_cluster(struct reader *r, struct json_object *cluster)
 {
 	struct kubeconfig *c = r->config;
 	struct json_object *insecure = json_member(cluster, "insecure-skip-tls-verify");
+
 	c->server = string_member(r, cluster, "server");
 	if (c->server == NULL)
 		complain(r, "cluster: server is missing");
@@ -191,7 +202,7 @@ read_user(struct reader *r, struct json_object *user)
 		"certificate",
 	};
 	struct kubeconfig *c = r->config;
-	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
 		if (json_member(user, refused[i]) != NULL)
 			complain(r, "user: %s: %s", refused[i], reasons[i]);
 	}
@@ -209,6 +220,7 @@ static void
 read_config(void *arg, struct json_object *json, const char *kind_hint, unsigned line)
 {
 	struct reader *r = arg;
+
 	(void)kind_hint;
 	(void)line;
 	if (r->documents++)
@@ -237,6 +249,7 @@ kubeconfig_read(FILE *in, const char *path, struct kubeconfig *config, char **wh
 {
 	struct reader r = { .path = path, .config = config };
 	struct documents_error error = { 0 };
+
 	*config = (struct kubeconfig){ 0 };
 	if (documents_read(in, DOCUMENTS_YAML, read_config, &r, &error) != 0) {
 		free(r.why);

@@ -64,7 +64,8 @@ relist_reason_name(enum relist_reason reason)
 struct reflector *
 reflector_new(bool optional)
 {
-	struct reflector *r = xcalloc(1, sizeof(*r));
+	struct reflector *r = xcalloc(1, sizeof *r);
+
 	r->optional = optional;
 	return r;
 }
@@ -91,7 +92,8 @@ void
 reflector_restart(struct reflector *r)
 {
 	struct reflector anew = { .optional = r->optional, .spread = r->spread };
-	memcpy(anew.relists, r->relists, sizeof(anew.relists));
+
+	memcpy(anew.relists, r->relists, sizeof anew.relists);
 	free_versions(r);
 	*r = anew;
 }
@@ -101,6 +103,7 @@ static void
 reflector_set_text(char **field, const char *value)
 {
 	char *copy = value != NULL && *value ? xstrdup(value) : NULL;
+
 	free(*field);
 	*field = copy;
 }
@@ -110,6 +113,7 @@ reflector_query(struct reflector *r, int64_t now_ms, const char **verb)
 {
 	char *version = percent_encode(r->version != NULL ? r->version : ""),
 	     *token = percent_encode(r->token != NULL ? r->token : ""), *query = NULL;
+
 	r->running = true;
 	r->started_ms = r->progress_ms = now_ms;
 	r->answered_ms = 0;
@@ -387,6 +391,7 @@ version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
 	bool was_listing = r->listing || r->phase == REFLECTOR_LIST ||
 			   (r->phase == REFLECTOR_WATCHLIST && !r->answered_ms);
 	bool had_events = r->any_event && !r->listing;
+
 	list_anew(r, now_ms, reason);
 	if ((just_listed && !had_events) || was_listing)
 		back_off(r, now_ms);
@@ -429,6 +434,7 @@ static int64_t
 retry_after_ms(struct reflector *r, int64_t now_ms, int64_t said_ms)
 {
 	int64_t ms = said_ms < 1000 ? 1000 : said_ms;
+
 	if (ms > REFLECTOR_RETRY_AFTER_MAX_MS)
 		ms = REFLECTOR_RETRY_AFTER_MAX_MS;
 	if (r->spread)
@@ -443,6 +449,7 @@ request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end 
 	int status = end->status;
 	bool paging = r->phase == REFLECTOR_LIST && r->token != NULL;
 	bool denied = status == 403 || status == 404;
+
 	if (!denied || !r->denied_ms)
 		r->denied_ms = denied ? now_ms : 0;
 	r->denied_last_ms = denied ? now_ms : 0;
@@ -508,6 +515,7 @@ static void
 watch_ended(struct reflector *r, int64_t now_ms)
 {
 	bool brief = now_ms - r->answered_ms < BRIEF_MS; /* however long the answer took */
+
 	r->phase = REFLECTOR_WATCH;
 	r->brief = brief ? r->brief + 1 : 0;
 	if (r->brief >= 2 && !r->any_event)
@@ -522,6 +530,7 @@ answer_broke(struct reflector *r, int64_t now_ms, bool unreached)
 {
 	if (r->phase == REFLECTOR_WATCHLIST && r->listing) {
 		bool silent = now_ms - r->progress_ms >= REFLECTOR_SILENCE_MS;
+
 		if (silent || ++r->breaks >= 2)
 			no_watchlist(r, now_ms);
 		else
@@ -562,6 +571,7 @@ request_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *e
 {
 	bool page = r->phase == REFLECTOR_LIST || r->phase == REFLECTOR_PROBE;
 	bool ended = false;
+
 	r->running = false;
 	if (end->status && end->status != 200) {
 		request_refused(r, now_ms, end);
@@ -590,6 +600,7 @@ bool
 reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
 {
 	bool ended = request_ended(r, now_ms, end);
+
 	if (r->doubted && r->phase == REFLECTOR_WATCH)
 		r->phase = REFLECTOR_PROBE;
 	return ended;

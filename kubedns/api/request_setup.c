@@ -47,6 +47,7 @@ static int
 on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
 {
 	struct resource_watch *s = arg;
+
 	(void)easy;
 	if (type == CURLINFO_TEXT && memmem(text, len, "GOAWAY", 6) != NULL)
 		s->watch->goaway = true;
@@ -57,6 +58,7 @@ static void
 add_header(struct resource_watch *s, const char *line)
 {
 	struct curl_slist *more = curl_slist_append(s->headers, line);
+
 	if (more == NULL)
 		log_fatalx("out of memory");
 	s->headers = more;
@@ -76,11 +78,13 @@ static void
 set_headers(struct resource_watch *s)
 {
 	const struct api_credentials *c = &s->watch->server;
+
 	add_header(s, "Accept: application/json");
 	if (c->host != NULL)
 		add_header(s, c->host);
 	if (c->token != NULL) {
 		char *line = xasprintf("Authorization: Bearer %s", c->token);
+
 		add_header(s, line);
 		explicit_bzero(line, strlen(line));
 		free(line);
@@ -96,6 +100,7 @@ set_connection(struct resource_watch *s)
 {
 	const struct api_credentials *c = &s->watch->server;
 	CURL *e = s->easy;
+
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);

@@ -51,6 +51,7 @@ static void
 count_received(struct resource_watch *s)
 {
 	curl_off_t now = 0;
+
 	curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &now);
 	if (now > s->received)
 		s->watch->received_bytes += (uint64_t)(now - s->received);
@@ -61,6 +62,7 @@ static void
 count_request(struct resource_watch *s)
 {
 	unsigned code = 0;
+
 	while (code < API_CODE_OTHER && api_codes[code] != s->status)
 		code++;
 	s->requests[s->verb][s->status ? code : API_CODE_NONE]++;
@@ -70,6 +72,7 @@ static void
 clear_problem(struct resource_watch *s)
 {
 	struct api_source *w = s->watch;
+
 	if (w->server_problem)
 		log_info("api %s: answers", w->server.shown_url);
 	w->server_problem = CURLE_OK;
@@ -123,6 +126,7 @@ static int
 on_request(void *arg, char *to, char *from, int to_port, int from_port)
 {
 	struct resource_watch *s = arg;
+
 	(void)to;
 	(void)from;
 	(void)to_port;
@@ -141,6 +145,7 @@ wake_others(const struct resource_watch *s)
 {
 	struct resource_watch *streams = s->watch->streams;
 	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
+
 	for (unsigned i = 0; i < s->watch->count; i++) {
 		if (streams[i].unanswered)
 			reflector_bring_forward(streams[i].reflector, soon);
@@ -152,6 +157,7 @@ static void
 headers_arrived(struct resource_watch *s)
 {
 	long status = 0;
+
 	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
 	if (status < 200 || s->status)
 		return;
@@ -185,6 +191,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 {
 	struct resource_watch *s = arg;
 	size_t len = size * count;
+
 	count_received(s);
 	if (s->status == 200)
 		reflector_progress(s->reflector, clock_mono_ms(), len);
@@ -212,6 +219,7 @@ resource_watch_start(struct resource_watch *s, int64_t now_ms)
 	const char *verb = NULL;
 	char *query = reflector_query(s->reflector, now_ms, &verb);
 	char *url = xasprintf("%s%s?%s%s", w->server.url, s->place, query, s->selector);
+
 	clear_request(s);
 	s->said_silent = false;
 	s->verb = *verb == 'w' ? API_VERB_WATCH : API_VERB_LIST;
@@ -252,6 +260,7 @@ static void
 set_server_problem(struct resource_watch *s, CURLcode code)
 {
 	struct api_source *w = s->watch;
+
 	set_problem(s, api_problem_of_transport(s, code), api_error_transport(s, code), false);
 	if (w->server_problem != code)
 		log_warnx("api %s: %s", w->server.shown_url, s->problem);
@@ -276,6 +285,7 @@ static void
 report_end(struct resource_watch *s, CURLcode code, bool clean)
 {
 	bool refused = s->status == 400 || s->status == 422;
+
 	if (refused && reflector_phase(s->reflector) == REFLECTOR_WATCHLIST)
 		log_info("%s: no watch list here (%d); listing in pages", s->label, s->status);
 	else if (s->status == 410 || s->too_large)
@@ -320,6 +330,7 @@ static bool
 connection_is_stale(const struct resource_watch *s)
 {
 	long made = 0;
+
 	curl_easy_getinfo(s->easy, CURLINFO_NUM_CONNECTS, &made);
 	return s->reached && !s->status && made == 0;
 }
@@ -329,6 +340,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 {
 	struct api_source *w = s->watch;
 	curl_off_t after_s = 0;
+
 	count_received(s);
 	if (!s->status)
 		count_request(s);
@@ -369,7 +381,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 static void
 end_request(struct resource_watch *s, int64_t now_ms, CURLcode code, const char *why)
 {
-	snprintf(s->curl_error, sizeof(s->curl_error), "%s", why);
+	snprintf(s->curl_error, sizeof s->curl_error, "%s", why);
 	s->fresh = true;
 	resource_watch_finish(s, now_ms, code);
 }
@@ -456,8 +468,10 @@ static const char *
 string_at(struct json_object *json, const char *first, const char *second, const char *third)
 {
 	const char *path[] = { first, second, third };
+
 	for (size_t i = 0; i < 3 && path[i] != NULL; i++) {
 		struct json_object *value = NULL;
+
 		if (!json_object_is_type(json, json_type_object) ||
 		    !json_object_object_get_ex(json, path[i], &value))
 			return NULL;
@@ -474,6 +488,7 @@ parse_object(struct resource_watch *s, const char *bytes, size_t len)
 	if (json == NULL || json_tokener_get_parse_end(s->tokener) != len ||
 	    !json_object_is_type(json, json_type_object)) {
 		enum json_tokener_error error = json_tokener_get_error(s->tokener);
+
 		set_malformed(s, error == json_tokener_success ? "not a JSON object"
 							       : json_tokener_error_desc(error));
 		json_object_put(json);
@@ -518,6 +533,7 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 	struct object object;
 	const char *why = "";
 	int error = object_extract(json, s->resource->kind, &object, &why);
+
 	if (error == 0 && object.invalid && type != EVENT_DELETED) {
 		if (object.kind == s->resource->object && in_namespaces(s->watch, &object) &&
 		    s->wanted)
@@ -528,6 +544,7 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 	if (error == -EINVAL) {
 		const char *ns = string_at(json, "metadata", "namespace", NULL),
 			   *name = string_at(json, "metadata", "name", NULL);
+
 		s->rejected++;
 		log_neterr("%s %s/%s: %s; left out", s->resource->name, ns != NULL ? ns : "",
 		    name != NULL ? name : "?", why);
@@ -555,6 +572,7 @@ static int
 list_item(void *arg, const char *bytes, size_t len)
 {
 	struct resource_watch *s = arg;
+
 	if (reflector_phase(s->reflector) == REFLECTOR_PROBE)
 		return 0; /* not looked at */
 	char *out = room_for_pruned(s->watch, len);
@@ -581,8 +599,10 @@ static int
 list_head(void *arg, const char *key, const char *bytes, size_t len)
 {
 	struct resource_watch *s = arg;
+
 	if (strcmp(key, "kind") == 0) {
 		size_t n = strlen(s->resource->list_kind);
+
 		s->kind_seen = len == n + 2 && memcmp(bytes + 1, s->resource->list_kind, n) == 0;
 		if (s->kind_seen)
 			return 0;
@@ -608,6 +628,7 @@ read_status(struct resource_watch *s, struct json_object *json)
 	const char *message = string_at(json, "message", NULL, NULL),
 		   *token = string_at(json, "metadata", "continue", NULL);
 	struct json_object *code = NULL, *details = NULL, *causes = NULL;
+
 	free(s->why);
 	s->why = xstrdup(message != NULL ? message : "");
 	free(s->token);
@@ -623,6 +644,7 @@ read_status(struct resource_watch *s, struct json_object *json)
 		for (size_t i = 0; i < json_object_array_length(causes); i++) {
 			const char *reason =
 			    string_at(json_object_array_get_idx(causes, i), "reason", NULL, NULL);
+
 			s->too_large =
 			    s->too_large ||
 			    (reason != NULL && strcmp(reason, "ResourceVersionTooLarge") == 0);
@@ -646,11 +668,13 @@ event_object(struct resource_watch *s, struct json_object *json, enum api_event 
 		[API_EVENT_MODIFIED] = EVENT_MODIFIED,
 		[API_EVENT_DELETED] = EVENT_DELETED };
 	int error = type == API_EVENT_BOOKMARK ? 0 : hand_on(s, json, types[type]);
+
 	if (error)
 		return error;
 	const char *mark = NULL;
 	if (type == API_EVENT_BOOKMARK) {
 		const char *kind = string_at(json, "kind", NULL, NULL);
+
 		if (kind != NULL && strcmp(kind, s->resource->kind) != 0) {
 			set_malformed(s, "a bookmark of another kind");
 			return -EBADMSG;
@@ -677,6 +701,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 {
 	struct resource_watch *s = arg;
 	struct json_prune_event event;
+
 	if (json_prune_event(s->keep, bytes, len, room_for_pruned(s->watch, len), &event) != 0) {
 		set_malformed(s, "a malformed event");
 		return -EBADMSG;
@@ -713,6 +738,7 @@ response_objects_begin(struct resource_watch *s)
 {
 	bool events = s->verb == API_VERB_WATCH;
 	struct framer_sink sink = { .arg = s };
+
 	sink.item = events ? watch_item : list_item;
 	sink.head = list_head;
 	framer_init(
@@ -726,6 +752,7 @@ keep_body(struct resource_watch *s, const char *bytes, size_t len)
 	size_t more = len < RESOURCE_STREAM_BODY_MAX - s->body_len
 			  ? len
 			  : RESOURCE_STREAM_BODY_MAX - s->body_len;
+
 	s->body = xreallocarray(s->body, s->body_len + more + 1, 1);
 	memcpy(s->body + s->body_len, bytes, more);
 	s->body_len += more;

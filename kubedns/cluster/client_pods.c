@@ -208,6 +208,7 @@ client_pods_free(struct client_pods *pods)
 	for (size_t i = 0; i < pods->pods.room; i++)
 		if (pods->pods.places[i] != NULL) {
 			struct client_pod *pod = pods->pods.places[i];
+
 			node_leave(pods, pod->node);
 			free(pod);
 		}

@@ -291,6 +291,7 @@ label_selector_matches(
 {
 	for (size_t r = 0; r < selector->count; r++) {
 		const char *value = NULL;
+
 		for (size_t i = 0; i < count && value == NULL; i++)
 			if (strcmp(labels[i].key, selector->items[r].key) == 0)
 				value = labels[i].value;

@@ -41,6 +41,7 @@ read_endpoint_names(struct reader *r, struct json_object *hostname, struct json_
 	if (strcmp(field_text_or(r, kind, "", "targetRef.kind is not a string"), "Pod") == 0) {
 		/* A pod's name may hold dots: no label, and no mistake. */
 		const char *pod = field_text(r, name, "targetRef.name is not a string");
+
 		ep->pod = field_is_label(pod) ? pod : NULL;
 	}
 }
@@ -140,7 +141,7 @@ read_endpoints(struct reader *r, struct json_object *json, struct object_slice *
 
 	if (count == 0)
 		return;
-	slice->endpoints = xmalloc(count * sizeof(*slice->endpoints));
+	slice->endpoints = xmalloc(count * sizeof *slice->endpoints);
 	for (size_t i = 0; i < count; i++) {
 		if (read_endpoint(r, json_object_array_get_idx(json, i), slice))
 			slice->endpoint_count++;
@@ -173,7 +174,7 @@ object_read_slice(
 	uint8_t family = read_family(r, address_type);
 	if (family == 0)
 		return;
-	struct object_slice *slice = o->slices = xcalloc(1, sizeof(*slice));
+	struct object_slice *slice = o->slices = xcalloc(1, sizeof *slice);
 	o->slice_count = 1;
 	slice->name = o->name;
 	slice->family = family;
@@ -197,7 +198,7 @@ read_subset_addresses(
 	if (count == 0)
 		return;
 	slice->endpoints = xreallocarray(
-	    slice->endpoints, slice->endpoint_count + count, sizeof(*slice->endpoints));
+	    slice->endpoints, slice->endpoint_count + count, sizeof *slice->endpoints);
 	for (size_t i = 0; i < count; i++) {
 		FIELDS_DECLARE(ADDRESS_ALL)
 		struct object_endpoint *ep = &slice->endpoints[slice->endpoint_count];
@@ -251,9 +252,10 @@ object_read_endpoints(struct reader *r, struct json_object *json, struct object 
 
 	if (count == 0)
 		return;
-	o->slices = xcalloc(count * 2, sizeof(*o->slices));
+	o->slices = xcalloc(count * 2, sizeof *o->slices);
 	for (size_t i = 0; i < count; i++) {
 		struct json_object *subset = json_object_array_get_idx(subsets, i);
+
 		read_subset(r, subset, AF_INET, o);
 		read_subset(r, subset, AF_INET6, o);
 	}
@@ -286,6 +288,7 @@ read_ips(struct reader *r, struct json_object *ips, struct object_service *servi
 		const char *s = field_text_or(r, json_object_array_get_idx(ips, i), "",
 		    "an item of spec.ips is not a string");
 		struct addr addr;
+
 		if (s[0] == '\0')
 			continue;
 		if (addr_parse(s, &addr) != 0) {
@@ -362,6 +365,7 @@ is_subdomain(const char *s)
 {
 	size_t len =
 	    strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:");
+
 	return len > 0 && len <= 253 && s[len] == '\0';
 }
 
@@ -443,7 +447,7 @@ read_kind(struct json_object *json, const char *hint, const struct kind **kind, 
 		return -EINVAL;
 	}
 	assert(name != NULL); /* or there was a complaint */
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		if (strcmp(name, kinds[i].name) != 0)
 			continue;
 		if (api != NULL && strcmp(api, kinds[i].api_version) != 0 &&
@@ -576,7 +580,7 @@ read_pod(struct reader *r, struct json_object *json, const struct meta *meta, st
 	    field_bool_or(r, host_network, false, "spec.hostNetwork is not true or false");
 	size_t count = field_items(r, pod_ips, "status.podIPs is not a list");
 	count = field_bound(r, count, POD_ADDRS_MAX, "more than 255 podIPs");
-	o->pod.addrs = xcalloc(count + 1, sizeof(*o->pod.addrs));
+	o->pod.addrs = xcalloc(count + 1, sizeof *o->pod.addrs);
 	for (size_t i = 0; i < count; i++) {
 		FIELDS_DECLARE(POD_IP_FIELDS)
 		FIELDS_READ(json_object_array_get_idx(pod_ips, i), POD_IP_FIELDS);
@@ -621,7 +625,7 @@ read_strings(struct reader *r, struct json_object *json, struct object_key_value
 		field_complain(r, not_object);
 		return 0;
 	}
-	*items = xcalloc((size_t)json_object_object_length(json), sizeof(**items));
+	*items = xcalloc((size_t)json_object_object_length(json), sizeof **items);
 	json_object_object_foreach(json, key, value)
 	{
 		if (!json_object_is_type(value, json_type_string)) {

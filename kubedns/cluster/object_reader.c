@@ -44,6 +44,7 @@ fields_find(struct json_object *json, const struct field *wanted, size_t count)
 	const struct lh_table *members = json_object_get_object(json);
 	for (const struct lh_entry *e = lh_table_head(members); e != NULL; e = lh_entry_next(e)) {
 		const char *name = lh_entry_k(e);
+
 		for (size_t i = 0; i < count; i++) {
 			if (name[0] == wanted[i].name[0] && strcmp(name, wanted[i].name) == 0) {
 				*wanted[i].value = lh_entry_v(e);
@@ -60,6 +61,7 @@ field_text(struct reader *r, struct json_object *json, const char *why)
 		return NULL;
 	if (json_object_is_type(json, json_type_string)) {
 		const char *s = json_object_get_string(json);
+
 		if (strlen(s) == (size_t)json_object_get_string_len(json))
 			return s;
 	}
@@ -71,6 +73,7 @@ const char *
 field_text_or(struct reader *r, struct json_object *json, const char *deflt, const char *why)
 {
 	const char *s = field_text(r, json, why);
+
 	return s != NULL ? s : deflt;
 }
 
@@ -116,6 +119,7 @@ const char *
 field_label(struct reader *r, struct json_object *json, const char *why)
 {
 	const char *s = field_text(r, json, why);
+
 	if (s == NULL || s[0] == '\0')
 		return NULL;
 	if (field_is_label(s))
@@ -132,7 +136,7 @@ read_protocol(struct reader *r, struct json_object *json)
 		{ "SCTP", "sctp" } };
 	const char *s = field_text_or(r, json, "TCP", "a port's protocol is not a string");
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
 		if (strcmp(s, known[i][0]) == 0)
 			return known[i][1];
 	}
@@ -169,6 +173,7 @@ read_port(struct reader *r, struct json_object *json, struct object_port *port)
 	port->port = 0;
 	if (json_object_is_type(number, json_type_int)) {
 		int64_t n = json_object_get_int64(number);
+
 		if (n > 0 && n <= UINT16_MAX)
 			port->port = (uint16_t)n;
 	}
@@ -183,10 +188,11 @@ object_read_ports(struct reader *r, struct json_object *json, size_t *count)
 {
 	size_t len = field_bound(r, field_items(r, json, "ports is not a list"), OBJECT_PORTS_MAX,
 	    "more than 20,000 ports");
+
 	*count = 0;
 	if (len == 0)
 		return NULL;
-	struct object_port *ports = xcalloc(len, sizeof(*ports));
+	struct object_port *ports = xcalloc(len, sizeof *ports);
 	for (size_t i = 0; i < len; i++) {
 		if (read_port(r, json_object_array_get_idx(json, i), &ports[*count]))
 			(*count)++;
@@ -200,6 +206,7 @@ static uint32_t
 digits(const char **s, int count, bool *ok)
 {
 	uint32_t value = 0;
+
 	for (int i = 0; i < count; i++, (*s)++) {
 		if (**s < '0' || **s > '9') {
 			*ok = false;
@@ -244,12 +251,14 @@ object_rfc3339_ns(const char *s)
 	int64_t ns = 0;
 	if (*s == '.') {
 		int64_t unit = 100000000;
+
 		for (s++; *s >= '0' && *s <= '9'; s++, unit /= 10)
 			ns += (*s - '0') * unit;
 	}
 	int offset_s = 0;
 	if (*s == '+' || *s == '-') {
 		int sign = *s++ == '+' ? 1 : -1;
+
 		offset_s = (int)digits(&s, 2, &ok) * 3600;
 		literal(&s, ':', &ok);
 		offset_s = sign * (offset_s + (int)digits(&s, 2, &ok) * 60);

@@ -53,6 +53,7 @@ records_named_ports(struct sets *sets, const struct ports *ports, const uint8_t 
 		const struct port_label *label = &ports->labels[i];
 		const struct port *port = &ports->items[label->item];
 		struct dname owner = { .len = (uint8_t)dname_length(name, DNAME_MAX) };
+
 		if (label->unnamed)
 			continue;
 		memcpy(owner.wire, name, owner.len);

@@ -467,6 +467,7 @@ take_slice(struct search *search, const struct slice_endpoints *slice, const str
 	for (unsigned i = 0; i < slice->count && search->count < search->room; i++) {
 		struct addr addr = { .family = slice->family };
 		bool is_own = false;
+
 		memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
 		for (size_t k = 0; k < own_count; k++)
 			is_own |= addr_equal(&own[k], &addr);
@@ -498,6 +499,7 @@ store_neighbours(const struct store *store, const char *namespace, const struct 
 		if (entry->slot != 0 && is_searched(&search, entry->service)) {
 			const struct slice_endpoints *slice =
 			    treecache_slice_at(store->cache, entry->slot);
+
 			if (serves_dns(slice))
 				take_slice(&search, slice, own, own_count);
 		}

@@ -148,17 +148,20 @@ namespace_show(struct store *store, struct namespace *namespace)
 	if (exists) {
 		const struct node *node = tree_find(treecache_next(store->cache), name.wire);
 		uint8_t flags = namespace->present && namespace->no_search ? NODE_NO_SEARCH : 0;
+
 		if (namespace->named > 0)
 			flags |= NODE_HAS_HEADLESS;
 		if (store->config.visibility && is_default(namespace->label))
 			flags |= NODE_OPEN;
 		if (node == NULL || node->number != namespace->number || node->flags != flags) {
 			struct node *edited = treecache_edit(store->cache, name.wire);
+
 			edited->number = namespace->number;
 			edited->flags = flags;
 		}
 	} else if (tree_find(treecache_next(store->cache), name.wire) != NULL) {
 		struct node *edited = treecache_edit(store->cache, name.wire);
+
 		edited->number = 0;
 		edited->flags = 0;
 		treecache_prune(store->cache, name.wire);
@@ -252,6 +255,7 @@ read_words(struct reading *reading, const char *list)
 		return;
 	for (list += strspn(list, SEPARATORS); *list != '\0'; list += strspn(list, SEPARATORS)) {
 		size_t len = strcspn(list, SEPARATORS);
+
 		if (!is_name(list, len)) {
 			if (reading->odd == NULL) {
 				reading->odd = list;
@@ -412,6 +416,7 @@ add_words(struct making *m, const char *words, uint32_t own, bool sees)
 	while (*words == ' ') {
 		char name[DNAME_LABEL_MAX + 1];
 		size_t len = strcspn(++words, " ");
+
 		memcpy(name, words, len);
 		name[len] = '\0';
 		words += len;
@@ -439,6 +444,7 @@ count_pairs(const struct store *store, const struct rules *rules, bool all)
 
 	for (const char *at = rules->words, *end = at + rules->len; at < end; at++) {
 		char name[DNAME_LABEL_MAX + 1];
+
 		if (*at != ' ')
 			continue;
 		size_t len = strcspn(at + 1, " ");

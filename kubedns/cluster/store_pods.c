@@ -75,6 +75,7 @@ forget_addrs(
 
 	while ((entry = pod_table_next(table, name_hash, entry)) != NULL) {
 		struct addr addr = pod_table_addr(table, entry);
+
 		if (object != NULL && has_addr(object, &addr))
 			continue;
 		drop_addr(store, table, entry);
@@ -173,6 +174,7 @@ sweep_table(struct store *store, struct pod_table *table)
 		while ((entry = pod_table_at(table, i)) != NULL &&
 		       entry->mark != store->mark[OBJECT_POD]) {
 			uint64_t name_hash = entry->name_hash;
+
 			drop_addr(store, table, entry);
 			store->present_pods -= !has_pod(store, name_hash);
 		}
@@ -333,6 +335,7 @@ add_both(const struct object_slice *from, size_t i, struct endpoint_place *place
 
 	for (size_t k = i; k-- > 0 && from->places[k].endpoint == endpoint;) {
 		const struct object_place *zone = &from->places[k];
+
 		if (zone->kind == PLACE_FOR_ZONE)
 			places[count++] = (struct endpoint_place){
 				place_of_both(node,
@@ -355,6 +358,7 @@ places_of_slice(
 	*places = xcalloc(room_for_places(from), sizeof **places);
 	for (size_t i = 0; i < from->place_count; i++) {
 		const struct object_place *place = &from->places[i];
+
 		if (place->kind == PLACE_ZONE ? !store->config.zonal : !store->config.nearest)
 			continue;
 		(*places)[count++] = (struct endpoint_place){
@@ -385,6 +389,7 @@ store_node_places(struct store *store)
 	for (uint32_t i = 1; i < count; i++) {
 		const struct client_node *node = client_pods_node(pods, i);
 		const struct host *host = node == NULL ? NULL : node_find_host(store, node->name);
+
 		if (node != NULL)
 			made->items[i] =
 			    client_place_of(node->name, host == NULL ? "" : host->zone);

@@ -607,6 +607,7 @@ slices_event(struct store *store, bool deleted, bool relisted, const struct obje
 		struct slice_key key = { namespace_find(store, object->namespace), object->name,
 			index };
 		struct slice_entry *slice = find_slice(store, &key);
+
 		if (slice == NULL)
 			return;
 		slice_drop(store, slice);

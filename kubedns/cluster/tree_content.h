@@ -159,6 +159,7 @@ visibility_sees(const struct visibility *v, uint32_t client, uint32_t number)
 	uint32_t from = v->starts[client], to = v->starts[client + 1];
 	while (from < to) {
 		uint32_t middle = from + (to - from) / 2;
+
 		if (v->sees[middle] == number)
 			return true;
 		if (v->sees[middle] < number)

@@ -127,6 +127,7 @@ read_hosts_namespaces(struct options *o)
 	o->hosts_scopes = xcalloc(count + 1, sizeof *o->hosts_scopes);
 	for (size_t i = 0; i < count; i++) {
 		int rc = read_hosts_namespace(texts[i], &o->hosts_scopes[i]);
+
 		if (rc < 0)
 			return rc;
 		o->hosts_namespaces_in_force[i] = o->hosts_scopes[i].name;

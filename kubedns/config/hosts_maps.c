@@ -117,6 +117,7 @@ refuse_names(const struct answer_config *answers, const struct hosts_namespace *
 
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct dname *name = &hosts->items[i].name;
+
 		if (is_forbidden(answers, name, &why))
 			return xasprintf(
 			    "\"%.128s\": %s; take it out", dname_to_text(name->wire, text), why);
@@ -148,6 +149,7 @@ read_key(struct hosts_maps *maps, struct hosts_map *map, const struct object_key
 	if (why == NULL) {
 		struct own_names *block =
 		    own_names_of_hosts(&hosts, false, maps->answers->ttl_s, maps->seed);
+
 		maps->changed |=
 		    (block == NULL) != (map->block == NULL) ||
 		    (block != NULL && (block->size != map->block->size ||
@@ -219,6 +221,7 @@ make_room(struct hosts_maps *maps, size_t scope, const struct object *object)
 
 	for (size_t i = 0; i < maps->count; i++) {
 		struct hosts_map *map = &maps->items[i];
+
 		if (map->scope != scope)
 			continue;
 		count++;
@@ -286,6 +289,7 @@ sweep(struct hosts_maps *maps, const char *namespace, bool ended)
 {
 	for (size_t i = maps->count; i-- > 0;) {
 		struct hosts_map *map = &maps->items[i];
+
 		if (strcmp(map->namespace, namespace) != 0)
 			continue;
 		if (!ended)
@@ -400,6 +404,7 @@ hosts_maps_take(struct hosts_maps *maps, const struct hosts_maps_round *round,
 	for (size_t i = 0; i < maps->count; i++) {
 		struct hosts_map *map = &maps->items[i];
 		size_t count = map->block == NULL ? 0 : map->block->count;
+
 		map->in_force =
 		    names[map->scope] + count <= HOSTS_MAPS_NAMES_MAX / maps->namespace_count;
 		names[map->scope] += map->in_force ? count : 0;
@@ -492,6 +497,7 @@ hosts_maps_judge(struct hosts_maps *maps, const struct own_names *in_force)
 	for (size_t i = 0; i < maps->count; i++) {
 		struct hosts_map *map = &maps->items[i];
 		char *why = find_left_out(maps, map, in_force, maps->round.first + i);
+
 		if (why != NULL && (map->left_out == NULL || strcmp(why, map->left_out) != 0))
 			log_warnx("%s: hosts: %s", map->subject, why);
 		free(map->left_out);

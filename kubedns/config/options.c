@@ -291,6 +291,7 @@ read_listen(struct options *o)
 
 	while (why == NULL && (text = strsep(&rest, ",")) != NULL) {
 		struct addr addr;
+
 		if (addr_parse(text, &addr) < 0)
 			why = "not an address";
 		else if (o->listen_count == SOCKETS_MAX)

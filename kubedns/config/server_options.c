@@ -69,6 +69,7 @@ read_until_synced(struct options *o)
 
 	while (rc == 0 && (item = strsep(&rest, ",")) != NULL) {
 		struct server *server = &to->servers[to->count];
+
 		if (*item == '\0' && rest == NULL)
 			break;
 		if (strncmp(item, "$(", 2) == 0)
@@ -122,6 +123,7 @@ read_search(struct options *o)
 	a->search_extra = xcalloc(SEARCH_EXTRA_MAX, sizeof *a->search_extra);
 	for (size_t i = 0; i < o->search_extra.count; i++) {
 		int bad = read_search_extra(o, o->search_extra.items[i], &a->search_extra[i]);
+
 		rc = bad < 0 ? bad : rc;
 		a->search_extra_count++;
 	}
@@ -140,6 +142,7 @@ read_except(struct options *o)
 	answers->filter_except = xcalloc(o->filter_except.count, sizeof *answers->filter_except);
 	for (size_t i = 0; i < o->filter_except.count; i++) {
 		struct dname *zone = &answers->filter_except[i];
+
 		if (dname_from_text(zone, o->filter_except.items[i]) < 0)
 			return flags_refuse("filter-except", o->filter_except.items[i],
 			    "not a DNS name, such as example.com");

@@ -291,6 +291,7 @@ settings_config_map(struct settings *s, const struct object *config_map)
 	bool changed = false;
 	for (enum conf_key_id id = 0; id < CONF_KEYS; id++) {
 		const struct object_key_value *found = find_key(config_map, conf_key_rows[id].name);
+
 		if (found == NULL)
 			changed |= conf_keys_take(&s->keys, id, NULL, 0, NULL);
 		else
@@ -421,6 +422,7 @@ settings_context(const struct settings *s)
 		struct federation *to = &context->federations[context->federation_count];
 		const struct conf_federation *from = &s->federations.items[i];
 		size_t len = strlen(from->name);
+
 		if (dname_from_text(&to->domain, from->domain) < 0)
 			continue; /* cannot be: lib/conf has checked it */
 		to->label[0] = (uint8_t)len;

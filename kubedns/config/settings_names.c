@@ -90,6 +90,7 @@ warn_idle(const struct conf_records *records, const struct options *o, const cha
 		const struct conf_record *record = &records->items[i];
 		const char *why = NULL;
 		size_t z = 0;
+
 		for (; z < zones && why == NULL; z++)
 			if (dname_in_zone(record->name, o->external_zones[z].wire) >= 0)
 				why = idle_reason(record, &o->external_zones[z]);

@@ -115,6 +115,7 @@ wanted_namespaces_check(struct wanted_namespaces *wanted, const struct store *st
 
 		if (news && !exists) {
 			char *text = complaint(item);
+
 			log_warnx("%s", text);
 			free(text);
 		} else if (news && item->checked) {

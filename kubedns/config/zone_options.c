@@ -63,6 +63,7 @@ add_reverse_zones(struct answer_config *answers, const struct addr *prefix, unsi
 		 * border are 0. */
 		unsigned last = (border - 1) / 8, shift = (8 - border % 8) % 8;
 		uint8_t mask = (uint8_t)(0xff << (shift + spare));
+
 		zone.prefix.bytes[last] = (uint8_t)((zone.prefix.bytes[last] & mask) | i << shift);
 		memset(zone.prefix.bytes + last + 1, 0, sizeof zone.prefix.bytes - last - 1);
 		reverse_name_prefix(&zone.prefix, border, &zone.name);
@@ -93,6 +94,7 @@ bool
 zone_options_is_namespace(const char *name)
 {
 	size_t len = strlen(name);
+
 	return dname_label_ok(name, len) &&
 	       name[strcspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_")] == '\0';
 }
@@ -234,6 +236,7 @@ read_zones(struct options *o)
 	for (size_t i = 0; i < o->external_zones_text.count; i++) {
 		const char *text = o->external_zones_text.items[i], *why;
 		struct dname zone;
+
 		if (dname_from_text(&zone, text) < 0 || zone.len == 1)
 			return flags_refuse(
 			    "external-zones", text, "not a DNS name, such as apps.example.com");
@@ -301,6 +304,7 @@ has_no_address(const struct options *o, const struct dname *name)
 	for (size_t i = 0; i < o->external_zone_count; i++) {
 		const struct dname *zone = &o->external_zones[i];
 		unsigned above = dname_labels(name->wire) - dname_labels(zone->wire);
+
 		if (dname_in_zone(name->wire, zone->wire) >= 0 && above < nearest)
 			nearest = above;
 	}
@@ -318,6 +322,7 @@ read_ns(struct options *o)
 	for (size_t i = 0; i < count; i++) {
 		const char *text = o->external_ns_text.items[i];
 		struct dname *name = &o->external_ns[o->external_ns_count];
+
 		if (addr_parse(text, &o->external_ns_addrs[o->external_ns_addr_count]) == 0) {
 			o->external_ns_addr_count++;
 			continue;
@@ -384,10 +389,12 @@ read_refuse(struct options *o)
 		bool *refuse;
 	} words[] = { { "wildcards", &o->refuse_wildcards }, { "apex", &o->refuse_apex },
 		{ "external-ips", &o->refuse_external_ips } };
+
 	enum { COUNT = sizeof words / sizeof words[0] };
 
 	for (size_t i = 0; i < o->external_refuse_text.count; i++) {
 		size_t k = 0;
+
 		while (k < COUNT && strcmp(o->external_refuse_text.items[i], words[k].word) != 0)
 			k++;
 		if (k == COUNT)
@@ -455,6 +462,7 @@ choose_sources(struct options *o)
 	for (size_t i = 0; i < o->listen_count; i++) {
 		const struct addr *addr = &o->listen[i];
 		struct addr *source = &o->transfer.sources[addr->family == AF_INET6];
+
 		if (source->family == AF_UNSPEC && !addr_equal(addr, &any4) &&
 		    !addr_equal(addr, &any6))
 			*source = *addr;

@@ -234,6 +234,7 @@ drain(struct dnstap *dnstap)
 	dnstap->sender.wall_ns = clock_wall_ns() - clock_mono_ns();
 	for (unsigned i = 0; i < dnstap->ring_count && dnstap_stream_is_open(dnstap->stream); i++) {
 		unsigned count = take_turn(dnstap, &dnstap->followers[i], &sent, &lost);
+
 		most = count > most ? count : most;
 	}
 	if (dnstap_stream_is_open(dnstap->stream))

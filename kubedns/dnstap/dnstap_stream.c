@@ -68,6 +68,7 @@ wait_for(struct dnstap_stream *stream, short events)
 		bool stopping = atomic_load(stream->stop);
 		struct pollfd fds[] = { { .fd = stream->fd, .events = events },
 			{ .fd = stopping ? -1 : stream->wake, .events = POLLIN } };
+
 		if (stopping && stream->deadline_ms == 0)
 			stream->deadline_ms = clock_mono_ms() + GOODBYE_MS;
 		int64_t left_ms = stream->deadline_ms - clock_mono_ms();
@@ -95,6 +96,7 @@ send_gathered(struct dnstap_stream *stream)
 	while (sent < stream->gathered && stream->error == 0) {
 		ssize_t n = send(stream->fd, stream->out + sent, stream->gathered - sent,
 		    MSG_NOSIGNAL | MSG_DONTWAIT);
+
 		if (n >= 0)
 			sent += (size_t)n;
 		else if (errno == EAGAIN)
@@ -187,6 +189,7 @@ stream_read(void *arg, void *data, size_t len)
 	stream->gathered = 0;
 	while (len > 0 && stream->error == 0) {
 		ssize_t n = recv(stream->fd, to, len, MSG_DONTWAIT);
+
 		if (n > 0) {
 			to += n;
 			len -= (size_t)n;
@@ -279,6 +282,7 @@ count_frames(const uint8_t *out, size_t end)
 
 	for (size_t at = 0; end - at >= LENGTH; count++) {
 		size_t len = wire_get32(out + at);
+
 		if (end - at - LENGTH < len)
 			break;
 		at += LENGTH + len;

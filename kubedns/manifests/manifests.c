@@ -43,11 +43,11 @@ manifests_mistake(struct manifests *m, struct file *file, unsigned line, const c
 	char what[512];
 
 	va_start(ap, fmt);
-	vsnprintf(what, sizeof(what), fmt, ap);
+	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	char where[16] = "";
 	if (line > 0)
-		snprintf(where, sizeof(where), ":%u", line);
+		snprintf(where, sizeof where, ":%u", line);
 	set_error(m, xasprintf("%s/%s%s: %s", m->path, file->held.name, where, what));
 	if (file->mistakes++ < MISTAKES_LOGGED || m->verbose)
 		log_warnx("manifest %s", m->error);
@@ -93,7 +93,7 @@ file_changed(struct manifests *m, struct file *file, bool force)
 		file->writing = false;
 	}
 	struct stamp now = manifests_stamp(&st);
-	bool changed = memcmp(&now, &file->stamp, sizeof(now)) != 0;
+	bool changed = memcmp(&now, &file->stamp, sizeof now) != 0;
 	file->stamp = now;
 	return changed;
 }
@@ -109,6 +109,7 @@ list(struct manifests *m)
 
 	if (dir == NULL) {
 		int err = errno;
+
 		if (fd >= 0)
 			close(fd);
 		return -err;
@@ -165,6 +166,7 @@ take_changed(struct manifests *m, bool force)
 	go_on_after(m, NULL);
 	for (; i < m->file_count; i++) {
 		struct file *file = m->files[i];
+
 		if (!file->present || !file_changed(m, file, force))
 			continue;
 		manifests_take(m, file);
@@ -200,6 +202,7 @@ drop_absent(struct manifests *m)
 
 	for (size_t i = 0; i < m->file_count; i++) {
 		struct file *file = m->files[i];
+
 		if (file->present || file->held.entries != NULL || file->writing)
 			m->files[kept++] = file;
 		else
@@ -254,7 +257,7 @@ manifests_run(struct manifests *m, bool force)
 	uint64_t ignored;
 
 	m->sent = false;
-	if (read(m->again, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
+	if (read(m->again, &ignored, sizeof ignored) < 0 && errno != EAGAIN)
 		log_warn("manifest eventfd");
 	manifests_events(m);
 	if (!m->dirty && !force)
@@ -316,7 +319,7 @@ poll_also(struct manifests *m, int fd)
 struct manifests *
 manifests_new(const char *path, event_sink sink, void *arg)
 {
-	struct manifests *m = xcalloc(1, sizeof(*m));
+	struct manifests *m = xcalloc(1, sizeof *m);
 
 	m->path = xstrdup(path[0] != '\0' ? path : ".");
 	manifests_split_path(m);
@@ -363,6 +366,7 @@ manifests_free(struct manifests *m)
 		return;
 	for (size_t i = 0; i < m->file_count; i++) {
 		struct manifest_entry *next;
+
 		for (struct manifest_entry *e = m->files[i]->held.entries; e != NULL; e = next) {
 			next = e->next_of_file;
 			manifests_index_remove(&m->index, e);
@@ -540,6 +544,7 @@ compare(struct reading *r, const struct object *o, const char *why, unsigned lin
 		return;
 	if (why != NULL) {
 		bool keep = entry != NULL && entry->digest != 0;
+
 		object_mistake(r, o, line, why, keep ? "keeping previous" : "left out");
 		if (keep)
 			entry->seen = true;
@@ -660,6 +665,7 @@ static enum documents_format
 format_of(const char *name)
 {
 	size_t len = strlen(name);
+
 	return len > 5 && strcmp(name + len - 5, ".json") == 0 ? DOCUMENTS_JSON : DOCUMENTS_YAML;
 }
 
@@ -765,6 +771,7 @@ give_up(struct manifests *m, struct manifest_entry *entry)
 		struct object gone = {
 			.kind = kind, .namespace = namespace, .name = name, .resource_version = ""
 		};
+
 		send_event(m, kind, EVENT_DELETED, &gone);
 	} else {
 		m->duplicates--;
@@ -784,6 +791,7 @@ sweep_file(struct manifests *m, struct file *file)
 	file->sweep = false;
 	while (*at != NULL) {
 		struct manifest_entry *e = *at;
+
 		if (e->seen) {
 			at = &e->next_of_file;
 		} else {

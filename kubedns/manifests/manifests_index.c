@@ -16,7 +16,7 @@ manifests_index_init(struct manifests_index *index)
 	index->buckets = xcalloc(index->bucket_count, sizeof(struct manifest_entry *));
 	/* Seeded, so that the author of a file cannot choose names that share a chain. Without
 	 * random numbers only that is lost. */
-	if (getrandom(&index->seed, sizeof(index->seed), GRND_NONBLOCK) < 0)
+	if (getrandom(&index->seed, sizeof index->seed, GRND_NONBLOCK) < 0)
 		index->seed = (uintptr_t)index->buckets;
 }
 
@@ -37,7 +37,7 @@ hash_text(uint64_t hash, const char *s)
 static uint64_t
 hash_number(uint64_t hash, uint64_t number)
 {
-	return hash64(hash, &number, sizeof(number));
+	return hash64(hash, &number, sizeof number);
 }
 
 static uint64_t
@@ -45,6 +45,7 @@ hash_key(const struct manifests_index *index, enum object_kind kind, const char 
     const char *name)
 {
 	uint64_t hash = hash_number(index->seed, kind);
+
 	return hash_text(hash_text(hash, namespace), name);
 }
 
@@ -117,7 +118,7 @@ manifests_index_add(
 
 	if (index->count >= index->bucket_count)
 		grow(index);
-	struct manifest_entry *e = xmalloc(sizeof(*e) + namespace_len + name_len + 2);
+	struct manifest_entry *e = xmalloc(sizeof *e + namespace_len + name_len + 2);
 	*e = (struct manifest_entry){
 		.file = file, .kind = (uint8_t)object->kind, .namespace_len = (uint8_t)namespace_len
 	};
@@ -180,11 +181,13 @@ hash_slice(uint64_t hash, const struct object_slice *slice)
 	hash = hash_number(hash, slice->endpoint_count);
 	for (size_t i = 0; i < slice->endpoint_count; i++) {
 		const struct object_endpoint *ep = &slice->endpoints[i];
+
 		hash = hash_addr(hash_number(hash, ep->ready), &ep->addr);
 		hash = hash_text(hash_text(hash, ep->hostname), ep->pod);
 	}
 	for (size_t i = 0; i < slice->place_count; i++) {
 		const struct object_place *place = &slice->places[i];
+
 		hash = hash_text(
 		    hash_number(hash, (uint64_t)place->endpoint << 8 | place->kind), place->name);
 	}

@@ -224,6 +224,7 @@ is_other_version(struct json_object *json, const char *kind_hint, char *what, si
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		const char *ours =
 		    strcmp(kind, "EndpointSlice") == 0 ? "discovery.k8s.io/v1" : "v1";
+
 		if (strcmp(kinds[i].name, kind) != 0 || group_len(version) != group_len(ours) ||
 		    strncmp(version, ours, group_len(ours)) != 0)
 			continue;

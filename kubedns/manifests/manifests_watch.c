@@ -27,8 +27,9 @@ manifests_is_manifest(const char *name)
 
 	if (name[0] == '.')
 		return false;
-	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+	for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
 		size_t ending = strlen(endings[i]);
+
 		if (len > ending && strcmp(name + len - ending, endings[i]) == 0)
 			return true;
 	}
@@ -43,6 +44,7 @@ manifests_file_place(const struct manifests *m, const char *name)
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
+
 		if (strcmp(m->files[middle]->held.name, name) < 0)
 			low = middle + 1;
 		else
@@ -121,12 +123,14 @@ manifests_events(struct manifests *m)
 	_Alignas(struct inotify_event) char buf[16384];
 	ssize_t len;
 
-	while (m->inotify >= 0 && (len = read(m->inotify, buf, sizeof(buf))) > 0) {
+	while (m->inotify >= 0 && (len = read(m->inotify, buf, sizeof buf)) > 0) {
 		const char *end = buf + len;
+
 		for (const char *p = buf; p < end;) {
 			const struct inotify_event *event = (const void *)p;
+
 			one_event(m, event);
-			p += sizeof(*event) + event->len;
+			p += sizeof *event + event->len;
 		}
 	}
 }

@@ -73,6 +73,7 @@ queries_reader_new(const struct workers *workers)
 	for (unsigned i = 0; i < count; i++) {
 		const struct ring *ring = workers_recorder(workers, i);
 		struct source *source = &reader->sources[reader->count];
+
 		if (ring == NULL)
 			continue;
 		reader->count++;
@@ -90,6 +91,7 @@ queries_reader_next(struct queries_reader *reader, struct ring_record *record, i
 
 	for (unsigned i = 0; i < reader->count; i++) {
 		struct source *source = &reader->sources[i];
+
 		if (source->has && (latest == NULL || source->record.at_ns > latest->record.at_ns))
 			latest = source;
 	}
@@ -209,6 +211,7 @@ stream_lines(void *arg, char *buf, size_t max)
 	q->looks = LOOKS_MAX;
 	while (len < max && (q->sent < q->len || next_line(q) || (len == 0 && looking_line(q)))) {
 		size_t n = q->len - q->sent < max - len ? q->len - q->sent : max - len;
+
 		memcpy(buf + len, q->line + q->sent, n);
 		q->sent += n;
 		len += n;

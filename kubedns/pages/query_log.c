@@ -74,6 +74,7 @@ query_log_wish_parse(struct query_log_wish *wish, const char *text, char **part,
 	wish_init(wish);
 	while (rc == 0 && *text != '\0' && (item = strsep(&rest, ",")) != NULL) {
 		char *equals = strchr(item, '=');
+
 		*part = xstrdup(item);
 		if (equals != NULL)
 			*equals++ = '\0';
@@ -154,6 +155,7 @@ static int
 by_time(const void *a, const void *b)
 {
 	const struct ring_record *x = a, *y = b;
+
 	return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
 }
 

@@ -193,6 +193,7 @@ readiness_json(const struct status *status, const struct readiness *r)
 	json_object_object_add(o, "text", json_object_new_string(r->text));
 	for (size_t i = 0; i < count; i++) {
 		struct json_object *item = json_object_new_object();
+
 		json_object_object_add(
 		    item, "resource", json_object_new_string(problems[i].resource));
 		json_object_object_add(
@@ -214,6 +215,7 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 
 	if (format != NULL && strcmp(format, "json") == 0) {
 		char *json = readiness_json(status, &r);
+
 		free(r.text);
 		r.text = json;
 		response->content_type = "application/json";
@@ -333,6 +335,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	if (status->options->coredns_metrics) {
 		char *server = xasprintf("dns://:%u", workers_port(status->workers));
 		char zone[DNAME_TEXT_MAX];
+
 		stats_metrics_coredns(
 		    sum, m, server, dname_to_text(status->options->answers.zone.wire, zone));
 		free(server);
@@ -374,6 +377,7 @@ explain_kept(const struct status *status, const char *name, struct http_response
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
 		int age_s = forwarded_cache_age(
 		    status->answer_cache, asked.wire, types[i], clock_mono_ns());
+
 		if (age_s < 0)
 			continue;
 		char *longer = xasprintf("%.*s  %s: from the answer cache, %d s old\n",

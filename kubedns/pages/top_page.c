@@ -48,6 +48,7 @@ static int
 by_key(const void *a, const void *b)
 {
 	const struct talker *x = a, *y = b;
+
 	return memcmp(x->key, y->key, sizeof x->key);
 }
 
@@ -83,6 +84,7 @@ top_read(struct top *top, struct observers *observers, struct top_clients *count
 		top->totals[c] = counted->totals[c];
 	for (size_t i = 0; i < TOP_CLIENTS; i++) {
 		const struct top_client *client = &counted->clients[i];
+
 		if (client->counts.of[TOP_ALL] == 0)
 			continue;
 		struct talker *to = &top->clients[top->client_count++];
@@ -91,6 +93,7 @@ top_read(struct top *top, struct observers *observers, struct top_clients *count
 	}
 	for (size_t i = 0; i < TOP_NAMES; i++) {
 		const struct top_name *name = &counted->names[i];
+
 		if (name->counts.of[TOP_ALL] == 0)
 			continue;
 		struct talker *to = &top->names[top->name_count++];
@@ -116,6 +119,7 @@ by_count(const void *a, const void *b)
 {
 	double x = ((const struct talker *)a)->of[sort_class];
 	double y = ((const struct talker *)b)->of[sort_class];
+
 	return x < y ? 1 : x > y ? -1 : by_key(a, b);
 }
 
@@ -132,6 +136,7 @@ print_counts(const struct page *page, const double of[TOP_COUNT])
 {
 	for (unsigned c = 0; c < TOP_COUNT; c++) {
 		double queries = of[c] * RING_SAMPLE;
+
 		if (page->json)
 			fprintf(page->out, ",\"%s\":%.0f", class_names[c], queries);
 		else
@@ -293,6 +298,7 @@ ratio_family(struct metrics *m, const char *name, const char *help, const struct
 	metrics_family(m, name, METRIC_GAUGE, help);
 	for (unsigned c = 0; c < TOP_COUNT; c++) {
 		double most = 0;
+
 		for (size_t i = 0; i < count; i++)
 			most = talkers[i].of[c] > most ? talkers[i].of[c] : most;
 		metrics_value(

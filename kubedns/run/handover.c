@@ -31,7 +31,7 @@ struct handover {
 static void
 open_question(struct handover *h)
 {
-	if (getrandom(&h->id, sizeof(h->id), 0) != sizeof(h->id))
+	if (getrandom(&h->id, sizeof h->id, 0) != sizeof h->id)
 		log_fatal("getrandom");
 	h->fd = socket(h->resolver.addr.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (h->fd < 0)
@@ -41,7 +41,7 @@ open_question(struct handover *h)
 struct handover *
 handover_new(struct workers *workers, const struct server *resolver)
 {
-	struct handover *h = xcalloc(1, sizeof(*h));
+	struct handover *h = xcalloc(1, sizeof *h);
 
 	h->workers = workers;
 	h->fd = -1;
@@ -84,14 +84,14 @@ ask_resolver(struct handover *h)
 	if (!h->connected)
 		return;
 	/* A port without a server is an error, which comes once for each question. */
-	while ((n = recv(h->fd, wire, sizeof(wire), 0)) >= 0)
+	while ((n = recv(h->fd, wire, sizeof wire, 0)) >= 0)
 		if (n >= DNS_HEADER && wire[0] == h->id >> 8 && wire[1] == (h->id & 0xff) &&
 		    (wire[2] & FLAG_QR >> 8) != 0) {
 			close_question(h);
 			return;
 		}
 	dname_from_text(&name, "version.bind");
-	size_t len = query_write(wire, sizeof(wire), h->id, name.wire, TYPE_TXT, CLASS_CH, 0);
+	size_t len = query_write(wire, sizeof wire, h->id, name.wire, TYPE_TXT, CLASS_CH, 0);
 	n = send(h->fd, wire, len, MSG_NOSIGNAL);
 	(void)n;
 }

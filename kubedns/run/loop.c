@@ -150,6 +150,7 @@ void
 loop_turn(struct kubedns *k)
 {
 	struct status *s = &k->status;
+
 	api_source_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
 	bool period = clock_mono_ms() >= k->next_period_ms;
 

@@ -77,6 +77,7 @@ check_synced(struct kubedns *k)
 	else if (!s->sync_timed_out &&
 		 clock_mono_ms() - k->started_ms > k->options.initial_sync_timeout_ms) {
 		char *progress = api_source_status(s->watch, true);
+
 		s->sync_timed_out = true;
 		log_errorx("not synced after %lld ms; answering SERVFAIL and trying on: %s",
 		    (long long)k->options.initial_sync_timeout_ms, progress);

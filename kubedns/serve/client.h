@@ -62,11 +62,14 @@ static inline uint32_t
 client_hash(const struct sockaddr *sa, uint64_t key)
 {
 	uint64_t low, high = 0;
+
 	if (sa->sa_family == AF_INET) {
 		const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)sa;
+
 		low = in->sin_addr.s_addr;
 	} else {
 		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)sa;
+
 		memcpy(&high, &in6->sin6_addr, 8);
 		memcpy(&low, (const uint8_t *)&in6->sin6_addr + 8, 8);
 	}

@@ -55,10 +55,11 @@ struct fair_share {
 struct fair_share *
 fair_share_new(struct worker_context *context, const struct udp_socket *sockets, size_t count)
 {
-	struct fair_share *fair = xcalloc(1, sizeof(*fair));
+	struct fair_share *fair = xcalloc(1, sizeof *fair);
+
 	fair->context = context;
 	fair->socket_count = count;
-	memcpy(fair->sockets, sockets, count * sizeof(*sockets));
+	memcpy(fair->sockets, sockets, count * sizeof *sockets);
 	pthread_mutex_init(&fair->lock, NULL);
 	return fair;
 }
@@ -66,7 +67,8 @@ fair_share_new(struct worker_context *context, const struct udp_socket *sockets,
 static bool
 read_meminfo(const struct fair_share *fair, size_t socket, uint32_t info[SK_MEMINFO_VARS])
 {
-	socklen_t len = SK_MEMINFO_VARS * sizeof(*info);
+	socklen_t len = SK_MEMINFO_VARS * sizeof *info;
+
 	memset(info, 0, len);
 	return getsockopt(fair->sockets[socket].fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0;
 }
@@ -76,6 +78,7 @@ kernel_drops(const struct fair_share *fair)
 {
 	uint64_t drops = 0;
 	uint32_t info[SK_MEMINFO_VARS];
+
 	for (size_t i = 0; i < fair->socket_count; i++)
 		if (read_meminfo(fair, i, info))
 			drops += info[SK_MEMINFO_DROPS];
@@ -98,6 +101,7 @@ static uint32_t
 half_full(const struct fair_share *fair, size_t socket)
 {
 	uint32_t info[SK_MEMINFO_VARS];
+
 	if (!read_meminfo(fair, socket, info) ||
 	    info[SK_MEMINFO_RMEM_ALLOC] < info[SK_MEMINFO_RCVBUF] / 2)
 		return 0;
@@ -108,6 +112,7 @@ void
 fair_share_behind(struct fair_share *fair, size_t socket)
 {
 	uint32_t queued = fair->behind ? 0 : half_full(fair, socket);
+
 	if (queued == 0)
 		return;
 	if (!fair->context->measuring) {
@@ -142,6 +147,7 @@ fair_share_batch(
     struct fair_share *fair, const struct mmsghdr *batch, unsigned count, int64_t took_ns)
 {
 	unsigned i = fair->phase;
+
 	for (; i < count; i += SAMPLE)
 		heavy_hitters_add(&fair->hitters, batch[i].msg_hdr.msg_name);
 	fair->phase = i - count;
@@ -160,6 +166,7 @@ static size_t
 held_index(const struct fair_share *fair, const struct addr *addr)
 {
 	size_t i = 0;
+
 	while (i < fair->held_count && !addr_equal(&fair->held[i].addr, addr))
 		i++;
 	return i;
@@ -170,12 +177,13 @@ static size_t
 insert_demand(struct demand *demands, size_t count, struct demand demand)
 {
 	size_t at = count;
+
 	while (at > 0 && demands[at - 1].packets < demand.packets)
 		at--;
 	if (at == SOCKET_FILTER_MAX)
 		return count;
 	count += count < SOCKET_FILTER_MAX;
-	memmove(&demands[at + 1], &demands[at], (count - at - 1) * sizeof(*demands));
+	memmove(&demands[at + 1], &demands[at], (count - at - 1) * sizeof *demands);
 	demands[at] = demand;
 	return count;
 }
@@ -193,11 +201,13 @@ find_demands(
 	struct demand found;
 	double passed[SOCKET_FILTER_MAX] = { 0 };
 	size_t count = 0;
+
 	*others = (double)hitters->total * SAMPLE;
 	for (unsigned i = 0; i < hitters->used; i++) {
 		const struct hitter *hitter = &hitters->entries[i];
 		uint32_t sure = hitter->count - hitter->error;
 		size_t held = held_index(fair, &hitter->addr);
+
 		found = (struct demand){ hitter->addr, (double)sure * SAMPLE };
 		if (held < fair->held_count)
 			passed[held] = found.packets;
@@ -209,6 +219,7 @@ find_demands(
 	}
 	for (size_t i = 0; i < fair->held_count; i++) {
 		double sent = passed[i] / fair->held[i].share, before = fair->demands[i].packets;
+
 		found = (struct demand){ fair->held[i].addr,
 			sent > before * decay ? sent : before * decay };
 		count = insert_demand(demands, count, found);
@@ -220,6 +231,7 @@ static void
 set_filters(struct fair_share *fair, const struct client_share *held, size_t count)
 {
 	char text[ADDR_TEXT_MAX];
+
 	if (fair->held_count == 0 && count > 0)
 		log_neterr("dns: a worker cannot keep up: %.1f %% of the packets from %s are "
 			   "answered, %zu clients are held back",
@@ -229,7 +241,7 @@ set_filters(struct fair_share *fair, const struct client_share *held, size_t cou
 	for (size_t i = 0; i < fair->socket_count; i++)
 		socket_filter_set(fair->sockets[i].fd, fair->sockets[i].family, held, count);
 	pthread_mutex_lock(&fair->lock);
-	memcpy(fair->held, held, count * sizeof(*held));
+	memcpy(fair->held, held, count * sizeof *held);
 	fair->held_count = count;
 	pthread_mutex_unlock(&fair->lock);
 	__atomic_store_n(&fair->context->stats->clients_held, count, __ATOMIC_RELAXED);
@@ -244,6 +256,7 @@ take_drops(struct fair_share *fair)
 {
 	uint64_t drops = kernel_drops(fair);
 	uint32_t more = (uint32_t)(drops - fair->drops);
+
 	if (fair->held_count > 0)
 		stats_add(&fair->context->stats->client_shed, more);
 	fair->drops = drops;
@@ -263,6 +276,7 @@ double
 max_min_level(const double *demands, size_t count, double others, double capacity)
 {
 	double room = capacity - others;
+
 	if (room < 0)
 		return -1;
 	/* Each round meets the demands below the level, and shares the rest among the others. */
@@ -270,6 +284,7 @@ max_min_level(const double *demands, size_t count, double others, double capacit
 	for (size_t round = 0; round < count; round++) {
 		double taken = 0;
 		size_t above = 0;
+
 		for (size_t i = 0; i < count; i++) {
 			if (demands[i] > level)
 				above++;
@@ -293,6 +308,7 @@ decide(struct fair_share *fair, bool begins)
 	double fits = window_capacity(fair) * (fair->behind ? catch_up : headroom);
 	size_t count = find_demands(fair, demands, &others), held_count = 0;
 	uint32_t drops = take_drops(fair);
+
 	sum = others;
 	for (size_t i = 0; i < count; i++) {
 		if (fair->held_count == 0 && fair->packets > 0) /* their part of the overflow */
@@ -305,13 +321,14 @@ decide(struct fair_share *fair, bool begins)
 	for (size_t i = 0; i < count && level >= 0; i++)
 		if (packets[i] > level) {
 			double share = level / packets[i];
+
 			kept[held_count] = demands[i];
 			held[held_count].addr = demands[i].addr;
 			held[held_count++].share = share > least_share ? share : least_share;
 		}
 	if (held_count > 0 || fair->held_count > 0)
 		set_filters(fair, held, held_count);
-	memcpy(fair->demands, kept, held_count * sizeof(*kept));
+	memcpy(fair->demands, kept, held_count * sizeof *kept);
 	fair->quiet = held_count > 0 ? 0 : fair->quiet + 1;
 }
 
@@ -335,7 +352,7 @@ fair_share_clients(struct fair_share *fair, struct client_share *clients)
 {
 	pthread_mutex_lock(&fair->lock);
 	size_t count = fair->held_count;
-	memcpy(clients, fair->held, count * sizeof(*clients));
+	memcpy(clients, fair->held, count * sizeof *clients);
 	pthread_mutex_unlock(&fair->lock);
 	return count;
 }
@@ -346,11 +363,13 @@ fair_share_notes(struct fair_share *fair, unsigned worker, bool addresses, char 
 	struct client_share held[SOCKET_FILTER_MAX];
 	char text[ADDR_TEXT_MAX];
 	size_t count = fair_share_clients(fair, held);
+
 	for (size_t i = 0; i < count; i++) {
 		const char *who = addresses ? addr_format(&held[i].addr, text) : "one client";
 		char *more = xasprintf("%sworker %u cannot keep up: %.1f %% of the packets from %s "
 				       "are answered\n",
 		    notes, worker, 100 * held[i].share, who);
+
 		free(notes);
 		notes = more;
 	}

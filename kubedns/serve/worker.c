@@ -56,12 +56,13 @@ static void
 ended_transfers_add(void *arg, uint32_t slot, uint32_t generation, bool whole)
 {
 	struct ended_transfers *ends = arg;
-	struct stream_end *end = xmalloc(sizeof(*end));
+	struct stream_end *end = xmalloc(sizeof *end);
 	uint64_t one = 1;
+
 	*end = (struct stream_end){ atomic_load(&ends->newest), slot, generation, whole };
 	while (!atomic_compare_exchange_weak(&ends->newest, &end->next, end))
 		;
-	if (write(ends->wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
+	if (write(ends->wake, &one, sizeof one) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
 }
 
@@ -70,6 +71,7 @@ static void
 ended_transfers_take(struct ended_transfers *ends, struct tcp *tcp)
 {
 	struct stream_end *end = atomic_exchange(&ends->newest, NULL), *next;
+
 	for (; end != NULL; end = next) {
 		next = end->next;
 		if (tcp != NULL)
@@ -130,7 +132,8 @@ static void
 take_orders(struct worker *worker)
 {
 	uint64_t count;
-	if (read(worker->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
+
+	if (read(worker->wake, &count, sizeof count) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
 	struct server_list *list = atomic_exchange(&worker->upstreams, NULL);
 	if (list != NULL)
@@ -146,7 +149,8 @@ static void
 take_heartbeat(const struct worker *worker)
 {
 	uint64_t count;
-	if (read(worker->heartbeat, &count, sizeof(count)) < 0 && errno != EAGAIN)
+
+	if (read(worker->heartbeat, &count, sizeof count) < 0 && errno != EAGAIN)
 		log_fatal("timerfd");
 }
 
@@ -154,6 +158,7 @@ static void
 dispatch(struct worker *worker, uint64_t key, uint32_t events)
 {
 	uint32_t slot = worker_key_slot(key), tag = worker_key_tag(key);
+
 	switch (worker_key_part(key)) {
 	case PART_WAKE:
 		take_orders(worker);
@@ -201,6 +206,7 @@ static int
 finish_turn(struct worker *worker)
 {
 	const struct worker_context *now = &worker->context;
+
 	if (now->stirred || now->measuring || worker->due_ns <= now->now_ns)
 		run_timers(worker);
 	int64_t left_ns = worker->due_ns - now->now_ns;
@@ -216,6 +222,7 @@ take_events(struct worker *worker)
 	struct epoll_event events[EVENTS_MAX];
 	int64_t end_ns = worker->context.now_ns + WORKER_BUDGET_NS;
 	int n = EVENTS_MAX;
+
 	worker->context.stirred = true;
 	worker->context.turn++;
 	for (unsigned r = 0; r < EVENT_ROUNDS && n == EVENTS_MAX; r++) {
@@ -236,9 +243,11 @@ loop(struct worker *worker)
 	struct pollfd fds[UDP_SOCKETS_MAX + 1];
 	unsigned sockets = (unsigned)udp_fds(worker->udp, fds);
 	int wait_ms = 0;
+
 	fds[sockets] = (struct pollfd){ .fd = worker->context.epoll, .events = POLLIN };
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
 		int64_t before_ns = worker->context.now_ns;
+
 		if (sockets_poll(fds, sockets + 1, wait_ms) < 0 && errno != EINTR)
 			log_fatal("poll");
 		worker_time(&worker->context);
@@ -271,7 +280,8 @@ static void
 take_name(unsigned index)
 {
 	char name[16];
-	snprintf(name, sizeof(name), "worker%02u", index % 100);
+
+	snprintf(name, sizeof name, "worker%02u", index % 100);
 	pthread_setname_np(pthread_self(), name);
 }
 
@@ -279,6 +289,7 @@ static void *
 run(void *arg)
 {
 	struct worker *worker = arg;
+
 	take_name(worker->index);
 	sandbox_low_ports_done();
 	rcu_join();
@@ -294,6 +305,7 @@ static void
 client_hold(void *arg, const struct client *client)
 {
 	struct worker *worker = arg;
+
 	if (client->proto == PROTO_TCP)
 		tcp_hold(worker->tcp, &client->peer.tcp);
 }
@@ -303,6 +315,7 @@ client_room(void *arg, const struct client *client, size_t *max)
 {
 	struct worker *worker = arg;
 	bool tcp = client->proto == PROTO_TCP;
+
 	*max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD;
 	return tcp ? tcp_reply_room(worker->tcp) : udp_reply_room(worker->udp, &client->peer.udp);
 }
@@ -311,6 +324,7 @@ static void
 client_done(void *arg, const struct client *client, size_t len)
 {
 	struct worker *worker = arg;
+
 	if (client->proto == PROTO_TCP)
 		tcp_reply_done(worker->tcp, &client->peer.tcp, len);
 	else if (len > 0)
@@ -343,6 +357,7 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct all_
 	};
 	int fds[TCP_LISTENERS_MAX];
 	size_t count = 0;
+
 	struct sockets *const both[] = { &sockets->own, &sockets->external };
 	for (size_t i = 0; i < 2; i++)
 		for (size_t f = 0; f < both[i]->count; f++) {
@@ -360,10 +375,12 @@ make_udp(struct worker *worker, const struct workers_config *config, struct all_
 {
 	struct udp_socket udp[UDP_SOCKETS_MAX];
 	size_t count = 0;
+
 	struct sockets *const both[] = { &sockets->own, &sockets->external };
 	for (size_t i = 0; i < 2; i++)
 		for (size_t f = 0; f < both[i]->count; f++) {
 			struct sockets *s = both[i];
+
 			udp[count++] = (struct udp_socket){ s->udp[worker->index][f],
 				s->servers[f].addr.family, s->wildcard,
 				s == &sockets->own ? config->answers : config->external_answers,
@@ -381,6 +398,7 @@ static void
 make_forwarding(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
 	const struct client_ops clients = { worker, client_hold, client_room, client_done };
+
 	worker->forwarding = forward_or_relay_new(&worker->context, &clients, config, threads);
 	if (config->answers->hold_ms > 0)
 		worker->awaited = awaited_new(&worker->context, &clients,
@@ -394,6 +412,7 @@ make_heartbeat(struct worker *worker)
 {
 	const struct timespec every = { heartbeat_ns / NS_PER_S, heartbeat_ns % NS_PER_S };
 	const struct itimerspec timer = { every, every };
+
 	worker->heartbeat = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (worker->heartbeat < 0 || timerfd_settime(worker->heartbeat, 0, &timer, NULL) != 0 ||
 	    worker_epoll_ctl(&worker->context, EPOLL_CTL_ADD, worker->heartbeat, EPOLLIN,
@@ -405,6 +424,7 @@ static void
 make_context(struct worker *worker, const struct workers_config *config)
 {
 	struct worker_context *context = &worker->context;
+
 	context->stats = &worker->stats;
 	context->tree = config->tree;
 	context->answers = config->answers;
@@ -421,8 +441,8 @@ make_context(struct worker *worker, const struct workers_config *config)
 		context, EPOLL_CTL_ADD, worker->wake, EPOLLIN, worker_key(PART_WAKE, 0, 0)) != 0)
 		log_fatal("epoll");
 	make_heartbeat(worker);
-	ssize_t n = getrandom(&context->hash_key, sizeof(context->hash_key), 0);
-	if (n != sizeof(context->hash_key))
+	ssize_t n = getrandom(&context->hash_key, sizeof context->hash_key, 0);
+	if (n != sizeof context->hash_key)
 		log_fatal("getrandom");
 	atomic_store(&worker->passed_ns, worker_time(context));
 }
@@ -437,6 +457,7 @@ make_ring(struct worker *worker, const struct workers_config *config, unsigned t
 		.wake = config->recorder_bytes > 0 ? config->wake_observers : -1,
 		.seed = worker->context.hash_key,
 	};
+
 	if (ring.bytes > 0)
 		worker->context.ring = ring_new(&ring);
 }
@@ -446,9 +467,10 @@ worker_new(const struct workers_config *config, struct all_sockets *sockets, uns
     unsigned connections)
 {
 	struct worker *worker = NULL;
-	if (posix_memalign((void **)&worker, 64, sizeof(*worker)) != 0)
+
+	if (posix_memalign((void **)&worker, 64, sizeof *worker) != 0)
 		log_fatalx("out of memory");
-	memset(worker, 0, sizeof(*worker));
+	memset(worker, 0, sizeof *worker);
 	worker->index = index;
 	make_context(worker, config);
 	make_ring(worker, config, sockets->own.threads);
@@ -481,6 +503,7 @@ static void
 worker_start(struct worker *worker)
 {
 	sigset_t all, before;
+
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	errno = pthread_create(&worker->pthread, NULL, run, worker);
@@ -493,7 +516,8 @@ static void
 worker_wake(const struct worker *worker)
 {
 	uint64_t one = 1;
-	if (write(worker->wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
+
+	if (write(worker->wake, &one, sizeof one) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
 }
 
@@ -502,6 +526,7 @@ workers_open(struct workers **out, const struct workers_config *config)
 {
 	struct all_sockets sockets = { 0 };
 	unsigned threads = config->threads != 0 ? config->threads : workers_automatic();
+
 	if (threads > WORKERS_MAX)
 		threads = WORKERS_MAX;
 	unsigned connections =
@@ -516,7 +541,7 @@ workers_open(struct workers **out, const struct workers_config *config)
 		return rc;
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
 		log_fatalx("c-ares cannot be initialised");
-	struct workers *workers = xcalloc(1, sizeof(*workers));
+	struct workers *workers = xcalloc(1, sizeof *workers);
 	workers->port = sockets.own.servers[0].port;
 	workers->count = threads;
 	workers->recorder = config->recorder_bytes > 0;
@@ -555,10 +580,11 @@ workers_upstreams(struct workers *workers, const struct server *servers, size_t 
 	if (count > UPSTREAMS_MAX)
 		count = UPSTREAMS_MAX;
 	for (unsigned i = 0; i < workers->count; i++) {
-		struct server_list *list = xcalloc(1, sizeof(*list));
+		struct server_list *list = xcalloc(1, sizeof *list);
+
 		list->count = count;
 		if (count > 0)
-			memcpy(list->servers, servers, count * sizeof(*servers));
+			memcpy(list->servers, servers, count * sizeof *servers);
 		free(atomic_exchange(
 		    &workers->workers[i]->upstreams, list)); /* one that was never taken */
 		worker_wake(workers->workers[i]);
@@ -638,6 +664,7 @@ int
 workers_leave(struct workers *workers)
 {
 	int rc = shared_port_leave(workers->shared);
+
 	if (rc == 0)
 		order(workers, PORT_LEAVE);
 	return rc;
@@ -658,9 +685,11 @@ int64_t
 workers_stalled_ms(const struct workers *workers)
 {
 	int64_t now_ns = clock_mono_ns(), oldest_ns = now_ns;
+
 	for (unsigned i = 0; i < workers->count; i++) {
 		int64_t passed_ns =
 		    atomic_load_explicit(&workers->workers[i]->passed_ns, memory_order_relaxed);
+
 		oldest_ns = passed_ns < oldest_ns ? passed_ns : oldest_ns;
 	}
 	return (now_ns - oldest_ns) / 1000000;
@@ -670,6 +699,7 @@ uint64_t
 workers_stats(const struct workers *workers, struct stats *sum)
 {
 	uint64_t drops = 0;
+
 	for (unsigned i = 0; i < workers->count; i++) {
 		stats_sum(sum, &workers->workers[i]->stats);
 		drops += udp_queue_drops(workers->workers[i]->udp);
@@ -693,6 +723,7 @@ char *
 workers_notes(const struct workers *workers, bool addresses)
 {
 	char *notes = xstrdup("");
+
 	for (unsigned w = 0; w < workers->count; w++)
 		if (workers->workers[w]->fair != NULL)
 			notes = fair_share_notes(workers->workers[w]->fair, w, addresses, notes);

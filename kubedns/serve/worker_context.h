@@ -115,6 +115,7 @@ worker_epoll_ctl(
     const struct worker_context *context, int op, int fd, uint32_t events, uint64_t key)
 {
 	struct epoll_event event = { .events = events, .data.u64 = key };
+
 	return epoll_ctl(context->epoll, op, fd, &event);
 }
 

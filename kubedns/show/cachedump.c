@@ -48,6 +48,7 @@ json_string(struct json *j, const char *text, size_t len)
 	fputc('"', j->out);
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)text[i];
+
 		if (c == '"' || c == '\\')
 			fprintf(j->out, "\\%c", c);
 		else if (c < ' ' || c > '~')
@@ -135,6 +136,7 @@ node_entries(struct json *j, const struct node *node)
 
 	while ((set = node_rrset_next(node, set)) != NULL) {
 		const uint8_t *record = set->data;
+
 		for (unsigned i = 0; i < set->count; i++) {
 			record_entry(j, record, i);
 			record += 12 + wire_get16(record + 10);
@@ -151,9 +153,11 @@ endpoint_set_entries(struct json *j, const struct endpoint_set *endpoints)
 
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+
 		for (unsigned i = 0; i < slice->unique; i++) {
 			struct addr addr = { .family = slice->family };
 			unsigned port = slice->ports->count > 0 ? slice->ports->items[0].number : 0;
+
 			memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
 			if (endpoint_name(&name, j->config, slice, i) < 0)
 				continue;
@@ -245,6 +249,7 @@ next_piece(struct dump *d)
 		abort(); /* only for want of memory */
 	if (!d->whole) {
 		const struct node *node = tree_find(tree, d->one.wire);
+
 		j.depth = 1;
 		j.first = true;
 		fputc('{', j.out);
@@ -258,6 +263,7 @@ next_piece(struct dump *d)
 		open_zone(&j);
 	} else if (d->at < d->count) {
 		const struct node *node = tree_child(tree, tree_find(tree, svc), d->names[d->at++]);
+
 		if (node != NULL) {
 			dump_node(&j, node);
 			d->any = true;

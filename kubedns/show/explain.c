@@ -121,6 +121,7 @@ say_answers(const struct explanation *e, const struct resolved *resolved)
 
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
 		unsigned before = records;
+
 		explain_query(e, e->name.wire, types[i], &records);
 		/* A CNAME answers every type; once is enough. */
 		if (e->below > 0 && records > before && types[i] == TYPE_A &&
@@ -490,11 +491,13 @@ consider_endpoints(struct nearest *nearest, const struct node *parent)
 		return;
 	for (unsigned c = 0; parent->endpoints != NULL && c < parent->endpoints->count; c++) {
 		const struct slice_endpoints *slice = parent->endpoints->slices[c].slice;
+
 		if (nearest->looked_at == 0)
 			return;
 		nearest->looked_at--; /* for the slice itself, which may have none */
 		for (unsigned i = 0; i < slice->published; i++) {
 			const uint8_t *host = slice_name(slice, i);
+
 			if (nearest->looked_at == 0 || nearest->compared == 0)
 				return;
 			nearest->looked_at--;

@@ -26,8 +26,10 @@ say_sets(const struct explanation *e, const struct own_name *own)
 
 	while ((set = own_name_rrset_next(own, set)) != NULL) {
 		const uint8_t *record = set->data;
+
 		for (unsigned i = 0; i < set->count; i++) {
 			size_t len = wire_get16(record + 10);
+
 			if (shown > 0) {
 				fprintf(e->out, "  %s %u %s ", e->text, wire_get32(record + 6),
 				    type_name(set->type, type));
@@ -223,6 +225,7 @@ say_wildcard(const struct explanation *e, const struct dname *zone)
 		struct dname wildcard = { .len = (uint8_t)dname_length(parent, DNAME_MAX) };
 		struct external_source source;
 		bool differs;
+
 		memcpy(wildcard.wire, parent, wildcard.len);
 		if (dname_in_zone(parent, zone->wire) < 0 || dname_prepend(&wildcard, "*", 1) < 0)
 			return;
@@ -429,6 +432,7 @@ explain_visibility(const struct explanation *e)
 	fprintf(e->out, "  seen by pods of %s", store_namespace_name(store, node->number));
 	for (uint32_t n = 1; n <= v->count; n++) {
 		const char *name = store_namespace_name(store, n);
+
 		if (name == NULL || n == node->number || !visibility_sees(v, n, node->number))
 			continue;
 		if (others++ < NAMED_MAX)
@@ -454,9 +458,11 @@ say_classes(const struct explanation *e, const struct endpoint_set *endpoints,
 
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+
 		for (unsigned i = 0; i < slice->unique && shown < SHOWN_MAX; i++, shown++) {
 			struct addr addr = { .family = slice->family };
 			char text[ADDR_TEXT_MAX];
+
 			memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
 			fprintf(e->out, "    %s %s\n", addr_format(&addr, text),
 			    where[nearest_class(place, slice, i)]);

@@ -66,6 +66,7 @@ journal_add(struct journal *journal, const struct answer_config *config, struct 
 	}
 	while (journal->bytes > journal->max) {
 		const struct change *oldest = TAILQ_FIRST(&journal->changes);
+
 		/* The analyser does not see that the list loses its first. */
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
 		journal->since[kind_of(config, oldest->zone)] = oldest->to;
@@ -107,6 +108,7 @@ change_records(const struct change *change, unsigned which,
 
 	while (p < end) {
 		struct dname owner = { .len = (uint8_t)dname_length(p, DNAME_MAX) };
+
 		memcpy(owner.wire, p, owner.len);
 		p += owner.len;
 		const struct zone_record record = { &owner, wire_get32(p + 2), wire_get16(p),
@@ -183,6 +185,7 @@ changes_of(const struct answer_config *config, const struct zone_moments *moment
 	*count = 0;
 	for (size_t zone = 0; zone < zones; zone++) {
 		uint32_t to = zone_serial(config, zone, moments->after, moments->external_after);
+
 		if (whole && maker.zones[zone][0].len + maker.zones[zone][1].len > 0)
 			(*changes)[(*count)++] = make_change(&maker, zone, to);
 		free(maker.zones[zone][0].bytes);

@@ -48,6 +48,7 @@ open_socket(const struct notify_config *config, unsigned which)
 	int fd = socket(families[which], SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd >= 0 && source.addr.family == families[which]) {
 		socklen_t len = server_sockaddr(&source, &ss);
+
 		if (bind(fd, (struct sockaddr *)&ss, len) < 0)
 			log_warn("notify: cannot send from the address of --dns-bind-address");
 	}
@@ -74,6 +75,7 @@ notify_changed(struct notify *n, size_t zone, uint32_t serial)
 {
 	for (size_t s = 0; s < n->config.count; s++) {
 		struct notice *notice = &n->notices[s * n->zones + zone];
+
 		/* One that does not answer keeps its time: a dead server gets no notice for every
 		 * change. */
 		if (!notice->pending) {
@@ -159,6 +161,7 @@ receive(struct notify *n, int fd)
 		socklen_t ss_len = sizeof ss;
 		ssize_t len =
 		    recvfrom(fd, wire, sizeof wire, MSG_DONTWAIT, (struct sockaddr *)&ss, &ss_len);
+
 		if (len < 0 && errno != ECONNREFUSED)
 			return;
 		if (len >= 0 && server_from_sockaddr((struct sockaddr *)&ss, &from) == 0)
@@ -254,6 +257,7 @@ notify_turn(struct notify *n, int64_t now_ms)
 	for (size_t s = 0; s < n->config.count; s++)
 		for (size_t z = 0; z < n->zones; z++) {
 			struct notice *notice = &n->notices[s * n->zones + z];
+
 			if (notice->pending && notice->due_ms <= now_ms) {
 				if (notice->tries == NOTIFY_TRIES)
 					give_up(n, notice, s, z);

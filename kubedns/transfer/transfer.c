@@ -345,6 +345,7 @@ transfer_metrics(struct transfer *t, struct metrics *m)
 	metrics_family(m, "kubedns_transfers_total", METRIC_COUNTER, "Zone transfers that ended.");
 	for (unsigned kind = KIND_AXFR; kind <= KIND_IXFR; kind++) {
 		const char *name = kind == KIND_AXFR ? "AXFR" : "IXFR";
+
 		metrics_value(
 		    m, (double)atomic_load(&t->whole[kind]), "kind", name, "result", "whole", NULL);
 		metrics_value(

@@ -43,6 +43,7 @@ send_all(struct stream *s, const uint8_t *bytes, size_t len)
 	while (len > 0) {
 		int64_t left_ms = deadline_ms - clock_mono_ms();
 		ssize_t n = send(fd.fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
 		if (n > 0) {
 			bytes += n;
 			len -= (size_t)n;
@@ -139,6 +140,7 @@ send_changes(struct stream *s)
 
 	for (size_t i = 0; i < s->job->change_count && open; i++) {
 		const struct change *change = s->job->changes[i];
+
 		open = put_soa(s, at) && change_records(change, CHANGE_WENT, take_record, s) &&
 		       put_soa(s, change->to) &&
 		       change_records(change, CHANGE_CAME, take_record, s);

@@ -95,6 +95,7 @@ read_notify(struct tsig_keys *keys, char *rest, unsigned line, char *why)
 
 	while ((word = next_word(&rest)) != NULL) {
 		size_t *count = &keys->items[keys->count].notify_count;
+
 		if (*count == TSIG_KEY_NOTIFY_MAX)
 			return wrong(why, line, word, "a key has at most 16 addresses");
 		if (addr_parse(word, &keys->items[keys->count].notify[(*count)++]) < 0)

@@ -69,6 +69,7 @@ send_message(struct xfr_writer *w)
 	wire_put16(w->buf + 6, w->answers);
 	if (w->messages == 0 && w->has_edns) {
 		struct writer opt = { w->buf, w->len, XFR_MESSAGE_MAX - XFR_TAIL_MAX, false };
+
 		writer_put_opt(&opt, DNS_UDP_PAYLOAD, w->edns_do);
 		w->len = opt.len;
 		wire_put16(w->buf + 10, 1);
@@ -90,6 +91,7 @@ put_owner(struct xfr_writer *w, const struct dname *owner)
 	while (same < count && same < others) {
 		const uint8_t *a = owner->wire + starts[count - 1 - same],
 			      *b = w->last.wire + before[others - 1 - same];
+
 		if (*a != *b || memcmp(a, b, 1u + *a) != 0)
 			break;
 		same++;

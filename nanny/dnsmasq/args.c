@@ -96,6 +96,7 @@ static bool
 parse_target(const char *text, struct server *server)
 {
 	char *copy = xstrdup(text), *port = NULL;
+
 	copy[strcspn(copy, "@")] = '\0';
 	size_t hash = strcspn(copy, "#");
 	if (copy[hash]) {
@@ -117,6 +118,7 @@ fix_domain(struct args *args, const char *domain, const char *target)
 	char name[CONF_HOST_MAX];
 	const char *why;
 	struct server server;
+
 	if (*domain && conf_name_parse(domain, name, &why) < 0)
 		return;
 	struct domain_servers *entry = domain_table_add(&args->fixed, *domain ? name : "");
@@ -148,6 +150,7 @@ static void
 read_listen(struct args *args, const char *value)
 {
 	char *copy = xstrdup(value), *rest = copy;
+
 	for (char *one; (one = strsep(&rest, ",")) != NULL;)
 		if (args->listen_count < ARGS_LISTEN_MAX &&
 		    addr_parse(one, &args->listen[args->listen_count]) == 0)
@@ -160,6 +163,7 @@ read_port(struct args *args, const char *value, char **why)
 {
 	char *end;
 	unsigned long n = strtoul(value, &end, 10);
+
 	if (*value < '0' || *value > '9' || *end || n < 1 || n > 65535) {
 		*why = xasprintf("dnsmasq argument --port=%s: must be 1 to 65535", value);
 		return -EINVAL;
@@ -246,6 +250,7 @@ take_long(struct args *args, char *const *given, size_t left, bool *seen, char *
 	enum known known = option != NULL ? option->known : OPT_OTHER;
 	const char *value = name[len] ? name + len + 1 : "";
 	bool second = option != NULL && option->takes == TAKES_VALUE && !name[len] && left > 1;
+
 	if (second)
 		value = given[1];
 	if (!left_out(args, known, value)) {
@@ -266,12 +271,14 @@ take_letters(struct args *args, char *const *given, size_t left, bool *seen, cha
 	char *kept = xcalloc(strlen(given[0]) + 2, 1);
 	size_t kept_len = 0, used = 1;
 	int rc = 0;
+
 	kept[kept_len++] = '-';
 	for (; *p && rc == 0; p++) {
 		const struct option *option = find_letter(*p);
 		enum known known = option != NULL ? option->known : OPT_OTHER;
 		bool has_value = strchr(letters_with_value, *p) != NULL;
 		const char *value = "";
+
 		if (has_value && p[1])
 			value = p + 1;
 		else if (has_value && left > 1) {
@@ -314,6 +321,7 @@ add_ours(struct args *args, const bool *seen, const char *file, bool as_root)
 		{ as_root && !seen[OPT_USER], "--user=root" },
 		{ as_root && !seen[OPT_USER] && !seen[OPT_GROUP], "--group=root" },
 	};
+
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		if (ours[i].wanted)
 			push(&args->argv, &args->argc, xstrdup(ours[i].text));
@@ -329,6 +337,7 @@ args_build(struct args *args, const char *exec, char *const *given, size_t count
 	push(&args->argv, &args->argc, xstrdup(exec));
 	for (size_t i = 0; i < count;) {
 		int used = 1;
+
 		if (strncmp(given[i], "--", 2) == 0 && given[i][2])
 			used = take_long(args, given + i, count - i, seen, why);
 		else if (given[i][0] == '-' && given[i][1] && given[i][1] != '-')
@@ -351,6 +360,7 @@ static unsigned
 fit(double limit, double share, double each, unsigned least, unsigned most)
 {
 	double count = limit > 0 ? limit * share / each : most;
+
 	return count < least ? least : count > most ? most : (unsigned)count;
 }
 
@@ -359,6 +369,7 @@ args_add_limits(struct args *args, unsigned version, double memory_limit)
 {
 	unsigned forward_max =
 	    fit(memory_limit, 0.1, ARGS_FORWARD_BYTES, ARGS_FORWARD_MIN, ARGS_FORWARD_MAX);
+
 	if (!args->forward_max)
 		push(&args->argv, &args->argc, xasprintf("--dns-forward-max=%u", forward_max));
 	if (args->tcp_max == 0 && version < ARGS_TCP_VERSION)
@@ -433,6 +444,7 @@ args_probe_server(const struct args *args)
 {
 	struct server server = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
 		.port = args->port };
+
 	if (args->listen_count == 0)
 		return server;
 	for (size_t i = 0; i < args->listen_count; i++)

@@ -107,9 +107,11 @@ dnsmasq_port_drops(uint16_t port)
 	for (size_t i = 0; i < 2; i++) {
 		FILE *file = fopen(files[i], "re");
 		char line[512];
+
 		while (file != NULL && fgets(line, sizeof line, file) != NULL) {
 			unsigned local;
 			char *end = line + strcspn(line, "\n"); /* padded with blanks */
+
 			while (end > line && end[-1] == ' ')
 				*--end = '\0';
 			const char *last = strrchr(line, ' ');

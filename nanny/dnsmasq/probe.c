@@ -32,6 +32,7 @@ open_questions(uint16_t *port)
 	struct sockaddr_in sin = { .sin_family = AF_INET };
 	socklen_t len = sizeof sin;
 	int one = 1, fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
 	if (fd < 0 || setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &one, sizeof one) < 0 ||
 	    bind(fd, (struct sockaddr *)&sin, len) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&sin, &len) < 0) {
@@ -50,6 +51,7 @@ open_probe(const struct server *dnsmasq)
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(dnsmasq, &ss);
 	int fd = socket(ss.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&ss, len) == 0)
 		return fd;
 	char text[SERVER_TEXT_MAX];
@@ -63,6 +65,7 @@ struct dnsmasq_probe *
 dnsmasq_probe_new(const struct server *dnsmasq)
 {
 	struct dnsmasq_probe *probe = xcalloc(1, sizeof *probe);
+
 	probe->questions_fd = -1;
 	probe->fd = open_probe(dnsmasq);
 	if (probe->fd < 0 || (probe->questions_fd = open_questions(&probe->port)) < 0) {
@@ -131,6 +134,7 @@ send_question(struct dnsmasq_probe *probe, const uint8_t *name, uint16_t class)
 {
 	uint8_t wire[512];
 	uint16_t id;
+
 	if (getrandom(&id, sizeof id, 0) != sizeof id)
 		return;
 	probe->ids[probe->asked++ % IDS] = id;
@@ -156,6 +160,7 @@ dnsmasq_probe_ask_generation(struct dnsmasq_probe *probe)
 {
 	char secret[17], label[32];
 	struct dname name = probe->marker;
+
 	secret_text(probe, secret);
 	int len = snprintf(label, sizeof label, "%s-%u", secret, probe->asked);
 	if (dname_prepend(&name, label, (size_t)len) == 0)
@@ -167,8 +172,10 @@ dnsmasq_probe_read(struct dnsmasq_probe *probe)
 {
 	uint8_t wire[PACKET_MAX];
 	bool answered = false;
+
 	for (int i = 0; i < QUESTIONS_A_TURN; i++) {
 		ssize_t n = recv(probe->fd, wire, sizeof wire, MSG_DONTWAIT);
+
 		if (n < 0 && errno == ECONNREFUSED)
 			continue; /* nobody listens yet */
 		if (n < 0)
@@ -186,6 +193,7 @@ static bool
 is_ours(const struct dnsmasq_probe *probe, const struct query *query)
 {
 	char secret[17];
+
 	secret_text(probe, secret);
 	int at = dname_in_zone(query->qname, probe->marker.wire);
 	return at > 0 && query->qname[0] > 16 && memcmp(query->qname + 1, secret, 16) == 0;
@@ -195,6 +203,7 @@ static unsigned
 rcode_at(const struct addr *at)
 {
 	bool local = at->bytes[1] == 0 && at->bytes[2] == 1;
+
 	if (local && at->bytes[3] == 2)
 		return RCODE_SERVFAIL;
 	return local && at->bytes[3] == 3 ? RCODE_REFUSED : RCODE_NOERROR;
@@ -224,6 +233,7 @@ asked_at(struct msghdr *msg, struct addr *at)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
 	struct in_pktinfo info;
+
 	if (cmsg == NULL || cmsg->cmsg_level != IPPROTO_IP || cmsg->cmsg_type != IP_PKTINFO)
 		return false;
 	memcpy(&info, CMSG_DATA(cmsg), sizeof info);
@@ -236,6 +246,7 @@ uint32_t
 dnsmasq_probe_answer(struct dnsmasq_probe *probe)
 {
 	uint32_t generation = 0;
+
 	for (int i = 0; i < QUESTIONS_A_TURN; i++) {
 		uint8_t wire[PACKET_MAX];
 		struct sockaddr_storage from;
@@ -250,6 +261,7 @@ dnsmasq_probe_answer(struct dnsmasq_probe *probe)
 		struct query query;
 		struct addr at;
 		ssize_t n = recvmsg(probe->questions_fd, &msg, MSG_DONTWAIT);
+
 		if (n < 0)
 			break;
 		if (!asked_at(&msg, &at) || query_read(&query, wire, (size_t)n) != QUERY_OK ||

@@ -42,6 +42,7 @@ become_child(const struct child_plan *plan, pid_t parent, int log_fd, int report
 {
 	sigset_t none;
 	int null = open("/dev/null", O_RDONLY);
+
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
 	if (getppid() != parent)
@@ -68,6 +69,7 @@ read_report(int fd, unsigned *layers)
 {
 	int word, error = 0;
 	ssize_t n;
+
 	while ((n = read(fd, &word, sizeof word)) == sizeof word || (n < 0 && errno == EINTR))
 		if (n > 0 && word < 0)
 			error = word;
@@ -83,11 +85,13 @@ process_spawn(
 {
 	const struct child_plan plan = { argv, sandbox, keep };
 	int log_pipe[2], report_pipe[2];
+
 	process_close(process);
 	if (pipe2(log_pipe, O_CLOEXEC) < 0)
 		return -errno;
 	if (pipe2(report_pipe, O_CLOEXEC) < 0) {
 		int rc = -errno;
+
 		close(log_pipe[0]);
 		close(log_pipe[1]);
 		return rc;
@@ -139,6 +143,7 @@ process_reap(struct process *process)
 	int status;
 	pid_t pid;
 	bool had = process->group > 0;
+
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		if (pid != process->pid)
 			continue;
@@ -181,6 +186,7 @@ static void
 note_version(struct process *process, const char *text)
 {
 	static const char begin[] = "started, version ";
+
 	if (strncmp(text, begin, sizeof begin - 1) != 0)
 		return;
 	text += sizeof begin - 1;
@@ -214,6 +220,7 @@ process_read_log(struct process *process)
 {
 	char buf[4096];
 	ssize_t n;
+
 	for (int i = 0;
 	     i < 16 && process->log_fd >= 0 && (n = read(process->log_fd, buf, sizeof buf)) != 0;
 	     i++) {
@@ -273,9 +280,11 @@ process_last_words(const struct process *process)
 			      exit_meaning(WEXITSTATUS(status)));
 	unsigned from =
 	    process->lines > PROCESS_LAST_LINES ? process->lines - PROCESS_LAST_LINES : 0;
+
 	for (unsigned i = from; i < process->lines; i++) {
 		char *more = xasprintf("%s%s %s", how, i == from ? "; it said:" : " |",
 		    process->last[i % PROCESS_LAST_LINES]);
+
 		free(how);
 		how = more;
 	}

@@ -18,6 +18,7 @@ read_proc(char *text, size_t max, const char *format, ...)
 {
 	char path[PATH_LEN];
 	va_list ap;
+
 	va_start(ap, format);
 	vsnprintf(path, sizeof path, format, ap);
 	va_end(ap);
@@ -66,6 +67,7 @@ list_forks(pid_t dnsmasq, pid_t *pids, size_t max)
 	char text[STALE_FORKS_MAX * 12];
 	size_t count = 0;
 	int pid, len;
+
 	if (!read_proc(text, sizeof text, "/proc/%d/task/%d/children", (int)dnsmasq, (int)dnsmasq))
 		return 0;
 	/* Each is followed by a blank; a last one without it has been cut off. */
@@ -80,6 +82,7 @@ stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
 {
 	pid_t pids[STALE_FORKS_MAX] = { 0 };
 	size_t count = list_forks(dnsmasq, pids, STALE_FORKS_MAX);
+
 	for (size_t i = 0; i < count; i++)
 		watch_fork(tcp, pids[i], true);
 	tcp->reloaded_ms = tcp->next_ms = now_ms;
@@ -96,6 +99,7 @@ void
 stale_forks_count(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
 {
 	pid_t pids[STALE_FORKS_MAX] = { 0 };
+
 	if (now_ms < tcp->crowd_ms)
 		return;
 	tcp->connections = dnsmasq == 0 ? 0 : list_forks(dnsmasq, pids, STALE_FORKS_MAX);
@@ -119,6 +123,7 @@ stale_forks_waits(const char *text, int *fd)
 {
 	unsigned long descriptor, count;
 	long number;
+
 	if (sscanf(text, "%ld %lx %*x %lx", &number, &descriptor, &count) != 3)
 		return false; /* "running", or "-1 ..." in no call */
 	*fd = (int)descriptor;
@@ -131,6 +136,7 @@ read_switches(pid_t pid, uint64_t *switches)
 {
 	static const char label[] = "\nvoluntary_ctxt_switches:";
 	char text[4096];
+
 	if (!read_proc(text, sizeof text, "/proc/%d/status", (int)pid))
 		return false;
 	const char *at = strstr(text, label);
@@ -141,6 +147,7 @@ static bool
 waits_on(pid_t pid, int *fd)
 {
 	char text[256];
+
 	return read_proc(text, sizeof text, "/proc/%d/syscall", (int)pid) &&
 	       stale_forks_waits(text, fd);
 }
@@ -151,6 +158,7 @@ has_been_asked(pid_t pid)
 {
 	char text[512];
 	uint64_t bytes;
+
 	return read_proc(text, sizeof text, "/proc/%d/io", (int)pid) &&
 	       sscanf(text, "rchar: %" SCNu64, &bytes) == 1 && bytes > 0;
 }
@@ -161,6 +169,7 @@ socket_of(pid_t pid, int fd)
 {
 	char path[PATH_LEN], link[PATH_LEN];
 	unsigned long inode;
+
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
 	ssize_t n = readlink(path, link, sizeof link - 1);
 	link[n > 0 ? n : 0] = '\0';
@@ -175,6 +184,7 @@ is_quiet(struct stale_fork *fork, int64_t now_ms)
 	unsigned long inode = 0;
 	bool waits =
 	    waits_on(fork->pid, &fork->fd) && (inode = socket_of(fork->pid, fork->fd)) != 0;
+
 	if (inode != fork->inode)
 		fork->whose = STALE_FORKS_UNKNOWN;
 	bool same = read_switches(fork->pid, &fork->switches) && fork->switches == before &&
@@ -212,10 +222,12 @@ find_whose(struct stale_forks *tcp, uint16_t port)
 	for (size_t i = 0; i < 2; i++) {
 		FILE *file = fopen(files[i], "re");
 		char line[512];
+
 		while (file != NULL && fgets(line, sizeof line, file) != NULL) {
 			unsigned local, state;
 			unsigned long inode;
 			char peer[STALE_FORKS_PEER_MAX];
+
 			if (sscanf(line,
 				" %*u: %*[0-9A-F]:%4X %39[0-9A-F]:%*s %2X %*s %*s %*s %*s %*s %lu",
 				&local, peer, &state, &inode) == 4 &&
@@ -232,6 +244,7 @@ static bool
 is_over(const struct stale_fork *fork)
 {
 	int fd;
+
 	return fork->quiet && fork->whose == STALE_FORKS_CLIENT && waits_on(fork->pid, &fd) &&
 	       fd == fork->fd;
 }
@@ -251,6 +264,7 @@ static size_t
 connections_of(const struct stale_forks *tcp, const char *peer)
 {
 	size_t count = 0;
+
 	for (size_t i = 0; i < tcp->count; i++)
 		count += strcmp(tcp->forks[i].peer, peer) == 0;
 	return count;
@@ -262,8 +276,10 @@ heaviest_idle(struct stale_forks *tcp)
 {
 	struct stale_fork *best = NULL;
 	size_t most = 0;
+
 	for (size_t i = 0; i < tcp->count; i++) {
 		struct stale_fork *fork = &tcp->forks[i];
+
 		if (!fork->quiet || fork->whose != STALE_FORKS_CLIENT)
 			continue;
 		size_t of = connections_of(tcp, fork->peer);
@@ -280,8 +296,10 @@ static void
 thin_out(struct stale_forks *tcp)
 {
 	struct stale_fork *fork;
+
 	while (tcp->connections * 2 > tcp->limit && (fork = heaviest_idle(tcp)) != NULL) {
 		bool over = is_over(fork);
+
 		fork->quiet = false;
 		if (!over)
 			continue;
@@ -295,6 +313,7 @@ void
 stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms)
 {
 	bool unknown = false;
+
 	if (tcp->count == 0 || now_ms < tcp->next_ms)
 		return;
 	for (size_t i = 0; i < tcp->count; i++) {
@@ -308,6 +327,7 @@ stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms)
 	for (size_t i = tcp->count; i-- > 0;) {
 		struct stale_fork *fork = &tcp->forks[i];
 		bool over = fork->stale && is_over(fork);
+
 		tcp->ended += over && end_fork(fork, "has an old configuration");
 		if (over || syscall(SYS_pidfd_send_signal, fork->pidfd, 0, NULL, 0) < 0)
 			forget(tcp, i);
@@ -321,5 +341,6 @@ int64_t
 stale_forks_next_ms(const struct stale_forks *tcp)
 {
 	int64_t look_ms = tcp->count > 0 ? tcp->next_ms : INT64_MAX;
+
 	return tcp->crowded && tcp->crowd_ms < look_ms ? tcp->crowd_ms : look_ms;
 }

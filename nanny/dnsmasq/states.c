@@ -96,6 +96,7 @@ count_death(struct child *child, int64_t now_ms)
 {
 	unsigned recent = 0,
 		 known = child->deaths < CHILD_DEATHS_MAX ? child->deaths + 1 : CHILD_DEATHS_MAX;
+
 	child->deaths_ms[child->deaths++ % CHILD_DEATHS_MAX] = now_ms;
 	for (unsigned i = 0; i < known; i++)
 		recent += now_ms - child->deaths_ms[i] < CHILD_DEATHS_MS;
@@ -122,6 +123,7 @@ static unsigned
 died(struct child *child, int64_t now_ms)
 {
 	unsigned recent = count_death(child, now_ms);
+
 	if (recent >= CHILD_DEATHS_MAX)
 		return fail(child);
 	if (recent == 1)
@@ -221,6 +223,7 @@ unsigned
 child_step(struct child *child, enum child_event event, int64_t now_ms)
 {
 	transition *f = table[child->state][event];
+
 	return f != NULL ? f(child, now_ms) : 0;
 }
 

@@ -60,6 +60,7 @@ nearest(const char *help, const char *option, char word[NAME_MAX_LEN])
 
 	for (const char *at = help; (at = strstr(at, "--")) != NULL && count < 512; at += 2) {
 		size_t len = strcspn(at + 2, "=, \n[");
+
 		if (len == 0 || len >= NAME_MAX_LEN)
 			continue;
 		memcpy(names[count], at + 2, len);

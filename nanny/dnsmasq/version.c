@@ -18,6 +18,7 @@ dnsmasq_version_parse(const char *text)
 {
 	static const char head[] = "Dnsmasq version ";
 	unsigned major, minor;
+
 	if (strncmp(text, head, sizeof head - 1) != 0 ||
 	    sscanf(text + sizeof head - 1, "%2u.%2u", &major, &minor) != 2)
 		return 0;
@@ -35,6 +36,7 @@ read_all(int fd, char *text, size_t size)
 	while (n > 0 && len < size - 1) {
 		struct pollfd ready = { .fd = fd, .events = POLLIN };
 		int64_t left_ms = until_ms - clock_mono_ms();
+
 		if (left_ms <= 0 || poll(&ready, 1, (int)left_ms) != 1)
 			break;
 		n = read(fd, text + len, size - 1 - len);
@@ -48,6 +50,7 @@ size_t
 dnsmasq_say(const char *exec, const char *option, char *text, size_t size)
 {
 	char path[4096], argument[32];
+
 	char *const argv[] = { path, argument, NULL };
 	char *const envp[] = { NULL };
 	posix_spawn_file_actions_t actions;
@@ -91,6 +94,7 @@ dnsmasq_package_read(FILE *record, char version[PACKAGE_VERSION_MAX])
 {
 	static const char field[] = "Version: ";
 	char line[256];
+
 	version[0] = '\0';
 	while (fgets(line, sizeof line, record) != NULL) {
 		if (strncmp(line, field, sizeof field - 1) != 0)
@@ -109,6 +113,7 @@ void
 dnsmasq_package_version(char version[PACKAGE_VERSION_MAX])
 {
 	FILE *record = fopen("/var/lib/dpkg/status.d/dnsmasq", "re");
+
 	version[0] = '\0';
 	if (record == NULL)
 		return;

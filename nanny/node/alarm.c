@@ -14,6 +14,7 @@ node_alarm_open(
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(from, &ss);
 	bool v6 = to->addr.family == AF_INET6;
+
 	*alarm = (struct node_alarm){ .to = *to };
 	alarm->fd = socket(to->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (alarm->fd >= 0 &&
@@ -46,6 +47,7 @@ static void
 disconnect(struct node_alarm *alarm)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
 	(void)connect(alarm->fd, &none, sizeof none);
 	alarm->waiting = false;
 }
@@ -55,6 +57,7 @@ is_connected(const struct node_alarm *alarm)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof ss;
+
 	return alarm->waiting && getpeername(alarm->fd, (struct sockaddr *)&ss, &len) == 0;
 }
 
@@ -63,6 +66,7 @@ node_alarm_connect(struct node_alarm *alarm, int64_t now_ms)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(&alarm->to, &ss);
+
 	if (alarm->fd < 0 || (is_connected(alarm) && now_ms - alarm->connected_ms < RENEW_MS))
 		return;
 	disconnect(alarm);

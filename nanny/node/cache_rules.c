@@ -194,6 +194,7 @@ node_cache_rules_count(struct node_cache_rules *rules)
 		int counts[] = { count_legacy(&rules->legacy[i], i),
 			count_nft(rules->netlink, families[i].family, chains[0]),
 			count_nft(rules->netlink, families[i].family, chains[1]) };
+
 		for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
 			if (counts[k] < 0)
 				return counts[k];

@@ -32,6 +32,7 @@ run_child(int words, const struct options *options, enum sandbox_mode mode,
 {
 	struct server dnsmasq;
 	char word;
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -53,6 +54,7 @@ int
 node_guard_start(struct node_guard *guard, const struct options *options, enum sandbox_mode mode)
 {
 	int ends[2];
+
 	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1 };
 	if (options->node_address_count == 0)
 		return 0;
@@ -92,6 +94,7 @@ void
 node_guard_begin(struct node_guard *guard, const struct server *dnsmasq)
 {
 	char words[1 + sizeof *dnsmasq] = { WORD_BEGIN };
+
 	memcpy(words + 1, dnsmasq, sizeof *dnsmasq);
 	send_words(guard, words, sizeof words);
 }
@@ -171,6 +174,7 @@ static bool
 has_ended(const struct node_guard *guard)
 {
 	struct pollfd fd = { .fd = guard->pidfd, .events = POLLIN };
+
 	return poll(&fd, 1, END_MS) > 0;
 }
 
@@ -197,6 +201,7 @@ node_guard_ended(struct node_guard *guard)
 {
 	int status = 0;
 	pid_t got = guard->pid <= 0 ? 0 : waitpid(guard->pid, &status, WNOHANG);
+
 	if (got == 0)
 		return false;
 	/* -1: it was reaped among dnsmasq's orphans. */

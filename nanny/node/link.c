@@ -25,6 +25,7 @@ open_route(unsigned groups)
 {
 	struct mnl_socket *s =
 	    mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK * !!groups);
+
 	if (s != NULL && mnl_socket_bind(s, groups, MNL_SOCKET_AUTOPID) == 0)
 		return s;
 	log_error("node: netlink socket");
@@ -37,6 +38,7 @@ struct node_link *
 node_link_open(const char *name)
 {
 	struct node_link *link = xcalloc(1, sizeof *link);
+
 	strncpy(link->name, name, sizeof link->name - 1);
 	if ((link->ask = open_route(0)) != NULL &&
 	    (link->told = open_route(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR)) !=
@@ -70,6 +72,7 @@ node_link_read(struct node_link *link)
 	char buffer[8192];
 	bool changed = false;
 	ssize_t got;
+
 	while ((got = mnl_socket_recvfrom(link->told, buffer, sizeof buffer)) != 0) {
 		if (got < 0 && errno != ENOBUFS) /* more than the socket holds: look at all */
 			break;
@@ -84,6 +87,7 @@ request(struct node_link *link, struct nlmsghdr *message)
 {
 	char buffer[8192];
 	ssize_t got;
+
 	message->nlmsg_seq = ++link->seq;
 	message->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
 	if (mnl_socket_sendto(link->ask, message, message->nlmsg_len) < 0 ||
@@ -100,6 +104,7 @@ make_interface(struct node_link *link, const char *kind)
 {
 	char buffer[MESSAGE_MAX];
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+
 	message->nlmsg_type = RTM_NEWLINK;
 	message->nlmsg_flags = NLM_F_CREATE | NLM_F_EXCL;
 	mnl_nlmsg_put_extra_header(message, sizeof(struct ifinfomsg));
@@ -115,6 +120,7 @@ set_up(struct node_link *link, unsigned index)
 {
 	char buffer[MESSAGE_MAX];
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+
 	message->nlmsg_type = RTM_NEWLINK;
 	struct ifinfomsg *head = mnl_nlmsg_put_extra_header(message, sizeof *head);
 	head->ifi_index = (int)index;
@@ -127,6 +133,7 @@ add_address(struct node_link *link, unsigned index, const struct addr *addr)
 {
 	char buffer[MESSAGE_MAX];
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+
 	message->nlmsg_type = RTM_NEWADDR;
 	message->nlmsg_flags = NLM_F_CREATE | NLM_F_EXCL;
 	struct ifaddrmsg *head = mnl_nlmsg_put_extra_header(message, sizeof *head);
@@ -146,6 +153,7 @@ ensure(struct node_link *link, const struct addr *const *addresses, size_t count
 {
 	unsigned index = if_nametoindex(link->name);
 	int rc = 0;
+
 	if (index == 0) {
 		rc = make_interface(link, "dummy");
 		if (rc == -EOPNOTSUPP)
@@ -166,6 +174,7 @@ int
 node_link_ensure(struct node_link *link, const struct addr *const *addresses, size_t count)
 {
 	int rc = ensure(link, addresses, count);
+
 	if (rc < 0 && !link->said)
 		log_errorx("node: interface %s: %s%s", link->name, strerror(-rc),
 		    rc == -EPERM ? ": the container needs the capability NET_ADMIN" : "");

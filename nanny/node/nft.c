@@ -45,6 +45,7 @@ static struct mnl_socket *
 open_netfilter(int flags)
 {
 	struct mnl_socket *s = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC | flags);
+
 	if (s != NULL && mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) == 0)
 		return s;
 	log_error("node: netlink socket of nf_tables");
@@ -58,6 +59,7 @@ nft_open(void)
 {
 	struct nft *nft = xcalloc(1, sizeof *nft);
 	int room = BATCH_MAX;
+
 	if ((nft->change = open_netfilter(SOCK_NONBLOCK)) == NULL ||
 	    (nft->read = open_netfilter(SOCK_NONBLOCK)) == NULL ||
 	    (nft->count = open_netfilter(SOCK_NONBLOCK)) == NULL) {
@@ -87,6 +89,7 @@ static struct nlmsghdr *
 put_header(void *at, uint16_t type, uint16_t flags, unsigned seq, uint8_t family, uint16_t res_id)
 {
 	struct nlmsghdr *message = mnl_nlmsg_put_header(at);
+
 	message->nlmsg_type = type;
 	message->nlmsg_flags = NLM_F_REQUEST | flags;
 	message->nlmsg_seq = seq;
@@ -144,6 +147,7 @@ struct nft_batch *
 nft_batch_new(const char *table)
 {
 	struct nft_batch *b = xcalloc(1, sizeof *b);
+
 	b->table = table;
 	begin(b, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
 	end(b);
@@ -268,6 +272,7 @@ static struct expression
 open_expression(struct nft_batch *b, uint16_t type, const char *name)
 {
 	struct expression e = { .outer = mnl_attr_nest_start(b->message, type) };
+
 	put_text(b, NFTA_EXPR_NAME, name);
 	e.data = mnl_attr_nest_start(b->message, NFTA_EXPR_DATA);
 	return e;
@@ -284,6 +289,7 @@ static void
 put_data(struct nft_batch *b, uint16_t type, const void *data, size_t len)
 {
 	struct nlattr *nest = mnl_attr_nest_start(b->message, type);
+
 	mnl_attr_put(b->message, NFTA_DATA_VALUE, len, data);
 	mnl_attr_nest_end(b->message, nest);
 }
@@ -292,6 +298,7 @@ void
 nft_meta(struct nft_batch *b, enum nft_meta_keys key)
 {
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "meta");
+
 	put_u32(b, NFTA_META_DREG, REGISTER);
 	put_u32(b, NFTA_META_KEY, key);
 	close_expression(b, e);
@@ -302,6 +309,7 @@ load_to(
     struct nft_batch *b, uint32_t reg, enum nft_payload_bases base, uint32_t offset, uint32_t len)
 {
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "payload");
+
 	put_u32(b, NFTA_PAYLOAD_DREG, reg);
 	put_u32(b, NFTA_PAYLOAD_BASE, base);
 	put_u32(b, NFTA_PAYLOAD_OFFSET, offset);
@@ -327,6 +335,7 @@ void
 nft_compare(struct nft_batch *b, enum nft_cmp_ops op, const void *data, size_t len)
 {
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "cmp");
+
 	put_u32(b, NFTA_CMP_SREG, REGISTER);
 	put_u32(b, NFTA_CMP_OP, op);
 	put_data(b, NFTA_CMP_DATA, data, len);
@@ -337,6 +346,7 @@ void
 nft_mask(struct nft_batch *b, uint8_t mask)
 {
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "bitwise");
+
 	put_u32(b, NFTA_BITWISE_SREG, REGISTER);
 	put_u32(b, NFTA_BITWISE_DREG, REGISTER);
 	put_u32(b, NFTA_BITWISE_LEN, sizeof mask);
@@ -350,6 +360,7 @@ nft_daddr_is_local(struct nft_batch *b)
 {
 	const uint32_t local = RTN_LOCAL; /* the host's byte order, as the kernel's word for it */
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "fib");
+
 	put_u32(b, NFTA_FIB_DREG, REGISTER);
 	put_u32(b, NFTA_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
 	put_u32(b, NFTA_FIB_FLAGS, NFTA_FIB_F_DADDR);
@@ -361,6 +372,7 @@ void
 nft_in_set(struct nft_batch *b, const char *set, bool in)
 {
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "lookup");
+
 	put_text(b, NFTA_LOOKUP_SET, set);
 	put_u32(b, NFTA_LOOKUP_SREG, REGISTER);
 	if (!in)
@@ -372,6 +384,7 @@ static struct expression
 open_dynset(struct nft_batch *b, enum nft_dynset_ops op, const char *set, unsigned timeout_s)
 {
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "dynset");
+
 	put_text(b, NFTA_DYNSET_SET_NAME, set);
 	put_u32(b, NFTA_DYNSET_OP, op);
 	put_u32(b, NFTA_DYNSET_SREG_KEY, REGISTER);
@@ -393,6 +406,7 @@ nft_over_rate(
 {
 	struct expression e = open_dynset(b, NFT_DYNSET_OP_UPDATE, set, timeout_s);
 	struct expression limit = open_expression(b, NFTA_DYNSET_EXPR, "limit");
+
 	mnl_attr_put_u64(b->message, NFTA_LIMIT_RATE, htobe64(rate));
 	mnl_attr_put_u64(b->message, NFTA_LIMIT_UNIT, htobe64(1 /* second */));
 	put_u32(b, NFTA_LIMIT_BURST, burst);
@@ -406,6 +420,7 @@ void
 nft_count(struct nft_batch *b, const char *counter)
 {
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "objref");
+
 	put_u32(b, NFTA_OBJREF_IMM_TYPE, NFT_OBJECT_COUNTER);
 	put_text(b, NFTA_OBJREF_IMM_NAME, counter);
 	close_expression(b, e);
@@ -415,6 +430,7 @@ void
 nft_notrack(struct nft_batch *b)
 {
 	struct nlattr *outer = mnl_attr_nest_start(b->message, NFTA_LIST_ELEM);
+
 	put_text(b, NFTA_EXPR_NAME, "notrack");
 	mnl_attr_nest_end(b->message, outer);
 }
@@ -423,6 +439,7 @@ static void
 put_verdict(struct nft_batch *b, uint32_t verdict, const char *chain)
 {
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "immediate");
+
 	put_u32(b, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
 	struct nlattr *data = mnl_attr_nest_start(b->message, NFTA_IMMEDIATE_DATA);
 	struct nlattr *nest = mnl_attr_nest_start(b->message, NFTA_DATA_VERDICT);
@@ -458,11 +475,14 @@ read_verdict(struct nft *nft, unsigned last)
 	_Alignas(struct nlmsghdr) uint8_t buffer[8192];
 	ssize_t got;
 	int rc = -EPROTO;
+
 	while ((got = mnl_socket_recvfrom(nft->change, buffer, sizeof buffer)) > 0) {
 		const struct nlmsghdr *at = (const struct nlmsghdr *)buffer;
 		int left = (int)got;
+
 		for (; mnl_nlmsg_ok(at, left); at = mnl_nlmsg_next(at, &left)) {
 			const struct nlmsgerr *word = mnl_nlmsg_get_payload(at);
+
 			if (at->nlmsg_type != NLMSG_ERROR)
 				continue;
 			if (word->error != 0 && (rc == -EPROTO || rc == 0))
@@ -478,6 +498,7 @@ int
 nft_commit(struct nft *nft, struct nft_batch *b)
 {
 	uint8_t old[8192];
+
 	b->last->nlmsg_flags |= NLM_F_ACK;
 	unsigned last = b->last->nlmsg_seq;
 	begin(b, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
@@ -499,6 +520,7 @@ static int
 note_packets(const struct nlattr *attr, void *data)
 {
 	uint64_t *packets = data;
+
 	if (mnl_attr_get_type(attr) == NFTA_COUNTER_PACKETS &&
 	    mnl_attr_validate(attr, MNL_TYPE_U64) == 0)
 		*packets = be64toh(mnl_attr_get_u64(attr));
@@ -527,6 +549,7 @@ nft_read_counter(struct nft *nft, const char *table, const char *counter, uint64
 	_Alignas(struct nlmsghdr) uint8_t buffer[8192];
 	struct nlmsghdr *message =
 	    put_header(buffer, nft_type(NFT_MSG_GETOBJ), 0, ++nft->seq, NFPROTO_INET, 0);
+
 	mnl_attr_put_strz(message, NFTA_OBJ_TABLE, table);
 	mnl_attr_put_strz(message, NFTA_OBJ_NAME, counter);
 	mnl_attr_put_u32(message, NFTA_OBJ_TYPE, htonl(NFT_OBJECT_COUNTER));
@@ -549,6 +572,7 @@ int
 nft_count_begin(struct nft *nft, const char *table, const char *set)
 {
 	_Alignas(struct nlmsghdr) uint8_t buffer[1024];
+
 	nft->counted = 0;
 	struct nlmsghdr *message = put_header(
 	    buffer, nft_type(NFT_MSG_GETSETELEM), NLM_F_DUMP, ++nft->seq, NFPROTO_INET, 0);
@@ -562,6 +586,7 @@ static int
 count_element(const struct nlattr *element, void *data)
 {
 	unsigned *count = data;
+
 	(void)element;
 	(*count)++;
 	return MNL_CB_OK;
@@ -581,6 +606,7 @@ nft_count_read(struct nft *nft, unsigned *elements)
 {
 	static _Alignas(struct nlmsghdr) uint8_t buffer[READ_MAX];
 	ssize_t got = mnl_socket_recvfrom(nft->count, buffer, sizeof buffer);
+
 	if (got < 0)
 		return errno == EAGAIN ? 0 : -errno;
 	const struct nlmsghdr *at = (const struct nlmsghdr *)buffer;

@@ -117,6 +117,7 @@ static void
 port_is(struct nft_batch *batch, uint32_t offset, uint16_t port)
 {
 	const uint16_t wire = htons(port);
+
 	nft_load(batch, NFT_PAYLOAD_TRANSPORT_HEADER, offset, sizeof wire);
 	nft_compare(batch, NFT_CMP_EQ, &wire, sizeof wire);
 }
@@ -272,6 +273,7 @@ static void
 hide_refused_connection(const struct filling *f)
 {
 	const uint32_t none = 0;
+
 	rule_from(f, "reply");
 	tcp_flags(f->batch, RST | ACK, NFT_CMP_EQ, RST | ACK);
 	nft_load(f->batch, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_SEQUENCE, sizeof none);
@@ -286,6 +288,7 @@ hide_refused_query(const struct filling *f)
 {
 	const uint32_t quoted = ICMP_HEADER + f->family->header;
 	const uint8_t probes = NODE_PROBE_HOPS;
+
 	rule_from(f, "out");
 	protocol_is(f->batch, f->family->icmp);
 	nft_load(f->batch, NFT_PAYLOAD_TRANSPORT_HEADER, 0, sizeof f->family->unreachable);
@@ -356,6 +359,7 @@ node_rules_make(const struct node_rules *rules)
 	nft_add_table(batch, rules->owner ? NFT_TABLE_F_OWNER : 0);
 	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
 		const struct family *v = families[i];
+
 		nft_add_set(batch, v->alive, v->key, false, ALIVE_MAX, NODE_RULES_ALIVE_S);
 		nft_add_set(batch, v->here, v->key, true, NODE_RULES_TCP_MAX, NODE_RULES_TCP_S);
 		nft_add_set(
@@ -391,6 +395,7 @@ node_rules_replace(const struct node_rules *rules, bool up, bool hide)
 			.family = family_of(&address->addr),
 			.address = address,
 			.rules = rules };
+
 		guards_query(&f);
 		if (rules->owner)
 			forget_earlier(&f, up);

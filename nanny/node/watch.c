@@ -78,8 +78,10 @@ open_asker(const struct server *from, const struct server *to, uint16_t *port)
 	struct server bound = *to;
 	char text[SERVER_TEXT_MAX];
 	int fd = socket(to->addr.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
 	if (fd >= 0 && from != NULL) {
 		bool v6 = from->addr.family == AF_INET6;
+
 		len = server_sockaddr(from, &ss);
 		if (bind(fd, (struct sockaddr *)&ss, len) < 0 ||
 		    setsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_UNICAST_HOPS : IP_TTL,
@@ -109,9 +111,11 @@ static int
 open_kubedns(struct node_watch *w, size_t i)
 {
 	struct server from = { .addr = w->rules.addresses[i].addr }, to = from;
+
 	to.port = DNS_PORT;
 	for (int tries = 0; tries < PORT_TRIES; tries++) {
 		int fd = open_asker(&from, &to, &from.port);
+
 		if (fd < 0)
 			return -1;
 		if (node_alarm_open(&w->alarms[i], &from, &to, NODE_PROBE_HOPS) == 0) {
@@ -130,6 +134,7 @@ static void
 ask(struct asked *asked, const struct dname *name, uint16_t class)
 {
 	uint8_t wire[512];
+
 	if (getrandom(&asked->id, sizeof asked->id, 0) != sizeof asked->id)
 		return;
 	size_t len = query_write(wire, sizeof wire, asked->id, name->wire, TYPE_TXT, class, 0);
@@ -144,9 +149,11 @@ read_answers(struct asked *asked, int64_t now_ms)
 {
 	uint8_t wire[4096];
 	ssize_t got;
+
 	while ((got = recv(asked->fd, wire, sizeof wire, MSG_DONTWAIT)) >= 0 ||
 	       errno == ECONNREFUSED) {
 		uint16_t id;
+
 		if (got < 0) {
 			asked->answered_ms = asked->doubts = 0;
 			continue;
@@ -171,6 +178,7 @@ static int
 commit(struct node_watch *w, struct nft_batch *batch)
 {
 	int rc = nft_commit(w->nft, batch);
+
 	w->report->rule_errors += rc < 0;
 	if (rc < 0 && !w->said)
 		log_errorx("node: rules of table inet %s: %s", w->rules.table, strerror(-rc));
@@ -183,6 +191,7 @@ static void
 name_table(struct node_watch *w)
 {
 	uint32_t random;
+
 	if (getrandom(&random, sizeof random, 0) != sizeof random)
 		log_fatal("node: random bytes");
 	snprintf(w->rules.table, sizeof w->rules.table, "kubedns-node-%08x", random);
@@ -195,6 +204,7 @@ make_table(struct node_watch *w)
 	static const struct {
 		bool owner, fib;
 	} kernels[] = { { true, true }, { true, false }, { false, true }, { false, false } };
+
 	enum { COUNT = sizeof kernels / sizeof *kernels };
 	int rc = -1;
 	for (size_t i = 0; i < COUNT && rc < 0; i++) {
@@ -247,6 +257,7 @@ static void
 read_counter(struct node_watch *w, const char *name, uint64_t *before, _Atomic uint64_t *report)
 {
 	uint64_t packets;
+
 	if (nft_read_counter(w->nft, w->rules.table, name, &packets) == 0 && packets > *before) {
 		*report += packets - *before;
 		*before = packets;
@@ -258,6 +269,7 @@ count_family(struct node_watch *w, enum node_family family, int64_t now_ms)
 {
 	int version = family == NODE_IPV4 ? AF_INET : AF_INET6;
 	struct counting *c = &w->counting;
+
 	c->family = family;
 	c->running = family < NODE_FAMILIES &&
 		     nft_count_begin(w->nft, w->rules.table, NODE_RULES_HERE(version)) == 0;
@@ -269,6 +281,7 @@ static void
 begin_counting(struct node_watch *w, int64_t now_ms)
 {
 	struct counting *c = &w->counting;
+
 	if (w->made && now_ms >= c->next_read_ms) {
 		c->next_read_ms = now_ms + NODE_COUNT_MS;
 		read_counter(w, NODE_RULES_CROWD, &c->crowd, &w->report->crowd);
@@ -286,6 +299,7 @@ go_on_counting(struct node_watch *w, int64_t now_ms)
 {
 	unsigned elements;
 	int rc = nft_count_read(w->nft, &elements);
+
 	if (rc == 0)
 		return;
 	if (rc > 0)
@@ -299,6 +313,7 @@ static void
 report_up(struct node_watch *w)
 {
 	bool all = w->up;
+
 	for (size_t i = 0; i < w->rules.count; i++)
 		all &= w->kubedns[i].answered_ms > w->up_ms;
 	w->report->up = all;
@@ -310,11 +325,13 @@ judge(struct node_watch *w, int64_t now_ms)
 	char text[ADDR_TEXT_MAX + 64];
 	const char *why = "kubedns and dnsmasq answer";
 	bool well = !w->draining && answers(&w->dnsmasq, now_ms);
+
 	if (!well)
 		why = w->draining ? "stopping" : "dnsmasq does not answer";
 	for (size_t i = 0; i < w->rules.count && well; i++)
 		if (!answers(&w->kubedns[i], now_ms)) {
 			char address[ADDR_TEXT_MAX];
+
 			snprintf(text, sizeof text, "kubedns does not answer at %s",
 			    addr_format(&w->rules.addresses[i].addr, address));
 			why = text;
@@ -341,6 +358,7 @@ static int
 ensure(struct node_watch *w)
 {
 	const struct addr *all[NODE_ADDRESSES_MAX];
+
 	for (size_t i = 0; i < w->rules.count; i++)
 		all[i] = &w->rules.addresses[i].addr;
 	int rc = node_link_ensure(w->link, all, w->rules.count);
@@ -352,6 +370,7 @@ static void
 name_questions(struct node_watch *w, const struct options *options)
 {
 	char *name = xasprintf("dns-version.%s", options->domain);
+
 	dname_from_text(&w->question, name);
 	dname_from_text(&w->version, "version.bind");
 	free(name);
@@ -361,6 +380,7 @@ struct node_watch *
 node_watch_new(const struct options *options, enum sandbox_mode mode, struct node_report *report)
 {
 	struct node_watch *w = xcalloc(1, sizeof *w);
+
 	w->report = report;
 	w->dnsmasq.fd = -1;
 	for (size_t i = 0; i < NODE_ADDRESSES_MAX; i++)
@@ -470,6 +490,7 @@ read_words(struct node_watch *w, int words)
 {
 	char word;
 	ssize_t got = read(words, &word, 1);
+
 	w->draining |= got == 1;
 	return got > 0 || (got < 0 && errno == EINTR);
 }
@@ -495,11 +516,13 @@ void
 node_watch_run(struct node_watch *w, const struct server *dnsmasq, int words)
 {
 	uint16_t ignored;
+
 	if ((w->dnsmasq.fd = open_asker(NULL, dnsmasq, &ignored)) < 0)
 		return;
 	set_rules(w, false); /* before the first question, so that kube-proxy's have none of them */
 	for (;;) {
 		struct pollfd fds[FD_COUNT];
+
 		fill_slots(w, words, fds);
 		int64_t wait = w->next_probe_ms - clock_mono_ms();
 		if (poll(fds, FD_COUNT, wait > 0 ? (int)wait : 0) < 0 && errno != EINTR)

@@ -9,8 +9,10 @@ static size_t
 lower_bound(const struct domain_table *table, const char *domain)
 {
 	size_t low = 0, high = table->count;
+
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
+
 		if (strcmp(table->items[middle].domain, domain) < 0)
 			low = middle + 1;
 		else
@@ -23,6 +25,7 @@ struct domain_servers *
 domain_table_add(struct domain_table *table, const char *domain)
 {
 	size_t at = lower_bound(table, domain);
+
 	if (at < table->count && strcmp(table->items[at].domain, domain) == 0)
 		return &table->items[at];
 	/* Grown by doubling: the count is a power of two exactly when there is no room left. */
@@ -53,6 +56,7 @@ const struct domain_servers *
 domain_table_get(const struct domain_table *table, const char *domain)
 {
 	size_t at = lower_bound(table, domain);
+
 	return at < table->count && strcmp(table->items[at].domain, domain) == 0 ? &table->items[at]
 										 : NULL;
 }
@@ -62,6 +66,7 @@ domain_table_above(const struct domain_table *table, const char *domain)
 {
 	while (*domain) {
 		const char *dot = strchr(domain, '.');
+
 		domain = dot != NULL ? dot + 1 : domain + strlen(domain);
 		const struct domain_servers *entry = domain_table_get(table, domain);
 		if (entry != NULL && entry->count)

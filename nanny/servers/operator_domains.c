@@ -80,6 +80,7 @@ operator_domains_of_records(
 		const struct conf_record *record = &records->items[i];
 		bool wildcard = memcmp(record->name, "\1*", 2) == 0;
 		bool apex = record->type == TYPE_SOA;
+
 		if (has_inner_asterisk(record->name))
 			continue; /* in a zone, dnsmasq asks kubedns anyway */
 		if (apex)
@@ -105,6 +106,7 @@ operator_domains_of_rewrites(const struct conf_rewrites *rewrites, const char *z
 	*patterns = 0;
 	for (size_t i = 0; i < rewrites->count; i++) {
 		const struct dname *from = &rewrites->items[i].from;
+
 		if (rewrites->items[i].kind == REWRITE_PATTERN) {
 			++*patterns;
 			continue;
@@ -129,6 +131,7 @@ operator_domains_of_both(const struct operator_domains *a, const struct operator
 		int order = i == a->count   ? 1
 			    : k == b->count ? -1
 					    : strcmp(a->items[i], b->items[k]);
+
 		both.items[both.count++] = order <= 0 ? a->items[i] : b->items[k];
 		i += order <= 0; /* what is in both once */
 		k += order >= 0;

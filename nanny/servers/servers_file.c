@@ -29,6 +29,7 @@ place(struct servers_domain *to, const struct domain_servers *wanted,
     const struct servers_domain *before, bool strict_order)
 {
 	size_t old = before != NULL ? before->count : 0, next = 0;
+
 	assert(wanted->count > 0);
 	to->lines = xcalloc(old + wanted->count, sizeof *to->lines);
 	bool *kept = xcalloc(old + 1, sizeof *kept);
@@ -62,6 +63,7 @@ heir(const struct servers_input *input, const char *domain, const struct domain_
 {
 	const struct domain_servers *a = domain_table_above(input->wanted, domain),
 				    *b = domain_table_above(input->fixed, domain);
+
 	if (a != NULL && b != NULL)
 		return strlen(b->domain) > strlen(a->domain) ? b : a;
 	return a != NULL ? a : b != NULL ? b : nobody;
@@ -71,6 +73,7 @@ static const struct domain_servers *
 nobody_servers(const struct servers_input *input, struct domain_servers *storage)
 {
 	static char other_names[] = "";
+
 	*storage = (struct domain_servers){
 		.domain = other_names, .servers = xcalloc(1, sizeof *storage->servers), .count = 1
 	};
@@ -84,6 +87,7 @@ static const struct domain_servers *
 default_heir(const struct servers_input *input, const struct domain_servers *nobody)
 {
 	const struct domain_servers *fixed = domain_table_get(input->fixed, "");
+
 	return fixed != NULL && fixed->count ? fixed : nobody;
 }
 
@@ -93,6 +97,7 @@ append(struct servers_file *file, const struct servers_input *input, const char 
     const struct domain_servers *nobody)
 {
 	struct servers_domain *to = &file->items[file->count++];
+
 	*to = (struct servers_domain){ .domain = xstrdup(domain) };
 	if (wanted == NULL) {
 		to->retired = before->retired ? before->retired : input->now;
@@ -106,6 +111,7 @@ by_age(const void *a, const void *b)
 {
 	uint64_t x = (*(struct servers_domain *const *)a)->retired,
 		 y = (*(struct servers_domain *const *)b)->retired;
+
 	return (x > y) - (x < y);
 }
 
@@ -116,6 +122,7 @@ drop_oldest(struct servers_file *file)
 {
 	struct servers_domain **retired = xcalloc(file->count + 1, sizeof(void *));
 	size_t count = 0, lines = 0, dropped = 0, kept = 0;
+
 	for (size_t i = 0; i < file->count; i++)
 		if (file->items[i].retired && *file->items[i].domain) {
 			retired[count++] = &file->items[i];
@@ -148,9 +155,11 @@ servers_plan(const struct servers_input *input, size_t *dropped)
 					 wanted->count + before->count + 1, sizeof *file.items) };
 	struct domain_servers storage;
 	const struct domain_servers *nobody = nobody_servers(input, &storage);
+
 	for (size_t w = 0, b = 0; w < wanted->count || b < before->count;) {
 		const struct domain_servers *entry = w < wanted->count ? &wanted->items[w] : NULL;
 		const struct servers_domain *old = b < before->count ? &before->items[b] : NULL;
+
 		assert(entry != NULL || old != NULL);
 		int order = entry == NULL ? 1
 			    : old == NULL ? -1
@@ -176,6 +185,7 @@ servers_equal(const struct servers_file *a, const struct servers_file *b)
 		return false;
 	for (size_t i = 0; i < a->count; i++) {
 		const struct servers_domain *x = &a->items[i], *y = &b->items[i];
+
 		if (x->count != y->count || strcmp(x->domain, y->domain) != 0)
 			return false;
 		for (size_t k = 0; k < x->count; k++)
@@ -189,6 +199,7 @@ struct addr
 servers_generation_addr(uint32_t generation)
 {
 	struct addr addr = { .family = AF_INET };
+
 	addr.bytes[0] = 127;
 	addr.bytes[1] = (uint8_t)(generation >> 16);
 	addr.bytes[2] = (uint8_t)(generation >> 8);
@@ -212,6 +223,7 @@ static size_t
 render_line(char *text, const char *domain, const struct server *server)
 {
 	char addr[ADDR_TEXT_MAX];
+
 	addr_format(&server->addr, addr);
 	const char *slash = *domain ? "/" : "";
 	return (size_t)snprintf(
@@ -239,6 +251,7 @@ servers_render(const struct servers_file *file, uint32_t generation, uint16_t po
 {
 	char *text = render_body(file, 1, len);
 	struct server marker = { .addr = servers_generation_addr(generation), .port = port };
+
 	if (port)
 		*len += render_line(text + *len, SERVERS_MARKER, &marker);
 	return text;
@@ -250,6 +263,7 @@ servers_hash(const struct servers_file *file)
 	size_t len;
 	char *text = render_body(file, 0, &len);
 	uint64_t hash = hash64(HASH_START, text, len);
+
 	free(text);
 	return hash;
 }

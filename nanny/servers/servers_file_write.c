@@ -21,6 +21,7 @@ static int
 take_dir(const char *path)
 {
 	struct stat st;
+
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -31,6 +32,7 @@ take_dir(const char *path)
 	    flock(fd, LOCK_EX | LOCK_NB) == 0) {
 		int probe =
 		    openat(fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+
 		rc = probe < 0 ? -errno : 0;
 		if (probe >= 0)
 			close(probe);
@@ -46,8 +48,10 @@ static int
 open_below(struct servers_file_dir *file, const char *base)
 {
 	int fd = -EEXIST;
+
 	for (int i = 0; i < DIRS_MAX && fd == -EEXIST; i++) {
 		char *path = i ? xasprintf("%s/nanny.%d", base, i) : xasprintf("%s/nanny", base);
+
 		fd = take_dir(path);
 		if (fd >= 0) {
 			*file = (struct servers_file_dir){
@@ -66,6 +70,7 @@ servers_file_dir_open(struct servers_file_dir *file, const char *run_dir)
 	*file = (struct servers_file_dir){ .dir_fd = -1 };
 	if (*run_dir) {
 		int rc = open_below(file, run_dir);
+
 		if (rc < 0)
 			log_errorx(
 			    "run directory %s: %s; mount a tmpfs there that uid %u may write "
@@ -88,6 +93,7 @@ write_all(int fd, const char *text, size_t len)
 {
 	while (len > 0) {
 		ssize_t n = write(fd, text, len);
+
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -103,6 +109,7 @@ servers_file_write(const struct servers_file_dir *file, const char *text, size_t
 {
 	int fd = openat(
 	    file->dir_fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+
 	if (fd < 0)
 		return -errno;
 	/* dnsmasq may run as another user, and the umask is whatever it is. */

@@ -19,6 +19,7 @@ addr_order(const void *a, const void *b)
 	const struct addr *x = &((const struct stub_host_addr *)a)->addr,
 			  *y = &((const struct stub_host_addr *)b)->addr;
 	int order = (x->family == AF_INET6) - (y->family == AF_INET6);
+
 	return order ? order : memcmp(x->bytes, y->bytes, addr_len(x));
 }
 
@@ -67,8 +68,10 @@ static void
 mark_vanished(struct stub_host *name, int family, unsigned ttl_s, int64_t now_ms)
 {
 	int64_t keep = clamp((int64_t)ttl_s * 5000, STUB_HOST_KEEP_MIN_MS, STUB_HOST_KEEP_MAX_MS);
+
 	for (size_t i = 0; i < name->known_count; i++) {
 		struct stub_host_addr *known = &name->known[i];
+
 		if (!known->current || (known->addr.family == AF_INET) != (family == STUB_HOST_V4))
 			continue;
 		known->current = false;
@@ -90,6 +93,7 @@ stub_host_answer(struct stub_host *name, int family, const struct addr *addrs, s
     unsigned ttl_s, int64_t now_ms, unsigned jitter)
 {
 	struct stub_host_family *f = &name->family[family];
+
 	ttl_s = (unsigned)clamp(ttl_s, STUB_HOST_TTL_MIN_S, STUB_HOST_TTL_MAX_S);
 	f->pending = false;
 	f->failures = 0;
@@ -103,6 +107,7 @@ stub_host_answer(struct stub_host *name, int family, const struct addr *addrs, s
 	bool added = false, had_current = any_current(name);
 	for (size_t i = 0; i < count; i++) {
 		struct stub_host_addr *known = find(name, &addrs[i]);
+
 		if (known != NULL) {
 			had_current = true;
 			known->current = true;
@@ -122,6 +127,7 @@ stub_host_failure(
 {
 	struct stub_host_family *f = &name->family[family];
 	int64_t wait = STUB_HOST_RETRY_MIN_MS;
+
 	for (unsigned i = 0; i < f->failures && wait < STUB_HOST_RETRY_MAX_MS; i++)
 		wait *= 2;
 	wait = clamp(wait, STUB_HOST_RETRY_MIN_MS, STUB_HOST_RETRY_MAX_MS);
@@ -135,6 +141,7 @@ enum stub_host_change
 stub_host_expire(struct stub_host *name, int64_t now_ms)
 {
 	bool gone = false;
+
 	if (!any_current(name))
 		return STUB_HOST_SAME;
 	for (size_t i = name->known_count; i-- > 0;)
@@ -149,6 +156,7 @@ int64_t
 stub_host_next_ms(const struct stub_host *name)
 {
 	int64_t next = INT64_MAX;
+
 	for (int i = 0; i < STUB_HOST_FAMILIES; i++)
 		if (!name->family[i].pending && name->family[i].due_ms < next)
 			next = name->family[i].due_ms;

@@ -48,6 +48,7 @@ socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
 	struct stub_hosts *names = arg;
 	struct epoll_event event = { .data.fd = fd };
+
 	event.events = (readable ? EPOLLIN : 0) | (writable ? EPOLLOUT : 0);
 	if (event.events == 0)
 		epoll_ctl(names->epoll, EPOLL_CTL_DEL, fd, NULL);
@@ -59,8 +60,10 @@ static char *
 servers_csv(const struct server *servers, size_t count)
 {
 	char *text = xcalloc(count + 1, SERVER_TEXT_MAX + 1), *p = text;
+
 	for (size_t i = 0; i < count; i++) {
 		char one[SERVER_TEXT_MAX];
+
 		p += strlen(strcpy(p, i ? "," : ""));
 		p += strlen(strcpy(p, server_format(&servers[i], one)));
 	}
@@ -80,6 +83,7 @@ open_channel(struct stub_hosts *names, enum channel which)
 		.sock_state_cb = socket_state,
 		.sock_state_cb_data = names };
 	static char lookups[] = "b";
+
 	options.lookups = lookups;
 	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB |
 		   ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS | ARES_OPT_NDOTS;
@@ -96,6 +100,7 @@ stub_hosts_new(const char *cluster_domain, const struct server *kubedns)
 {
 	struct stub_hosts *names = xcalloc(1, sizeof *names);
 	const char *why;
+
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
 		log_fatalx("names: c-ares cannot be initialised");
 	if ((names->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
@@ -139,6 +144,7 @@ draw_jitter(void)
 {
 	uint8_t byte = 0;
 	ssize_t ignored = getrandom(&byte, 1, 0);
+
 	(void)ignored;
 	return byte;
 }
@@ -154,6 +160,7 @@ static void
 fail(struct stub_hosts *names, struct stub_host *name, int family, const char *error)
 {
 	bool first = name->family[family].failures == 0;
+
 	names->stats.failures++;
 	stub_host_failure(name, family, error, names->now_ms, draw_jitter());
 	if (first)
@@ -168,6 +175,7 @@ take_answer(
 	struct addr addrs[STUB_HOST_ADDRS_MAX];
 	unsigned ttl_s;
 	int count = stub_hosts_parse_reply(wire, len, name->host, family, addrs, &ttl_s);
+
 	if (count < 0) {
 		fail(names, name, family, "malformed answer");
 		return;
@@ -189,6 +197,7 @@ answered(void *arg, int status, int timeouts, unsigned char *wire, int len)
 	struct stub_hosts *names = lookup->names;
 	struct entry *entry = lookup->entry;
 	int family = lookup->family;
+
 	(void)timeouts;
 	free(lookup);
 	if (entry == NULL)
@@ -215,6 +224,7 @@ ask(struct stub_hosts *names, struct entry *entry, int family)
 	enum channel which = *names->cluster && conf_name_under(name->host, names->cluster)
 				 ? CHANNEL_CLUSTER
 				 : CHANNEL_OUTSIDE;
+
 	if (names->server_count[which] == 0) {
 		fail(names, name, family, "no name server to ask");
 		return;
@@ -231,6 +241,7 @@ void
 stub_hosts_set_servers(struct stub_hosts *names, const struct server *servers, size_t count)
 {
 	bool same = names->server_count[CHANNEL_OUTSIDE] == count;
+
 	for (size_t i = 0; same && i < count; i++)
 		same = server_equal(&names->servers[CHANNEL_OUTSIDE][i], &servers[i]);
 	if (same)
@@ -255,6 +266,7 @@ stub_hosts_set(struct stub_hosts *names, const char *const *hosts, size_t count)
 	const char **sorted = xcalloc(count + 1, sizeof *sorted);
 	struct entry **entries = xcalloc(count + 1, sizeof(void *));
 	size_t old = 0, new_count = 0;
+
 	for (size_t i = 0; i < count; i++)
 		sorted[i] = hosts[i];
 	qsort(sorted, count, sizeof *sorted, host_order);
@@ -267,6 +279,7 @@ stub_hosts_set(struct stub_hosts *names, const char *const *hosts, size_t count)
 			entries[new_count++] = names->entries[old++];
 		else {
 			struct entry *entry = entries[new_count++] = xcalloc(1, sizeof *entry);
+
 			stub_host_init(&entry->name, sorted[i], 0);
 		}
 	}
@@ -289,8 +302,10 @@ int64_t
 stub_hosts_next_ms(const struct stub_hosts *names, int64_t now_ms)
 {
 	int64_t next = INT64_MAX;
+
 	for (size_t i = 0; i < names->count; i++) {
 		int64_t due = stub_host_next_ms(&names->entries[i]->name);
+
 		if (due < next)
 			next = due;
 	}
@@ -298,6 +313,7 @@ stub_hosts_next_ms(const struct stub_hosts *names, int64_t now_ms)
 		struct timeval tv, *left = ares_timeout(names->channels[i], NULL, &tv);
 		int64_t due = left != NULL ? now_ms + left->tv_sec * 1000 + left->tv_usec / 1000 + 1
 					   : INT64_MAX;
+
 		if (due < next)
 			next = due;
 	}
@@ -310,10 +326,12 @@ run_channels(struct stub_hosts *names)
 {
 	struct epoll_event events[EVENTS];
 	int n = epoll_wait(names->epoll, events, EVENTS, 0);
+
 	for (int i = 0; i < n; i++) {
 		ares_socket_t fd = events[i].data.fd;
 		bool in = events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP),
 		     out = events[i].events & EPOLLOUT;
+
 		for (int c = 0; c < CHANNEL_COUNT; c++)
 			ares_process_fd(names->channels[c], in ? fd : ARES_SOCKET_BAD,
 			    out ? fd : ARES_SOCKET_BAD);
@@ -329,6 +347,7 @@ stub_hosts_run(struct stub_hosts *names, int64_t now_ms)
 	run_channels(names);
 	for (size_t i = 0; i < names->count; i++) {
 		struct entry *entry = names->entries[i];
+
 		raise_change(names, stub_host_expire(&entry->name, now_ms));
 		for (int family = 0; family < STUB_HOST_FAMILIES; family++)
 			if (!entry->name.family[family].pending &&
@@ -344,9 +363,11 @@ const struct stub_host *
 stub_hosts_get(const struct stub_hosts *names, const char *host)
 {
 	size_t low = 0, high = names->count;
+
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		int order = strcmp(names->entries[middle]->name.host, host);
+
 		if (order == 0)
 			return &names->entries[middle]->name;
 		if (order < 0)

@@ -12,6 +12,7 @@ static void
 take_addr(const struct record *record, struct addr *addrs, int *count)
 {
 	size_t want = record->type == TYPE_A ? 4 : 16;
+
 	if (record->rdata_len != want || *count == STUB_HOST_ADDRS_MAX)
 		return;
 	struct addr addr = { .family = record->type == TYPE_A ? AF_INET : AF_INET6 };
@@ -43,6 +44,7 @@ follow(struct reply_walk walk, int family, struct dname *owner, struct addr *add
 	unsigned type = family == STUB_HOST_V4 ? TYPE_A : TYPE_AAAA;
 	const struct record *record = &walk.record;
 	struct dname target = { 0 };
+
 	for (int i = 0; i < RECORDS_MAX && walk.left[WALK_ANSWER] > 0; i++) {
 		if (reply_walk_next(&walk) < 0)
 			return -EBADMSG;
@@ -70,6 +72,7 @@ stub_hosts_parse_reply(const uint8_t *wire, size_t len, const char *host, int fa
 	struct dname owner;
 	struct reply_walk walk;
 	int count = 0, more = 1;
+
 	if (!reply_walk_begin(&walk, wire, len) || dname_from_text(&owner, host) < 0)
 		return -EBADMSG;
 	*ttl_s = STUB_HOST_TTL_MAX_S;

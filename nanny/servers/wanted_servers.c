@@ -16,6 +16,7 @@ static bool
 note_loop(char **said, char *why)
 {
 	bool news = why != NULL && (*said == NULL || strcmp(why, *said) != 0);
+
 	free(*said);
 	*said = why;
 	return news;
@@ -27,6 +28,7 @@ config_upstreams(struct config *config, const struct resolv *resolv,
 {
 	size_t count = 0;
 	char *loop = NULL;
+
 	if (config->upstreams.count) {
 		memcpy(
 		    servers, config->upstreams.servers, config->upstreams.count * sizeof *servers);
@@ -34,6 +36,7 @@ config_upstreams(struct config *config, const struct resolv *resolv,
 	}
 	for (size_t i = 0; i < resolv->count && count < CONF_UPSTREAMS_MAX; i++) {
 		char *why = forwarding_loop_find(guard, "", &resolv->servers[i], 1);
+
 		if (why == NULL)
 			servers[count++] = resolv->servers[i];
 		else if (loop == NULL)
@@ -57,9 +60,11 @@ add_host(struct domain_servers *entry, const struct conf_server *by_name,
 	const struct stub_host *name = stub_hosts_get(names, by_name->host);
 	char text[SERVER_TEXT_MAX];
 	const char *why;
+
 	for (size_t i = 0; name != NULL && i < name->known_count; i++) {
 		struct server server = { .addr = name->known[i].addr,
 			.port = by_name->server.port };
+
 		if (!forwarding_loop_is(guard, &server, &why))
 			domain_servers_add_server(entry, &server);
 		else if (*loop == NULL && name->known[i].current)
@@ -91,6 +96,7 @@ static void
 add_own(struct domain_table *table, const struct config *config, const char *domain, char **clash)
 {
 	struct domain_servers *entry = domain_table_add(table, domain);
+
 	if (entry->count > 0) {
 		if (*clash == NULL)
 			*clash = xasprintf("own name %s is a stub domain too", domain);
@@ -164,6 +170,7 @@ add_below(struct domain_table *table, const struct config *config, const char *o
 {
 	const struct domain_servers *fixed;
 	const struct conf_stub *stub = stub_around(config, own, &fixed);
+
 	if (stub != NULL)
 		add_stub(table, below, stub, stubs->names, stubs->guard, stubs->unresolved, loop);
 	for (size_t k = 0; fixed != NULL && k < fixed->count; k++)
@@ -178,6 +185,7 @@ add_all_below(struct domain_table *table, const struct config *config,
 {
 	char below[CONF_HOST_MAX + 2], *ignored = NULL;
 	size_t wildcards = 0, at = 0;
+
 	while (wildcards < own->count && *own->items[wildcards] == '*')
 		wildcards++;
 	for (size_t i = wildcards; i < own->count; i++) {
@@ -206,6 +214,7 @@ config_domain_table(struct config *config, const struct resolv *resolv,
 	struct operator_domains own = operator_domains_of_both(&two, &config->records);
 	const struct resolved_stubs stubs = { names, guard, unresolved };
 	char *loop = NULL, *clash = NULL;
+
 	if (config->kubedns == NULL || config->kubedns->count == 0)
 		own.count = 0;
 	for (size_t i = 0; i < count; i++)
@@ -214,6 +223,7 @@ config_domain_table(struct config *config, const struct resolv *resolv,
 	/* Both lists in one order, so that each entry comes at the end. */
 	for (size_t i = 0; i < config->stubs.count; i++) {
 		const struct conf_stub *stub = &config->stubs.items[i];
+
 		while (at < own.count && strcmp(own.items[at], stub->domain) < 0)
 			add_own(&table, config, own.items[at++], &clash);
 		add_stub(&table, stub->domain, stub, names, guard, unresolved, &loop);
@@ -235,6 +245,7 @@ nanny_plan(struct nanny *nanny, bool fresh)
 	static const struct servers_file nothing;
 	struct server nobody = { 0 }, unresolved = { 0 };
 	size_t dropped;
+
 	if (nanny->dnsmasq_probe != NULL) {
 		nobody = dnsmasq_probe_refused(nanny->dnsmasq_probe);
 		unresolved = dnsmasq_probe_servfail(nanny->dnsmasq_probe);

@@ -44,6 +44,7 @@ take_place(struct client_rates *rates, const bool *listed, int64_t now_ns)
 
 	for (int i = 0; i < CLIENT_RATES_MAX; i++) {
 		uint64_t sum = buckets_sum(&rates->clients[i].answers, now_ns);
+
 		if (sum < least_sum && !listed[i]) {
 			least = i;
 			least_sum = sum;
@@ -100,6 +101,7 @@ client_rates_read(struct client_rates *rates, const struct client_reading *readi
 		const struct kubedns_talker *client = &reading->clients[i];
 		struct client_rate *rate = &rates->clients[places[i]];
 		double grown = client->queries - keep * before[i];
+
 		if (grown > reading->answers)
 			grown = reading->answers;
 		if (known && grown > 0)
@@ -133,6 +135,7 @@ client_rates_heaviest(const struct client_rates *rates, int64_t now_ns,
 	for (size_t i = 0; i < CLIENT_RATES_MAX; i++) {
 		uint64_t sum = buckets_sum(&rates->clients[i].answers, now_ns);
 		size_t k = count;
+
 		if (sum == 0 || (k == CLIENT_RATES_SHOWN && sum <= sums[--k]))
 			continue;
 		for (; k > 0 && sums[k - 1] < sum; k--) {
@@ -166,6 +169,7 @@ client_rates_meanwhile(const struct client_rates *rates, int64_t now_ns, const s
 			total += buckets_get(&all[k], now_ns, age);
 	for (size_t i = 0; i < CLIENT_RATES_MAX; i++) {
 		uint64_t sum = 0;
+
 		for (int age = 0; age < BUCKETS; age++)
 			if (counts_then(when, now_ns, age))
 				sum += buckets_get(&rates->clients[i].answers, now_ns, age);

@@ -139,6 +139,7 @@ read_sample(struct kubedns_view *view, const struct sample *sample)
 	} else if (strcmp(sample->name, "kubedns_objects") == 0 &&
 		   view->kind_count < KUBEDNS_KINDS_MAX) {
 		struct kubedns_kind *kind = &view->kinds[view->kind_count++];
+
 		snprintf(kind->name, sizeof kind->name, "%s", sample_label(sample, "kind"));
 		kind->objects = sane(sample->value);
 	}
@@ -151,6 +152,7 @@ take_counts(struct kubedns_view *view, const double *counts, int64_t now_ns)
 {
 	for (int i = 0; i < KUBEDNS_COUNTS; i++) {
 		double grown = counts[i] < view->last[i] ? counts[i] : counts[i] - view->last[i];
+
 		if (view->seen)
 			buckets_add(&view->recent[i], now_ns, (uint64_t)grown);
 		view->last[i] = counts[i];
@@ -173,6 +175,7 @@ kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, in
 		size_t line_len = (size_t)((nl != NULL ? nl : end) - text);
 		bool ours = line_len > 7 && memcmp(text, "kubedns", 7) == 0;
 		bool process = line_len > 7 && memcmp(text, "process", 7) == 0;
+
 		if ((ours || process) && sample_read(&sample, text, line_len) == 0) {
 			if (process)
 				read_process(view, &sample);
@@ -257,6 +260,7 @@ read_talkers(
 		count = KUBEDNS_TOP_MAX;
 	for (size_t i = 0; i < count; i++) {
 		struct json_object *o = config_item(top, key, i, json_type_object);
+
 		talkers[i] = (struct kubedns_talker){
 			.per_second = config_number(o, "per_second"),
 			.queries = config_number(o, "queries"),
@@ -355,6 +359,7 @@ kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len)
 	     text = nl + 1) {
 		struct kubedns_neighbour *n = &view->neighbours[view->neighbour_count];
 		char line[ADDR_TEXT_MAX + 16], *how;
+
 		if ((size_t)(nl - text) >= sizeof line)
 			continue;
 		memcpy(line, text, (size_t)(nl - text));

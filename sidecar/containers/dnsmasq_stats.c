@@ -81,6 +81,7 @@ static bool
 is_marker(const struct server *server)
 {
 	const uint8_t *b = server->addr.bytes;
+
 	return server->addr.family == AF_INET && b[0] == 127 && (b[1] != 0 || b[2] != 0);
 }
 
@@ -91,6 +92,7 @@ marker_generation(const struct server *server)
 {
 	const uint8_t *b = server->addr.bytes;
 	uint32_t number = (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+
 	return number >= MARKER_MIN ? number : 0;
 }
 
@@ -220,6 +222,7 @@ update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample 
 		struct upstream *upstream = find_upstream(cache, &now->server);
 		uint32_t queries = growth(upstream->last_queries, now->queries, anew);
 		uint32_t failed = growth(upstream->last_failed, now->failed, anew);
+
 		upstream->last_queries = now->queries;
 		upstream->last_failed = now->failed;
 		upstream->queries += queries;
@@ -262,6 +265,7 @@ dnsmasq_stats_update(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sam
 
 	for (int i = 0; i < CACHE_COUNTERS; i++) {
 		bool anew = restarted || (flushed && (i == STAT_INSERTIONS || i == STAT_EVICTIONS));
+
 		grown[i] = growth(last[i], now[i], anew);
 		cache->counters[i] += grown[i];
 	}

@@ -32,6 +32,7 @@ url_parse(struct url *url, const char *text, const char **why)
 	host[len] = '\0';
 	if (strncasecmp(host, "localhost", 9) == 0 && (host[9] == ':' || host[9] == '\0')) {
 		char literal[80];
+
 		snprintf(literal, sizeof literal, "127.0.0.1%s", host + 9);
 		memcpy(host, literal, sizeof host);
 	}
@@ -57,6 +58,7 @@ static bool
 read_header(struct fetch_head *head, const char *line, size_t len)
 {
 	static const char length[] = "content-length:", encoding[] = "transfer-encoding:";
+
 	enum { DIGITS_MAX = 15 };
 
 	if (memchr(line, ':', len) == NULL || line[0] == ' ' || line[0] == '\t')
@@ -100,6 +102,7 @@ fetch_head_read(struct fetch_head *head, const char *bytes, size_t len)
 	*head = (struct fetch_head){ 0 };
 	for (bool first = true;; first = false) {
 		const char *line = bytes + at, *nl = memchr(line, '\n', len - at);
+
 		if (nl == NULL)
 			return len > FETCH_HEAD_MAX ? HEAD_BAD : HEAD_MORE;
 		size_t line_len = (size_t)(nl - line);

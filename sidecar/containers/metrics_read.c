@@ -51,6 +51,7 @@ read_value(struct cursor *c, char *value)
 		return false;
 	while (c->p < c->end && *c->p != '"') {
 		char byte = *c->p++;
+
 		if (byte == '\\') {
 			if (c->p == c->end)
 				return false;

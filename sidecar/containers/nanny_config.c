@@ -88,6 +88,7 @@ config_unresolved(struct json_object *config, size_t i, const char **why)
 {
 	for (size_t at = 0; at < config_count(config, "names"); at++) {
 		struct json_object *name = config_item(config, "names", at, json_type_object);
+
 		if (name == NULL || config_count(name, "addresses") > 0)
 			continue;
 		*why = resolver_error(name);

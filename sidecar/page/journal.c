@@ -70,6 +70,7 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 	for (size_t i = 0; i < verdict->count; i++) {
 		const struct finding *finding = &verdict->findings[i];
 		enum verdict_cause cause = finding->cause;
+
 		if (cause == VERDICT_CAUSES || finding->past)
 			continue;
 		const char *what = finding->brief[0] != '\0' ? finding->brief : finding->what;
@@ -112,6 +113,7 @@ look_at_probes(struct journal *journal, const struct view *view)
 	for (size_t i = 0; i < view->probe_count && i < PROBES_MAX; i++) {
 		const struct probe *probe = &view->probes[i];
 		bool failing = !cause_is_alive(probe->cause);
+
 		if (!probe->asked || failing == journal->failing[i])
 			continue;
 		journal->failing[i] = failing;
@@ -126,6 +128,7 @@ look_at_changes(struct journal *journal, const struct view *view)
 {
 	if (view->nanny != NULL && view->nanny->up) {
 		char hash[sizeof journal->hash];
+
 		journal_copy(
 		    hash, sizeof hash, config_string(view->nanny->config, "confirmedHash"));
 		if (journal->hash[0] != '\0' && hash[0] != '\0' && strcmp(journal->hash, hash) != 0)
@@ -138,6 +141,7 @@ look_at_changes(struct journal *journal, const struct view *view)
 	}
 	if (view->kubedns != NULL && view->kubedns->up) {
 		double start_s = view->kubedns->start_s, before_s = journal->kubedns_start_s;
+
 		if (before_s > 0 && (start_s > before_s + 1 || start_s < before_s - 1))
 			add_event(journal, view, LEVEL_NOTE, "kubedns was started again");
 		journal->changes += start_s > before_s || start_s < before_s;

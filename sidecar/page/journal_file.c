@@ -35,6 +35,7 @@ events_json(const struct journal *journal)
 		    &journal
 			 ->events[(journal->next + JOURNAL_MAX - journal->count + i) % JOURNAL_MAX];
 		struct json_object *o = json_object_new_object();
+
 		json_object_object_add(o, "at", json_object_new_double(event->wall_s));
 		json_object_object_add(o, "level", new_text(level_name(event->level)));
 		json_object_object_add(o, "what", new_text(event->text));
@@ -95,6 +96,7 @@ read_events(struct journal *journal, struct json_object *file, double now_s)
 	for (size_t i = count > JOURNAL_MAX ? count - JOURNAL_MAX : 0; i < count; i++) {
 		struct json_object *o = config_item(file, "events", i, json_type_object);
 		struct journal_event event = { .wall_s = config_number(o, "at") };
+
 		if (!is_recent(event.wall_s, now_s) ||
 		    !level_read(config_string(o, "level"), &event.level))
 			continue;
@@ -111,6 +113,7 @@ read_state(struct journal *journal, const struct view *view, struct json_object 
 	for (int cause = 0; cause < VERDICT_CAUSES; cause++) {
 		double began_s =
 		    config_number(holds, verdict_cause_name((enum verdict_cause)cause));
+
 		if (!is_recent(began_s, view->now_s))
 			continue;
 		journal->holds[cause] = journal->restored[cause] = true;
@@ -118,6 +121,7 @@ read_state(struct journal *journal, const struct view *view, struct json_object 
 	}
 	for (size_t k = 0; k < config_count(file, "failing") && k < PROBES_MAX; k++) {
 		struct json_object *label = config_item(file, "failing", k, json_type_string);
+
 		for (size_t i = 0; label != NULL && i < view->probe_count && i < PROBES_MAX; i++)
 			if (strcmp(view->probes[i].spec.label, json_object_get_string(label)) == 0)
 				journal->failing[i] = true;
@@ -192,6 +196,7 @@ replace_file(const char *path, const char *text, size_t len)
 
 	for (size_t at = 0; fd >= 0 && rc == 0 && at < len;) {
 		ssize_t n = write(fd, text + at, len - at);
+
 		if (n < 0)
 			rc = -errno;
 		else

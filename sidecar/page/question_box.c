@@ -121,6 +121,7 @@ start(struct question_box *box, struct boxed_question *entry)
 	if (box->kubedns != NULL) {
 		char *escaped = percent_encode(dname_to_text(entry->name.wire, name));
 		char *target = xasprintf("/explain?name=%s", escaped);
+
 		if (fetch_start(&entry->fetch, box->kubedns, target, QUESTION_BOX_EXPLAIN_MAX))
 			end_explain(entry);
 		free(target);
@@ -148,6 +149,7 @@ question_box_ask(
 		return result;
 	for (int i = 0; i < QUESTION_BOX_MAX; i++) {
 		struct boxed_question *e = &box->entries[i];
+
 		if (e->used && e->type == number && dname_equal(e->name.wire, name.wire)) {
 			*entry = e;
 			return QUESTION_BOX_SAME;
@@ -170,6 +172,7 @@ question_box_run(struct question_box *box, const short *revents, int64_t now_ns)
 {
 	for (int i = 0; i < QUESTION_BOX_MAX; i++) {
 		struct boxed_question *entry = &box->entries[i];
+
 		if (dns_exchange_run(&entry->exchange, revents[2 * i]))
 			end_dns(entry);
 		if (fetch_run(&entry->fetch, revents[2 * i + 1]))
@@ -190,6 +193,7 @@ question_box_deadline(const struct question_box *box)
 		int64_t deadlines[] = { entry->exchange.deadline_ns, entry->fetch.deadline_ns,
 			entry->done ? entry->done_ns + (QUESTION_BOX_KEEP_MS + 1) * NS_PER_MS
 				    : CLOCK_NEVER };
+
 		for (size_t j = 0; j < 3; j++)
 			if (entry->used && deadlines[j] < nearest)
 				nearest = deadlines[j];

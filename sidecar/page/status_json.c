@@ -114,6 +114,7 @@ put_history(struct json_object *object, const struct history *history, int64_t n
 	fputc('[', out);
 	for (size_t i = 0; i < history->count; i += step) {
 		const struct history_point *worst = history_get(history, i);
+
 		for (size_t k = i + 1; k < i + step && k < history->count; k++)
 			if (is_worse(history_get(history, k), worst))
 				worst = history_get(history, k);
@@ -184,6 +185,7 @@ server_failure(const struct view *view, const struct server *server)
 {
 	for (size_t i = 0; i < view->checks->count; i++) {
 		const struct check *check = view->checks->items[i];
+
 		if ((check->kind == CHECK_UPSTREAM || check->kind == CHECK_STUB) &&
 		    check_failing(check) && server_equal(&check->server, server))
 			return cause_says(check->cause);
@@ -220,6 +222,7 @@ dnsmasq_json(const struct view *view)
 	for (size_t i = 0; view->may_ask && i < c->upstream_count; i++) {
 		const struct upstream *u = &c->upstreams[i];
 		struct json_object *item = json_object_new_object();
+
 		put_text(item, "server", server_format(&u->server, server));
 		put_bool(item, "present", true);
 		put_count(item, "queries", u->queries);
@@ -243,6 +246,7 @@ talkers_json(const struct kubedns_talker *talkers, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		const struct kubedns_talker *t = &talkers[i];
 		struct json_object *item = json_object_new_object();
+
 		put_text(item, "name", t->name);
 		put_text(item, "pod", t->pod);
 		put_number(item, "perSecond", t->per_second);
@@ -269,6 +273,7 @@ put_top(struct json_object *o, const struct view *view)
 	put_bool(o, "topKnown", k->client_count + k->name_count + count > 0);
 	for (size_t i = 0; view->may_ask && i < count; i++) {
 		struct json_object *item = json_object_new_object();
+
 		put_text(item, "name", heaviest[i]->name);
 		put_text(item, "pod", heaviest[i]->pod);
 		put_buckets(item, "answersOverTime", &heaviest[i]->answers, view->now_ns);
@@ -292,6 +297,7 @@ put_neighbours(struct json_object *o, const struct view *view)
 	put_count(o, "neighbourCount", k->neighbour_count);
 	for (size_t i = 0; view->may_ask && i < k->neighbour_count; i++) {
 		struct json_object *item = json_object_new_object();
+
 		put_text(item, "address", addr_format(&k->neighbours[i].addr, addr));
 		put_bool(item, "ready", k->neighbours[i].ready);
 		json_object_array_add(list, item);
@@ -413,6 +419,7 @@ findings_json(const struct verdict *verdict)
 	for (size_t i = 0; i < verdict->count; i++) {
 		const struct finding *f = &verdict->findings[i];
 		struct json_object *item = json_object_new_object();
+
 		put_text(item, "level", level_name(f->level));
 		put_text(item, "what", f->what);
 		put_text(item, "meaning", f->meaning);
@@ -434,6 +441,7 @@ events_json(const struct view *view)
 	     view->journal != NULL && (event = journal_get(view->journal, i, view->now_s)) != NULL;
 	     i++) {
 		struct json_object *item = json_object_new_object();
+
 		put_time(item, "time", event->wall_s);
 		put_text(item, "level", level_name(event->level));
 		put_text(item, "what", event->text);
@@ -516,6 +524,7 @@ status_text(const struct view *view, size_t *len)
 	    format_time(view->now_s, time));
 	for (size_t i = 0; i < verdict.count; i++) {
 		const struct finding *finding = &verdict.findings[i];
+
 		fprintf(out, "\n%s\n  %s\n  %s\n", finding->what, finding->meaning, finding->todo);
 		if (finding->command[0] != '\0')
 			fprintf(out, "  $ %s\n", finding->command);

@@ -140,6 +140,7 @@ arrival_ns(const struct dns_exchange *exchange, struct msghdr *msg)
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
 		struct timespec stamp, wall;
+
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS)
 			continue;
 		memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
@@ -155,6 +156,7 @@ static bool
 read_datagram(struct dns_exchange *exchange, bool *again)
 {
 	uint8_t buf[DNS_UDP_QUERY_MAX];
+
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct timespec))];
 		struct cmsghdr align;
@@ -252,6 +254,7 @@ run_read(struct dns_exchange *exchange)
 		return false;
 	if (exchange->tcp_len == 2) {
 		size_t len = wire_get16(exchange->tcp);
+
 		if (len < DNS_HEADER)
 			return end(exchange, CAUSE_MALFORMED, clock_mono_ns());
 		exchange->tcp_len = 2 + len;

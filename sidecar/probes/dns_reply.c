@@ -160,6 +160,7 @@ dns_reply_strings(const uint8_t *wire, size_t len, const struct question *questi
 		const uint8_t *p = walk.record.rdata, *end = p + walk.record.rdata_len;
 		while (p < end) {
 			size_t string_len = *p++;
+
 			if (string_len > (size_t)(end - p))
 				return -EBADMSG;
 			each(arg, p, string_len);
@@ -194,6 +195,7 @@ print_strings(FILE *out, const struct record *record)
 
 	while (p < end) {
 		size_t len = *p++;
+
 		if (len > (size_t)(end - p))
 			return false;
 		fputc(' ', out);

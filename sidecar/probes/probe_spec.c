@@ -102,6 +102,7 @@ spec_parse(struct probe_spec *spec, const char *text, char *why)
 	for (const char *p = text;; field++) {
 		char value[FIELD_MAX];
 		size_t len = strcspn(p, ",");
+
 		if (field == FIELD_COUNT)
 			return refuse(why, "more than five fields", text);
 		if (len >= sizeof value)

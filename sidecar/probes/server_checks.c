@@ -49,6 +49,7 @@ add_check(struct server_checks *checks, struct server_checks *before, const stru
 	}
 	for (size_t i = 0; before != NULL && i < before->count; i++) {
 		struct check *old = before->items[i];
+
 		if (old == NULL || old->kind != wanted->kind ||
 		    !server_equal(&old->server, &wanted->server) ||
 		    !dname_equal(old->name.wire, wanted->name.wire))
@@ -102,6 +103,7 @@ add_upstreams(struct server_checks *checks, struct server_checks *before,
 	for (size_t i = 0; checks->has_outside && i < config_count(upstreams, "servers"); i++) {
 		struct check check = { .kind = CHECK_UPSTREAM, .name = checks->outside };
 		struct json_object *text = config_item(upstreams, "servers", i, json_type_string);
+
 		if (text != NULL &&
 		    server_parse(json_object_get_string(text), 53, &check.server, NULL) == 0)
 			add_check(checks, before, &check, now_ns);
@@ -122,12 +124,14 @@ add_stub_server(struct server_checks *checks, struct server_checks *before,
 	for (size_t i = 0; port != NULL && i < config_count(config, "names"); i++) {
 		struct json_object *name = config_item(config, "names", i, json_type_object);
 		const char *host = config_string(name, "name");
+
 		if (strlen(host) != (size_t)(port - text) || strncmp(host, text, strlen(host)) != 0)
 			continue;
 		for (size_t k = 0; k < config_count(name, "addresses"); k++) {
 			struct json_object *item =
 			    config_item(name, "addresses", k, json_type_object);
 			struct json_object *now = config_member(item, "current", json_type_boolean);
+
 			if (now == NULL || !json_object_get_boolean(now) ||
 			    addr_parse(config_string(item, "address"), &check->server.addr) < 0)
 				continue;
@@ -154,6 +158,7 @@ add_stubs(struct server_checks *checks, struct server_checks *before, struct jso
 	json_object_object_foreach(in_force, domain, list)
 	{
 		struct check check = { .kind = CHECK_STUB };
+
 		if (!json_object_is_type(list, json_type_array) ||
 		    strlen(domain) >= sizeof check.domain ||
 		    dname_from_text(&check.name, domain) < 0)
@@ -161,6 +166,7 @@ add_stubs(struct server_checks *checks, struct server_checks *before, struct jso
 		strcpy(check.domain, domain);
 		for (size_t i = 0; i < json_object_array_length(list); i++) {
 			struct json_object *text = json_object_array_get_idx(list, i);
+
 			if (json_object_is_type(text, json_type_string))
 				add_stub_server(checks, before, config,
 				    json_object_get_string(text), &check, now_ns);
@@ -277,6 +283,7 @@ server_checks_deadline(const struct server_checks *checks)
 		const struct check *check = checks->items[i];
 		int64_t at = dns_exchange_busy(&check->exchange) ? check->exchange.deadline_ns
 								 : check->due_ns;
+
 		if (at < deadline)
 			deadline = at;
 	}

@@ -72,6 +72,7 @@ topology_of(const struct view *view)
 	/* kubedns has said nothing yet: then by whom the probes ask. */
 	for (size_t i = 0; i < view->probe_count; i++) {
 		const struct server *server = &view->probes[i].spec.server;
+
 		if (server_equal(server, &view->dnsmasq))
 			return TOPOLOGY_CLASSIC;
 		front |= server->port == 53;

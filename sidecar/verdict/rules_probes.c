@@ -135,6 +135,7 @@ judge_probes(struct judgement *j)
 			const struct probe *probe = &view->probes[i];
 			bool first = j->dnsmasq_answers && !is_answering(probe->cause) &&
 				     !server_equal(&probe->spec.server, &view->dnsmasq);
+
 			if (probe->asked && first == (through == 0))
 				judge_probe(j, probe);
 		}

@@ -83,6 +83,7 @@ dnsmasq_is_silent(const struct judgement *j)
 		return false;
 	for (size_t i = 0; i < view->probe_count; i++) {
 		const struct probe *probe = &view->probes[i];
+
 		if (probe->asked && server_equal(&probe->spec.server, &view->dnsmasq))
 			return probe->cause == CAUSE_TIMEOUT ||
 			       probe->cause == CAUSE_CONNECTION_REFUSED;
@@ -127,6 +128,7 @@ failing_kubedns_probe(const struct view *view)
 {
 	for (size_t i = 0; i < view->probe_count; i++) {
 		const struct probe *probe = &view->probes[i];
+
 		if (probe->asked && !server_equal(&probe->spec.server, &view->dnsmasq) &&
 		    (probe->cause == CAUSE_TIMEOUT || probe->cause == CAUSE_CONNECTION_REFUSED))
 			return probe;

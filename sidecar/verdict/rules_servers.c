@@ -71,6 +71,7 @@ judge_servers(struct judgement *j)
 
 	for (int kind = CHECK_UPSTREAM; kind <= CHECK_STUB; kind++) {
 		size_t count, failing;
+
 		server_checks_count(checks, (enum check_kind)kind, &count, &failing);
 		if (kind == CHECK_UPSTREAM && count > 0 && failing == count)
 			j->blamed |= BLAMED_UPSTREAM;

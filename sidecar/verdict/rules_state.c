@@ -193,6 +193,7 @@ judge_drops(struct judgement *j, const char *who, const struct buckets *drops)
 	const struct client_rate *client = flooder(j->view, drops, &share);
 	if (client != NULL) {
 		bool pod = client->pod[0] != '\0';
+
 		snprintf(meanwhile, sizeof meanwhile,
 		    "; meanwhile %s%s%.80s%s had %u %% of its answers", client->name,
 		    pod ? " (" : "", client->pod, pod ? ")" : "", (unsigned)(100 * share));
@@ -291,6 +292,7 @@ judge_memory(struct judgement *j)
 	if (view->nanny != NULL && view->nanny->up) {
 		struct json_object *memory =
 		    config_member(view->nanny->config, "memory", json_type_object);
+
 		judge_container(j, "dnsmasq", config_number(memory, "bytes"),
 		    config_number(memory, "limit"),
 		    in_pod(j,

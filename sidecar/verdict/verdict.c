@@ -92,6 +92,7 @@ judge_causes(struct judgement *j)
 {
 	for (int i = 0; i < VERDICT_CAUSES; i++) {
 		size_t before = j->verdict->count + j->verdict->more - j->past;
+
 		j->cause = (enum verdict_cause)i;
 		rules[i](j);
 		j->verdict->holds[i] = j->verdict->count + j->verdict->more - j->past > before;
@@ -106,6 +107,7 @@ sort_findings(struct verdict *verdict)
 	for (size_t i = 1; i < verdict->count; i++) {
 		struct finding finding = verdict->findings[i];
 		size_t k = i;
+
 		for (; k > 0 && finding.level != LEVEL_NOTE &&
 		       verdict->findings[k - 1].level == LEVEL_NOTE;
 		     k--)

@@ -63,6 +63,7 @@ static int64_t
 now_ns(void)
 {
 	struct timespec ts;
+
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
@@ -76,7 +77,7 @@ parse(const char *name, const char *type)
 	if (dname_from_text(&dname, name) != 0 || type_number(type) == 0)
 		errx(2, "not a question: %s %s", name, type);
 	q.len =
-	    (uint16_t)query_write(q.wire, sizeof(q.wire), 0, dname.wire, type_number(type), 1, 0);
+	    (uint16_t)query_write(q.wire, sizeof q.wire, 0, dname.wire, type_number(type), 1, 0);
 	return q;
 }
 
@@ -91,7 +92,7 @@ read_questions(const char *path)
 	while (fscanf(in, "%1099s %19s", name, type) == 2) {
 		if ((question_count & (question_count - 1)) == 0)
 			questions = xreallocarray(questions,
-			    question_count > 0 ? 2 * question_count : 1, sizeof(*questions));
+			    question_count > 0 ? 2 * question_count : 1, sizeof *questions);
 		questions[question_count++] = parse(name, type);
 	}
 	fclose(in);
@@ -108,12 +109,12 @@ connect_to(const char *where)
 	struct sockaddr_in sin = { .sin_family = AF_INET };
 
 	if (hash != NULL)
-		snprintf(address, sizeof(address), "%.*s", (int)(hash - where), where);
+		snprintf(address, sizeof address, "%.*s", (int)(hash - where), where);
 	sin.sin_port = htons((uint16_t)atoi(hash != NULL ? hash + 1 : where));
 	if (inet_pton(AF_INET, address, &sin.sin_addr) != 1)
 		errx(2, "%s: not an address", address);
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	if (fd < 0 || connect(fd, (struct sockaddr *)&sin, sizeof(sin)) < 0)
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&sin, sizeof sin) < 0)
 		err(1, "port %s", where);
 	return fd;
 }
@@ -131,6 +132,7 @@ bucket_of(int64_t ns)
 	unsigned octave = 63U - (unsigned)__builtin_clzll(v);
 	size_t place = (size_t)(v >> (octave - 6)) & (PER_OCTAVE - 1);
 	size_t bucket = (size_t)(octave - 6) * PER_OCTAVE + place;
+
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
@@ -139,6 +141,7 @@ bucket_us(size_t bucket)
 {
 	unsigned octave = (unsigned)(bucket / PER_OCTAVE) + 6;
 	uint64_t low = (PER_OCTAVE + bucket % PER_OCTAVE) << (octave - 6);
+
 	return (double)low / 1000;
 }
 
@@ -181,9 +184,10 @@ receive(struct client *c)
 	uint8_t reply[REPLY_MAX];
 	ssize_t len;
 
-	while ((len = recv(c->fd, reply, sizeof(reply), 0)) >= 12) {
+	while ((len = recv(c->fd, reply, sizeof reply, 0)) >= 12) {
 		uint16_t id = wire_get16(reply);
 		int64_t took = now_ns() - c->sent_ns[id];
+
 		if (c->sent_ns[id] == 0 || took > LOST_NS) {
 			load.late++;
 			continue;
@@ -207,6 +211,7 @@ print_counts(double seconds)
 	const char *comma = "";
 	for (unsigned i = 0; i < 16; i++) {
 		char text[12];
+
 		if (load.rcodes[i] == 0)
 			continue;
 		printf("%s\"%s\": %" PRIu64, comma, rcode_name(i, text), load.rcodes[i]);
@@ -226,7 +231,7 @@ print_load(double seconds)
 
 	print_counts(seconds);
 	printf(", \"latency_us\": {");
-	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
+	for (size_t i = 0; i < sizeof points / sizeof points[0]; i++)
 		printf("\"%s\": %.1f, ", points[i].name, percentile(points[i].share));
 	printf("\"max\": %.1f}}\n", (double)load.max_ns / 1000);
 }
@@ -238,8 +243,9 @@ run_load(char **argv)
 	size_t count = (size_t)atoi(argv[4]);
 	static struct client *clients; /* reachable to the end, which is the end of the program */
 	static struct pollfd *fds;
-	clients = xcalloc(count, sizeof(*clients));
-	fds = xcalloc(count, sizeof(*fds));
+
+	clients = xcalloc(count, sizeof *clients);
+	fds = xcalloc(count, sizeof *fds);
 
 	read_questions(argv[1]);
 	for (size_t i = 0; i < count; i++) {
@@ -255,9 +261,11 @@ run_load(char **argv)
 	     load.sent < total || (load.answered < load.sent && now < end + LOST_NS);
 	     now = now_ns()) {
 		uint64_t due = (uint64_t)((double)(now - begun) / 1e9 * rate);
+
 		for (unsigned burst = 0; burst < 64 && load.sent < due && load.sent < total;
 		     burst++) {
 			int64_t when = begun + (int64_t)((double)load.sent / rate * 1e9);
+
 			send_one(&clients[load.sent % count],
 			    &questions[load.sent % question_count], when);
 		}
@@ -265,6 +273,7 @@ run_load(char **argv)
 			receive(&clients[i]);
 		if (load.sent >= due || load.sent >= total) {
 			struct timespec wait = { 0, 50000 };
+
 			ppoll(fds, count, &wait, NULL);
 		}
 	}
@@ -318,6 +327,7 @@ flood_send(struct flooder *f, unsigned count)
 
 	for (unsigned i = 0; i < count; i++) {
 		struct question *q = &questions[(load.sent + i) % question_count];
+
 		wire_put16(q->wire, f->next_id++);
 		iov[i] = (struct iovec){ q->wire, q->len };
 		out[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1 };
@@ -336,7 +346,8 @@ run_flood(char **argv)
 	size_t count = (size_t)atoi(argv[3]);
 	unsigned each = (unsigned)atoi(argv[4]) / (unsigned)(count > 0 ? count : 1);
 	static struct flooder *flooders; /* reachable to the end, which is the end of the program */
-	flooders = xcalloc(count, sizeof(*flooders));
+
+	flooders = xcalloc(count, sizeof *flooders);
 
 	if (each == 0 || each > FLOOD_BATCH)
 		errx(2, "FLIGHT: 1 to %d a socket", FLOOD_BATCH);
@@ -347,6 +358,7 @@ run_flood(char **argv)
 	while ((now = now_ns()) < end)
 		for (size_t i = 0; i < count; i++) {
 			struct flooder *f = &flooders[i];
+
 			if (f->in_flight > 0)
 				flood_receive(f, now);
 			if (f->in_flight <= each / 2) /* half of them at once, not one by one */
@@ -375,7 +387,7 @@ says(const uint8_t *reply, size_t len, const char *hoped)
 		return false;
 	return strcmp(hoped, "there") == 0 ||
 	       (inet_pton(AF_INET, hoped, &address) == 1 &&
-		   memcmp(reply + len - sizeof(address), &address, sizeof(address)) == 0);
+		   memcmp(reply + len - sizeof address, &address, sizeof address) == 0);
 }
 
 enum { THREADS_MAX = 16 };
@@ -403,13 +415,14 @@ static void
 find_threads(const char *pid)
 {
 	char path[300];
-	snprintf(path, sizeof(path), "/proc/%s/task", pid);
+
+	snprintf(path, sizeof path, "/proc/%s/task", pid);
 	DIR *dir = opendir(path);
 
 	if (dir == NULL)
 		err(1, "%s", path);
 	for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
-		snprintf(path, sizeof(path), "/proc/%s/task/%s/schedstat", pid, e->d_name);
+		snprintf(path, sizeof path, "/proc/%s/task/%s/schedstat", pid, e->d_name);
 		if (e->d_name[0] != '.')
 			add_thread(path);
 	}
@@ -426,7 +439,8 @@ look(void)
 	for (size_t i = 0; i < threads.count; i++) {
 		char text[100];
 		uint64_t ran, delay;
-		ssize_t len = pread(threads.fds[i], text, sizeof(text) - 1, 0);
+		ssize_t len = pread(threads.fds[i], text, sizeof text - 1, 0);
+
 		text[len > 0 ? len : 0] = '\0';
 		if (sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &delay) == 2)
 			waited += delay;
@@ -455,7 +469,8 @@ follow_one(int fd, struct question *q, const char *hoped)
 		}
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		while (poll(&p, 1, 100) > 0) {
-			ssize_t len = recv(fd, reply, sizeof(reply), 0);
+			ssize_t len = recv(fd, reply, sizeof reply, 0);
+
 			if (len < 12 || wire_get16(reply) != id)
 				continue;
 			int64_t now = now_ns();
@@ -482,6 +497,7 @@ run_follow(char **argv)
 	find_threads(argv[2]);
 	while (fscanf(in, "%1099s %19s %15s", name, type, hoped) == 3) {
 		struct question q = parse(name, type);
+
 		printf(" %" PRId64 "\n", follow_one(fd, &q, hoped));
 		fflush(stdout);
 	}

@@ -110,6 +110,7 @@ static int64_t
 now_us(void)
 {
 	struct timespec ts;
+
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
@@ -118,6 +119,7 @@ static void
 watch(struct endpoint *e, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = e };
+
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, e->fd, &event) < 0 &&
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, e->fd, &event) < 0)
 		err(1, "epoll_ctl");
@@ -127,6 +129,7 @@ static int
 open_socket(int type, struct sockaddr_in *bind_to)
 {
 	int size = BUFFER, one = 1, fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
 	if (fd < 0)
 		err(1, "socket");
 	if (type == SOCK_DGRAM &&
@@ -154,6 +157,7 @@ open_server(int i, in_port_t *port)
 			.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (in_addr_t)i) };
 		socklen_t len = sizeof sin;
 		int udp = open_socket(SOCK_DGRAM, &sin);
+
 		if (udp < 0 || getsockname(udp, (struct sockaddr *)&sin, &len) < 0)
 			err(1, "server");
 		int tcp = open_socket(SOCK_STREAM, &sin);
@@ -180,6 +184,7 @@ serve(struct endpoint *from, const struct sockaddr_in *peer, const uint8_t *wire
 {
 	struct query query;
 	int server = from->server;
+
 	if (query_read(&query, wire, len) != QUERY_OK)
 		return;
 	bool is_slow = (server == 2 || server == 3);
@@ -228,6 +233,7 @@ send_due(int64_t now)
 		while (servers[i].head != servers[i].tail &&
 		       servers[i].queue[servers[i].head % QUEUE].due_us <= now) {
 			struct reply *r = &servers[i].queue[servers[i].head++ % QUEUE];
+
 			r->to->pending--;
 			if (r->to->role == ROLE_SERVER_UDP) {
 				sendto(r->to->fd, r->wire, r->len, 0, (struct sockaddr *)&r->peer,
@@ -241,6 +247,7 @@ send_due(int64_t now)
 					       * its client will know */
 				ssize_t ignored =
 				    send(r->to->fd, framed, r->len + 2u, MSG_NOSIGNAL);
+
 				(void)ignored;
 			}
 			if (r->to->closed && r->to->pending == 0)
@@ -255,6 +262,7 @@ read_server_udp(struct endpoint *e)
 	struct sockaddr_in peer;
 	socklen_t len = sizeof peer;
 	ssize_t n;
+
 	while ((n = recvfrom(e->fd, wire, sizeof wire, 0, (struct sockaddr *)&peer, &len)) > 0)
 		serve(e, &peer, wire, (size_t)n);
 }
@@ -263,8 +271,10 @@ static void
 accept_server_tcp(struct endpoint *listener)
 {
 	int fd;
+
 	while ((fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
 		struct endpoint *e = xcalloc(1, sizeof *e);
+
 		*e = (struct endpoint){
 			.role = ROLE_SERVER_TCP, .fd = fd, .server = listener->server
 		};
@@ -278,6 +288,7 @@ static int
 read_framed(struct endpoint *e)
 {
 	ssize_t n = recv(e->fd, e->buf + e->len, sizeof e->buf - e->len, 0);
+
 	if (n == 0 || (n < 0 && errno != EAGAIN))
 		return -1;
 	if (n > 0)
@@ -291,6 +302,7 @@ static void
 read_server_tcp(struct endpoint *e)
 {
 	int len = read_framed(e);
+
 	if (len < 0) {
 		drop(e);
 		return;
@@ -309,6 +321,7 @@ note(size_t index, const uint8_t *wire, size_t len)
 	struct asking *r = &records[index];
 	struct dname name;
 	size_t at = DNS_HEADER;
+
 	if (r->received_us)
 		return;
 	r->received_us = now_us();
@@ -329,6 +342,7 @@ read_client_udp(int i)
 {
 	uint8_t wire[2048];
 	ssize_t n;
+
 	while ((n = recv(clients[i].fd, wire, sizeof wire, 0)) >= 0 || errno == ECONNREFUSED)
 		if (n >= DNS_HEADER && asked[i][wire_get16(wire)])
 			note(asked[i][wire_get16(wire)] - 1, wire, (size_t)n);
@@ -366,6 +380,7 @@ static size_t
 write_question(uint8_t *wire, size_t max, uint16_t id, enum kind kind)
 {
 	static unsigned unique;
+
 	static const char *const zones[] = { "ext.test", "ext.test", "keep.test", "slow.test" };
 	char text[64];
 	struct dname name;
@@ -388,6 +403,7 @@ ask_udp(enum kind kind)
 	uint8_t wire[512];
 	uint16_t id = next_id[i]++;
 	size_t index = new_record(kind), len = write_question(wire, sizeof wire, id, kind);
+
 	asked[i][id] = index + 1;
 	while (send(clients[i].fd, wire, len, 0) < 0 && errno == ECONNREFUSED)
 		;
@@ -397,6 +413,7 @@ static void
 ask_tcp(void)
 {
 	struct endpoint *e = xcalloc(1, sizeof *e);
+
 	e->role = ROLE_CLIENT_TCP;
 	e->fd = open_socket(SOCK_STREAM, NULL);
 	e->record = new_record(KIND_TCP);
@@ -428,6 +445,7 @@ send_held(struct endpoint *e)
 {
 	uint8_t framed[512];
 	size_t len = write_question(framed + 2, sizeof framed - 2, (uint16_t)e->record, KIND_HELD);
+
 	wire_put16(framed, (unsigned)len);
 	if (send(e->fd, framed, len + 2, MSG_NOSIGNAL) != (ssize_t)len + 2)
 		return; /* the end of the connection follows */
@@ -438,8 +456,10 @@ static void
 ask_held(void)
 {
 	static unsigned turn;
+
 	for (int i = 0; i < HELD; i++) {
 		struct endpoint *e = &held[turn++ % HELD];
+
 		if (held_busy[e->server])
 			continue; /* one at a time: a slow one lets the others have their turn */
 		held_busy[e->server] = true;
@@ -453,6 +473,7 @@ static void
 run_client_held(struct endpoint *e, uint32_t events)
 {
 	int len = events & EPOLLIN ? read_framed(e) : events & (EPOLLERR | EPOLLHUP) ? -1 : 0;
+
 	if (len > 0) {
 		note(e->record, e->buf + 2, (size_t)len);
 		e->len = 0;
@@ -475,6 +496,7 @@ kind_of(uint64_t n)
 		[13] = KIND_SLOW,
 		[16] = KIND_UNCACHED,
 		[19] = KIND_KEPT };
+
 	return kinds[n % 20];
 }
 
@@ -483,8 +505,10 @@ dispatch(int timeout_ms)
 {
 	struct epoll_event events[256];
 	int n = epoll_wait(epoll_fd, events, 256, timeout_ms);
+
 	for (int i = 0; i < n; i++) {
 		struct endpoint *e = events[i].data.ptr;
+
 		if (e->role == ROLE_SERVER_UDP)
 			read_server_udp(e);
 		else if (e->role == ROLE_SERVER_LISTEN)
@@ -506,10 +530,12 @@ run(unsigned seconds, unsigned rate, unsigned tcp_rate)
 {
 	int64_t start = now_us(), end = start + (int64_t)seconds * 1000000;
 	uint64_t udp = 0, tcp = 0;
+
 	for (int64_t now = start;
 	     now < end || (answered < record_count && now < end + LOST_S * 1000000);
 	     now = now_us()) {
 		int64_t passed = (now < end ? now : end) - start;
+
 		while (udp < (uint64_t)passed * rate / 1000000)
 			ask_udp(kind_of(udp++));
 		while (tcp < (uint64_t)passed * tcp_rate / 1000000) {
@@ -526,6 +552,7 @@ int
 main(void)
 {
 	unsigned port, seconds, rate, tcp_rate;
+
 	if ((epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0)
 		err(1, "epoll");
 	in_port_t servers_port = 0;

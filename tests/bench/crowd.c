@@ -53,7 +53,7 @@ question_of(unsigned n, struct question *q)
 {
 	static const uint8_t rest[] = "\7default\3svc\7cluster\5local";
 	char label[64];
-	int len = snprintf(label, sizeof(label), "c%u-", n);
+	int len = snprintf(label, sizeof label, "c%u-", n);
 
 	memset(label + len, 'x', PAD_MAX);
 	len += (int)(n % (PAD_MAX + 1));
@@ -62,8 +62,8 @@ question_of(unsigned n, struct question *q)
 	*p++ = (uint8_t)len;
 	memcpy(p, label, (size_t)len);
 	p += len;
-	memcpy(p, rest, sizeof(rest));
-	p += sizeof(rest);
+	memcpy(p, rest, sizeof rest);
+	p += sizeof rest;
 	wire_put16(p, n % 2 == 0 ? TYPE_A : TYPE_AAAA);
 	wire_put16(p + 2, CLASS_IN);
 	q->len = (size_t)(p + 4 - q->wire);
@@ -74,9 +74,9 @@ make_clients(void)
 {
 	double sum = 0;
 
-	until = xcalloc(clients, sizeof(*until));
-	questions = xcalloc(clients, sizeof(*questions));
-	answered = xcalloc(clients, sizeof(*answered));
+	until = xcalloc(clients, sizeof *until);
+	questions = xcalloc(clients, sizeof *questions);
+	answered = xcalloc(clients, sizeof *answered);
 	for (unsigned n = 0; n < clients; n++) {
 		until[n] = sum += 1.0 / (n + 1);
 		question_of(n + 1, &questions[n]);
@@ -92,6 +92,7 @@ draw(void)
 
 	while (low < high) {
 		unsigned middle = (low + high) / 2;
+
 		if (until[middle] < at)
 			low = middle + 1;
 		else
@@ -121,20 +122,21 @@ ask(int fd, const struct sockaddr_in *server, unsigned number, unsigned who[WIND
 		wire_put16(q->wire, (uint16_t)(number * WINDOW + i));
 		iov[i] = (struct iovec){ q->wire, q->len };
 		out[i].msg_hdr = (struct msghdr){ .msg_name = (void *)(uintptr_t)server,
-			.msg_namelen = sizeof(*server),
+			.msg_namelen = sizeof *server,
 			.msg_iov = &iov[i],
 			.msg_iovlen = 1,
 			.msg_control = &control[i],
-			.msg_controllen = sizeof(control[i]) };
+			.msg_controllen = sizeof control[i] };
 		const struct in_pktinfo from = { .ipi_spec_dst.s_addr = htonl(FIRST + who[i] + 1) };
 		struct cmsghdr *header = CMSG_FIRSTHDR(&out[i].msg_hdr);
 		header->cmsg_level = IPPROTO_IP;
 		header->cmsg_type = IP_PKTINFO;
-		header->cmsg_len = CMSG_LEN(sizeof(from));
-		memcpy(CMSG_DATA(header), &from, sizeof(from));
+		header->cmsg_len = CMSG_LEN(sizeof from);
+		memcpy(CMSG_DATA(header), &from, sizeof from);
 	}
 	for (unsigned done = 0; done < WINDOW;) {
 		int n = sendmmsg(fd, out + done, WINDOW - done, 0);
+
 		if (n <= 0)
 			err(1, "sendmmsg");
 		done += (unsigned)n;
@@ -151,16 +153,18 @@ receive(int fd, unsigned number, const unsigned who[WINDOW])
 	unsigned got = 0;
 
 	for (unsigned i = 0; i < WINDOW; i++) {
-		iov[i] = (struct iovec){ buffers[i], sizeof(buffers[i]) };
+		iov[i] = (struct iovec){ buffers[i], sizeof buffers[i] };
 		in[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1 };
 	}
 	while (got < WINDOW) {
 		int n = recvmmsg(fd, in, WINDOW - got, MSG_DONTWAIT, NULL);
 		struct pollfd p = { .fd = fd, .events = POLLIN };
+
 		if (n <= 0 && poll(&p, 1, WAIT_MS) <= 0)
 			return got;
 		for (int i = 0; i < n; i++) {
 			unsigned id = wire_get16(buffers[i]);
+
 			if (id / WINDOW != (uint16_t)(number * WINDOW) / WINDOW)
 				continue;
 			answered[who[id % WINDOW]]++;
@@ -174,25 +178,27 @@ static int
 by_answers(const void *a, const void *b)
 {
 	uint64_t x = answered[*(const unsigned *)a], y = answered[*(const unsigned *)b];
+
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
 static void
 print(double seconds, uint64_t answers, uint64_t lost)
 {
-	unsigned *order = xcalloc(clients, sizeof(*order));
+	unsigned *order = xcalloc(clients, sizeof *order);
 
 	for (unsigned n = 0; n < clients; n++)
 		order[n] = n;
-	qsort(order, clients, sizeof(*order), by_answers);
+	qsort(order, clients, sizeof *order, by_answers);
 	printf("{\"seconds\": %.3f, \"answers\": %" PRIu64 ", \"lost\": %" PRIu64
 	       ", \"clients\": {",
 	    seconds, answers, lost);
 	for (unsigned i = 0; i < SHOWN && i < clients; i++) {
 		const struct in_addr addr = { htonl(FIRST + order[i] + 1) };
 		char text[INET_ADDRSTRLEN];
+
 		printf("%s\"%s\": %" PRIu64, i > 0 ? ", " : "",
-		    inet_ntop(AF_INET, &addr, text, sizeof(text)), answered[order[i]]);
+		    inet_ntop(AF_INET, &addr, text, sizeof text), answered[order[i]]);
 	}
 	printf("}}\n");
 	free(order);
@@ -218,7 +224,7 @@ main(int argc, char **argv)
 	make_clients();
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	const struct sockaddr_in any = { .sin_family = AF_INET };
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&any, sizeof(any)) != 0)
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&any, sizeof any) != 0)
 		err(1, "socket");
 	int64_t begun_ns = clock_mono_ns(), end_ns = begun_ns + (int64_t)(seconds * 1e9);
 	for (unsigned n = 0; answers + lost < queries && clock_mono_ns() < end_ns; n++) {

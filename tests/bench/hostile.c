@@ -54,6 +54,7 @@ static int64_t
 now_ns(void)
 {
 	struct timespec ts;
+
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
@@ -62,17 +63,19 @@ static void
 add_message(const char *hex)
 {
 	size_t len = strspn(hex, "0123456789abcdef") / 2;
+
 	if (messages.len + 2 + len > messages.room) {
 		messages.room = 2 * (messages.room + 2 + len);
 		messages.bytes = xreallocarray(messages.bytes, messages.room, 1);
 	}
 	if ((messages.count & (messages.count - 1)) == 0)
 		messages.at = xreallocarray(
-		    messages.at, messages.count > 0 ? 2 * messages.count : 1, sizeof(*messages.at));
+		    messages.at, messages.count > 0 ? 2 * messages.count : 1, sizeof *messages.at);
 	messages.at[messages.count++] = messages.len;
 	wire_put16(messages.bytes + messages.len, (unsigned)len);
 	for (size_t i = 0; i < len; i++) {
 		char digits[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
+
 		messages.bytes[messages.len + 2 + i] = (uint8_t)strtoul(digits, NULL, 16);
 	}
 	messages.len += 2 + len;
@@ -84,6 +87,7 @@ read_messages(const char *path)
 	char *line = NULL;
 	size_t room = 0;
 	FILE *in = fopen(path, "r");
+
 	if (in == NULL)
 		err(2, "%s", path);
 	while (getline(&line, &room, in) > 0)
@@ -98,13 +102,13 @@ static int
 connected(int type)
 {
 	int fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), small = 4096;
+
 	if (fd < 0)
 		return -1;
 	if (type == SOCK_STREAM && mute)
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-	if (bind(fd, (struct sockaddr *)&source, sizeof(source)) != 0 ||
-	    (connect(fd, (struct sockaddr *)&server, sizeof(server)) != 0 &&
-		errno != EINPROGRESS)) {
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+	if (bind(fd, (struct sockaddr *)&source, sizeof source) != 0 ||
+	    (connect(fd, (struct sockaddr *)&server, sizeof server) != 0 && errno != EINPROGRESS)) {
 		close(fd);
 		return -1;
 	}
@@ -116,8 +120,10 @@ send_batch(int fd, uint64_t *next)
 {
 	struct mmsghdr out[BATCH] = { 0 };
 	struct iovec iov[BATCH];
+
 	for (unsigned i = 0; i < BATCH; i++) {
 		uint8_t *m = messages.bytes + messages.at[(*next + i) % messages.count];
+
 		iov[i] = (struct iovec){ m + 2, wire_get16(m) };
 		out[i].msg_hdr.msg_iov = &iov[i];
 		out[i].msg_hdr.msg_iovlen = 1;
@@ -134,12 +140,14 @@ flood_udp(double rate)
 	int fds[SOCKETS];
 	uint64_t next = 0;
 	int64_t begun = now_ns();
+
 	for (unsigned i = 0; i < SOCKETS; i++)
 		if ((fds[i] = connected(SOCK_DGRAM)) < 0)
 			err(1, "udp");
 	for (int64_t now = begun; now < end_ns; now = now_ns()) {
 		if (rate > 0 && (double)sent > (double)(now - begun) / 1e9 * rate) {
 			const struct timespec pause = { 0, 200000 };
+
 			nanosleep(&pause, NULL);
 			continue;
 		}
@@ -173,6 +181,7 @@ victim_send(uint64_t number)
 {
 	uint8_t *m = messages.bytes + messages.at[number % messages.count];
 	size_t len = wire_get16(m);
+
 	wire_put16(m + 2, (uint16_t)number);
 	if (victim.fd < 0)
 		victim_connect();
@@ -195,6 +204,7 @@ victim_repeat(void)
 {
 	for (; victim.checked < victim.sent; victim.checked++) {
 		int64_t sent_ns = victim.sent_ns[victim.checked % IDS];
+
 		if (sent_ns != 0 && now_ns() - sent_ns < VICTIM_REPEAT_NS)
 			return;
 		if (sent_ns == 0)
@@ -208,6 +218,7 @@ static void
 victim_reply(const uint8_t *reply, size_t len)
 {
 	uint16_t id = wire_get16(reply);
+
 	if (len < DNS_HEADER || victim.sent_ns[id] == 0 || victim.answered == LATENCIES_MAX)
 		return;
 	victim.ms[victim.answered++] = (double)(now_ns() - victim.sent_ns[id]) / 1e6;
@@ -219,7 +230,8 @@ static void
 victim_receive(void)
 {
 	ssize_t n = recv(
-	    victim.fd, victim.in + victim.in_len, sizeof(victim.in) - victim.in_len, MSG_DONTWAIT);
+	    victim.fd, victim.in + victim.in_len, sizeof victim.in - victim.in_len, MSG_DONTWAIT);
+
 	if (!victim.tcp) {
 		if (n > 0)
 			victim_reply(victim.in, (size_t)n);
@@ -233,6 +245,7 @@ victim_receive(void)
 	victim.in_len += n > 0 ? (size_t)n : 0;
 	while (victim.in_len >= 2 && victim.in_len >= 2 + (size_t)wire_get16(victim.in)) {
 		size_t whole = 2 + (size_t)wire_get16(victim.in);
+
 		victim_reply(victim.in + 2, whole - 2);
 		memmove(victim.in, victim.in + whole, victim.in_len -= whole);
 	}
@@ -242,6 +255,7 @@ static int
 by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
+
 	return (x > y) - (x < y);
 }
 
@@ -249,7 +263,8 @@ static void
 victim_print(void)
 {
 	const char *comma = "";
-	qsort(victim.ms, victim.answered, sizeof(*victim.ms), by_value);
+
+	qsort(victim.ms, victim.answered, sizeof *victim.ms, by_value);
 	uint64_t p50 = victim.answered / 2, p99 = victim.answered * 99 / 100;
 	printf("{\"sent\": %" PRIu64 ", \"repeated\": %" PRIu64 ", \"lost\": %" PRIu64
 	       ", \"p50_ms\": %.3f, \"p99_ms\": %.3f, "
@@ -258,6 +273,7 @@ victim_print(void)
 	    victim.ms[p99], victim.answered > 0 ? victim.ms[victim.answered - 1] : 0);
 	for (unsigned i = 0; i < 16; i++) {
 		char text[12];
+
 		if (victim.rcodes[i] == 0)
 			continue;
 		printf("%s\"%s\": %" PRIu64, comma, rcode_name(i, text), victim.rcodes[i]);
@@ -294,9 +310,11 @@ static size_t
 make_chunk(uint8_t *chunk)
 {
 	size_t len = 0;
+
 	for (size_t i = 0;; i++) {
 		const uint8_t *m = messages.bytes + messages.at[i % messages.count];
 		size_t message = 2 + (size_t)wire_get16(m);
+
 		if (len + message > CHUNK)
 			return len;
 		memcpy(chunk + len, m, message);
@@ -314,6 +332,7 @@ use_connection(struct connection *c, const uint8_t *chunk, size_t len, bool read
 {
 	static uint8_t replies[CHUNK];
 	ssize_t n = 0;
+
 	if (c->fd < 0) {
 		c->fd = connected(SOCK_STREAM);
 		c->at = 0;
@@ -330,7 +349,7 @@ use_connection(struct connection *c, const uint8_t *chunk, size_t len, bool read
 	bool gone =
 	    leaves || (n < 0 && errno != EAGAIN && errno != EINPROGRESS && errno != ENOTCONN);
 	if (!gone && reads)
-		gone = recv(c->fd, replies, sizeof(replies), MSG_DONTWAIT) == 0;
+		gone = recv(c->fd, replies, sizeof replies, MSG_DONTWAIT) == 0;
 	if (gone) {
 		close(c->fd);
 		c->fd = -1;
@@ -342,7 +361,8 @@ flood_tcp(unsigned count, bool reads, bool leaves)
 {
 	static uint8_t chunk[CHUNK];
 	size_t len = make_chunk(chunk);
-	struct connection *connections = xcalloc(count, sizeof(*connections));
+	struct connection *connections = xcalloc(count, sizeof *connections);
+
 	for (unsigned i = 0; i < count; i++)
 		connections[i].fd = -1;
 	while (now_ns() < end_ns)

@@ -91,6 +91,7 @@ static int64_t
 now_ns(void)
 {
 	struct timespec ts;
+
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
@@ -102,7 +103,7 @@ write_message(const struct question *q, uint8_t *wire)
 	char text[64];
 	struct dname name;
 
-	snprintf(text, sizeof(text), "n%03u.default.svc.cluster.local", q->name);
+	snprintf(text, sizeof text, "n%03u.default.svc.cluster.local", q->name);
 	dname_from_text(&name, text);
 	size_t len = query_write(
 	    wire + 2, WIRE_MAX - 2, q->id, name.wire, q->aaaa ? TYPE_AAAA : TYPE_A, CLASS_IN, 0);
@@ -167,12 +168,11 @@ open_socket(struct question *q)
 	q->fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (q->fd < 0)
 		err(1, "socket");
-	if (setsockopt(q->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes)) < 0 ||
-	    (q->kind == GLIBC &&
-		setsockopt(q->fd, IPPROTO_IP, IP_RECVERR, &yes, sizeof(yes)) < 0) ||
-	    bind(q->fd, (const struct sockaddr *)&from, sizeof(from)) < 0)
+	if (setsockopt(q->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes) < 0 ||
+	    (q->kind == GLIBC && setsockopt(q->fd, IPPROTO_IP, IP_RECVERR, &yes, sizeof yes) < 0) ||
+	    bind(q->fd, (const struct sockaddr *)&from, sizeof from) < 0)
 		err(1, "client %u: bind", q->client);
-	if (q->kind != MUSL && connect(q->fd, (const struct sockaddr *)to, sizeof(*to)) < 0 &&
+	if (q->kind != MUSL && connect(q->fd, (const struct sockaddr *)to, sizeof *to) < 0 &&
 	    errno != EINPROGRESS)
 		return errno;
 	struct epoll_event event = { q->kind == TCP ? EPOLLOUT : EPOLLIN, { .ptr = q } };
@@ -199,8 +199,7 @@ ask(struct question *q, int64_t at_ns)
 	}
 	size_t len = write_message(q, wire);
 	if (q->kind == MUSL)
-		sendto(
-		    q->fd, wire + 2, len, MSG_NOSIGNAL, (const struct sockaddr *)to, sizeof(*to));
+		sendto(q->fd, wire + 2, len, MSG_NOSIGNAL, (const struct sockaddr *)to, sizeof *to);
 	else if (q->kind == GLIBC && send(q->fd, wire + 2, len, MSG_NOSIGNAL) < 0)
 		broke(q, errno);
 }
@@ -231,8 +230,7 @@ read_record(struct question *q, const uint8_t *wire, size_t len)
 	q->ttl = (int16_t)wire_get16(data - 4);
 	q->change = (uint16_t)wire_get16(data + rdata - 2);
 	if (q->aaaa)
-		return memcmp(data, prefix, sizeof(prefix)) == 0 &&
-		       wire_get16(data + 12) == q->name;
+		return memcmp(data, prefix, sizeof prefix) == 0 && wire_get16(data + 12) == q->name;
 	return data[0] == 10 && data[1] == FIRST_NAME + q->name;
 }
 
@@ -259,7 +257,7 @@ read_udp(struct question *q)
 	const int fd = q->fd;
 	ssize_t len;
 
-	while (q->fd == fd && (len = recv(q->fd, wire, sizeof(wire), 0)) >= 0)
+	while (q->fd == fd && (len = recv(q->fd, wire, sizeof wire, 0)) >= 0)
 		judge(q, wire, (size_t)len, now_ns());
 	if (q->fd == fd && errno != EAGAIN)
 		broke(q, errno);
@@ -362,7 +360,7 @@ make_questions(unsigned clients, double rate, double seconds, unsigned names)
 	uint64_t state = 88172645463325252ULL;
 
 	question_count = (size_t)(clients * rate * seconds);
-	questions = xcalloc(question_count, sizeof(*questions));
+	questions = xcalloc(question_count, sizeof *questions);
 	for (size_t n = 0; n < question_count; n++) {
 		struct question *q = &questions[n];
 
@@ -385,6 +383,7 @@ run(double per_second)
 
 	while (next < question_count || !none_asked()) {
 		int64_t next_ns = begun + (int64_t)((double)next / per_second * 1e9);
+
 		if (next == question_count)
 			next_ns = INT64_MAX;
 		int64_t before = now_ns(), due = earliest(next_ns);

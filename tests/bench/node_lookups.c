@@ -85,7 +85,7 @@ static void
 send_question(const struct lookup *l, unsigned which)
 {
 	uint8_t wire[WIRE_MAX];
-	size_t len = query_write(wire, sizeof(wire), (uint16_t)(l->id + which), name.wire,
+	size_t len = query_write(wire, sizeof wire, (uint16_t)(l->id + which), name.wire,
 	    wanted[which].type, CLASS_IN, 0);
 
 	send(l->fd, wire, len, MSG_NOSIGNAL); /* what is not sent is asked again */
@@ -153,9 +153,9 @@ open_lookup(struct lookup *l, size_t n, int64_t now)
 	l->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct epoll_event event = { EPOLLIN, { .ptr = l } };
 	if (l->fd < 0 ||
-	    setsockopt(l->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes)) < 0 ||
-	    bind(l->fd, (const struct sockaddr *)&from, sizeof(from)) < 0 ||
-	    connect(l->fd, (const struct sockaddr *)&server, sizeof(server)) < 0 ||
+	    setsockopt(l->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes) < 0 ||
+	    bind(l->fd, (const struct sockaddr *)&from, sizeof from) < 0 ||
+	    connect(l->fd, (const struct sockaddr *)&server, sizeof server) < 0 ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, l->fd, &event) < 0)
 		err(1, "a socket of client %zu", n % clients);
 	TAILQ_INSERT_TAIL(&asked, l, by_due);
@@ -212,7 +212,7 @@ take_events(int wait_ms)
 		for (int i = 0; i < n; i++) {
 			struct lookup *l = events[i].data.ptr;
 
-			while (l->fd >= 0 && (len = recv(l->fd, wire, sizeof(wire), 0)) >= 0)
+			while (l->fd >= 0 && (len = recv(l->fd, wire, sizeof wire, 0)) >= 0)
 				if (len >= DNS_HEADER)
 					judge(l, wire, (size_t)len);
 		}
@@ -272,13 +272,14 @@ static int
 by_size(const void *a, const void *b)
 {
 	const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
 	return (x > y) - (x < y);
 }
 
 static void
 print_all(double seconds)
 {
-	int32_t *took = xcalloc(lookup_count, sizeof(*took));
+	int32_t *took = xcalloc(lookup_count, sizeof *took);
 	size_t count = 0, again = 0;
 
 	for (size_t n = 0; n < lookup_count; n++) {
@@ -286,7 +287,7 @@ print_all(double seconds)
 		if (lookups[n].took_us >= 0)
 			took[count++] = lookups[n].took_us;
 	}
-	qsort(took, count, sizeof(*took), by_size);
+	qsort(took, count, sizeof *took, by_size);
 	printf("{\"lookups\": %zu, \"seconds\": %.3f, \"together\": %zu, \"again\": %zu, \"lost\": "
 	       "%zu, "
 	       "\"wrong\": %zu, \"ttls\": {",
@@ -310,7 +311,7 @@ pin(pthread_t thread, int which)
 	cpu_set_t all, one;
 	unsigned cpu = 0;
 
-	if (sched_getaffinity(0, sizeof(all), &all) < 0)
+	if (sched_getaffinity(0, sizeof all, &all) < 0)
 		err(1, "sched_getaffinity");
 	for (int seen = 0; cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &all) && seen++ == which)
@@ -319,7 +320,7 @@ pin(pthread_t thread, int which)
 		errx(1, "needs two CPUs");
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
-	if (pthread_setaffinity_np(thread, sizeof(one), &one) != 0)
+	if (pthread_setaffinity_np(thread, sizeof one, &one) != 0)
 		errx(1, "CPU %u cannot be had", cpu);
 }
 
@@ -338,7 +339,7 @@ main(int argc, char **argv)
 	    inet_pton(AF_INET, argv[4], &server.sin_addr) != 1)
 		errx(2, "1 to %d clients, a lookup at least, an IPv4 address", CLIENTS_MAX);
 	dname_from_text(&name, "web.default.svc.cluster.local");
-	lookups = xcalloc(lookup_count, sizeof(*lookups));
+	lookups = xcalloc(lookup_count, sizeof *lookups);
 	if (getrlimit(RLIMIT_NOFILE, &many) < 0)
 		err(1, "getrlimit");
 	many.rlim_cur = many.rlim_max;

@@ -31,14 +31,14 @@ reflect(uint8_t *packet, size_t len)
 	while (at < len && packet[at] != 0)
 		at += 1U + packet[at];
 	at += 5;
-	if (at > len || at + sizeof(record) > SIZE)
+	if (at > len || at + sizeof record > SIZE)
 		return 0;
 	packet[2] = 0x84;
 	packet[3] = 0;
 	packet[7] = 1;
 	packet[11] = 0; /* OPT is not echoed */
-	memcpy(packet + at, record, sizeof(record));
-	return at + sizeof(record);
+	memcpy(packet + at, record, sizeof record);
+	return at + sizeof record;
 }
 
 int
@@ -55,31 +55,33 @@ main(int argc, char **argv)
 	struct sockaddr_in sin = { .sin_family = AF_INET,
 		.sin_port = htons((uint16_t)atoi(argv[1])),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&sin, sizeof(sin)) < 0)
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&sin, sizeof sin) < 0)
 		err(1, "port %s", argv[1]);
 	for (;;) {
 		for (int i = 0; i < BATCH; i++) {
 			in_iov[i] = (struct iovec){ packets[i], SIZE };
 			in[i].msg_hdr = (struct msghdr){ .msg_name = &peers[i],
-				.msg_namelen = sizeof(peers[i]),
+				.msg_namelen = sizeof peers[i],
 				.msg_iov = &in_iov[i],
 				.msg_iovlen = 1 };
 		}
 		int got = recvmmsg(fd, in, BATCH, MSG_WAITFORONE, NULL), replies = 0;
 		for (int i = 0; i < got; i++) {
 			size_t len = reflect(packets[i], in[i].msg_len);
+
 			if (len == 0)
 				continue;
 			out_iov[replies] = (struct iovec){ packets[i], len };
 			out[replies].msg_hdr = (struct msghdr){ .msg_name = &peers[i],
-				.msg_namelen = sizeof(peers[i]),
+				.msg_namelen = sizeof peers[i],
 				.msg_iov = &out_iov[replies],
 				.msg_iovlen = 1 };
 			replies++;
 		}
 		for (int sent = 0; sent < replies;) {
 			int n = sendmmsg(fd, out + sent, (unsigned)(replies - sent), 0);
+
 			sent += n > 0 ? n : 1;
 		}
 	}

@@ -63,6 +63,7 @@ static void
 stop_on_signals(void)
 {
 	struct sigaction sa = { .sa_handler = stop };
+
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGINT, &sa, NULL);
 }
@@ -74,7 +75,8 @@ stop_at_end_of_input(void)
 {
 	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
 	char buf[64];
-	if (poll(&in, 1, 0) == 1 && read(STDIN_FILENO, buf, sizeof(buf)) <= 0)
+
+	if (poll(&in, 1, 0) == 1 && read(STDIN_FILENO, buf, sizeof buf) <= 0)
 		stopped = 1;
 }
 
@@ -82,6 +84,7 @@ static double
 now(clockid_t clock)
 {
 	struct timespec ts;
+
 	clock_gettime(clock, &ts);
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
@@ -96,7 +99,8 @@ static void
 addresses_add(struct addresses *a, int family, const void *addr)
 {
 	char text[INET6_ADDRSTRLEN];
-	inet_ntop(family, addr, text, sizeof(text));
+
+	inet_ntop(family, addr, text, sizeof text);
 	for (size_t i = 0; i < a->count; i++)
 		if (strcmp(a->text[i], text) == 0)
 			return;
@@ -127,6 +131,7 @@ expected(const struct addresses *a, const char *expect)
 	size_t wanted = 0;
 	for (const char *p = expect; *p;) {
 		size_t len = strcspn(p, ",");
+
 		if (!addresses_has(a, p, len))
 			return false;
 		wanted++;
@@ -139,6 +144,7 @@ static void
 lookup(const char *name, struct addresses *a)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
+
 	a->count = 0;
 	a->error = getaddrinfo(name, NULL, &hints, &list);
 	if (a->error != 0)
@@ -164,6 +170,7 @@ static int
 run_pause(void)
 {
 	sigset_t set;
+
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -179,8 +186,10 @@ static int
 run_lookup(char **names)
 {
 	static struct addresses a;
+
 	for (; *names != NULL; names++) {
 		double start = now_ms();
+
 		lookup(*names, &a);
 		printf("{\"name\":\"%s\",\"error\":\"%s\",\"ms\":%.1f,\"addresses\":", *names,
 		    a.error ? gai_strerror(a.error) : "", now_ms() - start);
@@ -197,8 +206,9 @@ run_reverse(char **addresses)
 		struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *list = NULL;
 		char host[NI_MAXHOST] = "";
 		int err = getaddrinfo(*addresses, NULL, &hints, &list);
+
 		if (err == 0)
-			err = getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), NULL,
+			err = getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof host, NULL,
 			    0, NI_NAMEREQD);
 		if (list != NULL)
 			freeaddrinfo(list);
@@ -215,6 +225,7 @@ run_await(double seconds, const char *name, const char *expect)
 	double deadline = now_ms() + seconds * 1e3;
 	unsigned tries = 0;
 	bool held = false;
+
 	do {
 		lookup(name, &a);
 		tries++;
@@ -244,8 +255,10 @@ static size_t
 read_targets(char **argv, struct target *targets)
 {
 	size_t n = 0;
+
 	for (; *argv != NULL && n < NAMES_MAX; argv++, n++) {
 		char *equals = strchr(*argv, '=');
+
 		if (equals == NULL) {
 			fprintf(stderr, "client: %s: not NAME=EXPECT\n", *argv);
 			exit(2);
@@ -262,6 +275,7 @@ static double
 tally_percentile(const struct tally *t, double share)
 {
 	unsigned long total = 0, seen = 0;
+
 	for (size_t i = 0; i < SLOTS_MS * 10; i++)
 		total += t->slots[i];
 	for (size_t i = 0; i < SLOTS_MS * 10; i++)
@@ -274,8 +288,10 @@ static void
 tally_note(struct tally *t, bool right, double latency_ms)
 {
 	double at = now_ms();
+
 	if (right) {
 		size_t slot = (size_t)(latency_ms * 10);
+
 		t->slots[slot < SLOTS_MS * 10 ? slot : SLOTS_MS * 10 - 1]++;
 		if (at - t->bad_since > t->longest_bad_ms)
 			t->longest_bad_ms = at - t->bad_since;
@@ -317,6 +333,7 @@ write_query(uint8_t *out, uint16_t id, const struct target *target)
 	uint8_t *p = out + 12;
 	for (const char *label = target->name; *label;) {
 		size_t len = strcspn(label, ".");
+
 		*p++ = (uint8_t)len;
 		memcpy(p, label, len);
 		p += len;
@@ -346,6 +363,7 @@ static int
 read_reply(const uint8_t *in, size_t len, uint16_t id, struct addresses *a)
 {
 	const uint8_t *end = in + len, *p = in + 12;
+
 	a->count = 0;
 	if (len < 12 || (in[0] << 8 | in[1]) != id || !(in[2] & 0x80))
 		return -1;
@@ -395,9 +413,10 @@ static void
 choose_port(int fd)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET, .sin_port = htons(next_port) };
+
 	if (next_port == 0)
 		return;
-	bind(fd, (struct sockaddr *)&from, sizeof(from));
+	bind(fd, (struct sockaddr *)&from, sizeof from);
 	next_port = next_port == PORT_LAST ? PORT_FIRST : (uint16_t)(next_port + 1);
 }
 
@@ -408,9 +427,10 @@ flight_start(const struct sockaddr *server, socklen_t server_len, const struct t
 {
 	uint8_t query[MESSAGE_MAX];
 	struct in_flight f = { .sent = now_ms(), .target = target };
+
 	if (flight_count == IN_FLIGHT_MAX)
 		return;
-	if (getrandom(&f.id, sizeof(f.id), 0) != sizeof(f.id))
+	if (getrandom(&f.id, sizeof f.id, 0) != sizeof f.id)
 		abort();
 	int fd = socket(server->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	size_t len = write_query(query, f.id, target);
@@ -434,7 +454,8 @@ flight_ready(size_t i, struct tally *tally)
 	static struct addresses a;
 	uint8_t reply[MESSAGE_MAX];
 	struct in_flight *f = &flights[i];
-	ssize_t n = recv(fds[i].fd, reply, sizeof(reply), 0);
+	ssize_t n = recv(fds[i].fd, reply, sizeof reply, 0);
+
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
@@ -477,6 +498,7 @@ run_ask(const char *address, double rate, const struct target *targets, size_t c
 	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
 		.ai_socktype = SOCK_DGRAM },
 			*server;
+
 	if (getaddrinfo(address, "53", &hints, &server) != 0) {
 		fprintf(stderr, "client: %s: not an address\n", address);
 		return 2;
@@ -507,6 +529,7 @@ run_resolve(double rate, const struct target *targets, size_t count)
 {
 	static struct tally tally;
 	static struct addresses a;
+
 	say_begun();
 	double next = now_ms();
 	tally.bad_since = next;
@@ -536,6 +559,7 @@ main(int argc, char **argv)
 {
 	struct target targets[NAMES_MAX];
 	const char *mode = argc > 1 ? argv[1] : "pause";
+
 	if (strcmp(mode, "pause") == 0)
 		return run_pause();
 	stop_on_signals();

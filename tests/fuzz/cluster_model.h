@@ -121,6 +121,7 @@ tell_slice(struct store *store, unsigned n, unsigned s)
 
 	for (unsigned i = 0; i < from->count; i++) {
 		unsigned is = from->endpoints[i];
+
 		endpoints[i] = (struct object_endpoint){ .addr = { AF_INET, { 10, 0, 0, is & 3 } },
 			.hostname = hosts[is >> 2 & 3],
 			.ready = (is >> 4 & 3) != 0,

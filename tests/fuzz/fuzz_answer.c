@@ -117,12 +117,14 @@ static void
 add_shared(void)
 {
 	static struct object_endpoint endpoints[SHARED / 10];
+
 	enum { EACH = SHARED / 10 };
 
 	add_service("same", SERVICE_HEADLESS, NULL, 0);
 	for (unsigned s = 0; s < 10; s++) {
 		for (unsigned i = 0; i < EACH; i++) {
 			unsigned n = s * (EACH - 10) + i;
+
 			endpoints[i] = (struct object_endpoint){
 				.addr = { AF_INET,
 				    { 10, 7, (uint8_t)(n / 250), (uint8_t)(n % 250) } },
@@ -284,6 +286,7 @@ static void
 make_world(void)
 {
 	static char port_names[PORTS][8];
+
 	context = calloc(1, sizeof *context + sizeof context->federations[0]);
 	struct object o = named(OBJECT_NAMESPACE, "default");
 
@@ -350,6 +353,7 @@ judge(const uint8_t *wire, size_t len)
 
 	if (wire_get16(wire + 4) == 1) {
 		struct dname name;
+
 		if (wire_read_name(wire, len, &at, &name) != 0 || len - at < 4)
 			abort();
 		at += 4;
@@ -402,6 +406,7 @@ walk(const struct answer_request *request, struct answer_info *info, uint8_t den
 		    message, sizeof message, 1, info->target.wire, info->query.qtype, CLASS_IN, 0);
 		const struct upstream_reply said = { message, len, NULL };
 		bool denied = denials >> steps % 8 & 1;
+
 		message[2] |= 0x80;
 		message[3] = denied ? RCODE_NXDOMAIN : RCODE_NOERROR;
 		if (steps > config.search_extra_count + 1)

@@ -39,6 +39,7 @@ judge(const struct object_key_value *entry)
 	struct conf_rewrites rewrites;
 	char *why;
 	int rc = conf_stubs_parse(entry->value, entry->len, "cluster.local.", &stubs, &why);
+
 	check(rc, why);
 	conf_stubs_free(&stubs);
 	rc = conf_upstreams_parse(entry->value, entry->len, &upstreams, &why);
@@ -62,6 +63,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct object object;
 	const char *why = NULL;
 	char *pruned = malloc(size + 1);
+
 	if (pruned == NULL)
 		abort();
 	size_t len = json_prune_object(json_prune_configmap, (const char *)data, size, pruned);

@@ -17,6 +17,7 @@ static char *
 copy_of(const struct input *input)
 {
 	char *copy = xmalloc(input->len + 1);
+
 	memcpy(copy, input->text, input->len);
 	copy[input->len] = '\0';
 	return copy;
@@ -26,6 +27,7 @@ static size_t
 import(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
 {
 	const struct input *input = arg;
+
 	(void)from;
 	if (*pattern == 'x')
 		return 0;
@@ -41,6 +43,7 @@ static bool
 read_file(void *arg, const char *path, const char *from, struct corefile_text *text)
 {
 	const struct input *input = arg;
+
 	(void)from;
 	if (*path == 'x')
 		return false;
@@ -62,8 +65,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
+
 	if (corefile_read(&corefile, "Corefile", input.text, size, import, &input, &error) == 0) {
 		struct plugin_files files = { .read = read_file, .arg = &input };
+
 		plugins_read(report, &corefile, &files);
 		report_print(report, "Corefile", out);
 	} else if (error.reason[0] == '\0') {

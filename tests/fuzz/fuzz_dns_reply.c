@@ -44,6 +44,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (kind == DNS_REPLY_DONE && reply.cause == CAUSE_OK) {
 		char *text = dns_reply_text(answer.message, answer.message_len, 50);
+
 		for (const char *p = text; *p != '\0'; p++)
 			if ((*p < ' ' || *p > '~') && *p != '\n')
 				abort();

@@ -14,6 +14,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = strndup((const char *)data, size), *given[64], *rest = text, *why;
 	size_t count = 0;
 	struct args args;
+
 	while (rest != NULL && count < 64)
 		given[count++] = strsep(&rest, "\n");
 	if (args_build(&args, "/dnsmasq", given, count, "/F", false, &why) < 0)

@@ -89,6 +89,7 @@ cluster_publish(struct cluster *cluster, uint32_t serial, unsigned options)
 	}
 	if (visibility != NULL || places != NULL) {
 		struct answer_context *context = calloc(1, sizeof *context);
+
 		if (context == NULL)
 			abort();
 		context->visibility = cluster->visibility;
@@ -270,6 +271,7 @@ compare_answers(const struct tree *one, const struct tree *other, bool placed)
 					: *asked[i] == '_'               ? TYPE_SRV
 									 : TYPE_A;
 			size_t len = ask(one, &client, asked[i], type, out[0], near[0]);
+
 			read_reply(out[0], len, &records[0]);
 			len = ask(other, &client, asked[i], type, out[1], near[1]);
 			read_reply(out[1], len, &records[1]);
@@ -448,6 +450,7 @@ change_namespace(struct store *store, struct input *input, unsigned operation, u
 	model.namespaces[n].labelled = operation & 64;
 	if (operation & 16) {
 		unsigned said = byte(input);
+
 		model.namespaces[n].sees = said & 3;
 		model.namespaces[n].visible_to = said >> 2 & 3;
 	}
@@ -478,6 +481,7 @@ list(struct store *store, enum object_kind kind, unsigned gone)
 	for (unsigned n = 0; n < kinds[kind].namespaces; n++)
 		for (unsigned i = 0; i < kinds[kind].count; i++, there += kinds[kind].stride) {
 			bool *is = (bool *)there;
+
 			*is = *is && !(gone >> (n * 4 + i % 4) & 1);
 			if (*is)
 				kinds[kind].tell(store, n, i);
@@ -542,6 +546,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < OPERATIONS_MAX && input.at < input.end; i++) {
 		unsigned operation = byte(&input), n = operation / 8 % NAMESPACES;
 		bool clients = options & OPTION_CLIENTS && operation & 32;
+
 		switch (operation % 8) {
 		case 0:
 			change_namespace(cluster.store, &input, operation, n);

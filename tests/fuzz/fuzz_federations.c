@@ -15,9 +15,11 @@ static char *
 written(const struct conf_federations *federations)
 {
 	char *text = xstrdup("");
+
 	for (size_t i = 0; i < federations->count; i++) {
 		const struct conf_federation *f = &federations->items[i];
 		char *more = xasprintf("%s%s%s=%s", text, i ? "," : "", f->name, f->domain);
+
 		free(text);
 		text = more;
 	}
@@ -29,6 +31,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct conf_federations federations, again;
 	char *why;
+
 	if (conf_federations_parse((const char *)data, size, &federations, &why) < 0) {
 		if (why == NULL || federations.count || strlen(why) > 400)
 			abort();
@@ -38,6 +41,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < federations.count; i++) {
 		char name[CONF_HOST_MAX];
 		const char *reason;
+
 		if (strchr(federations.items[i].name, '.') != NULL ||
 		    conf_name_parse(federations.items[i].name, name, &reason) < 0 ||
 		    conf_name_parse(federations.items[i].domain, name, &reason) < 0)

@@ -280,6 +280,7 @@ waiting(void)
 
 	for (unsigned i = 0; i < query_count; i++) {
 		int64_t end_ns = queries[i].start_ns + timeout_ns();
+
 		if (queries[i].replies == 1)
 			continue;
 		CHECK(context.now_ns < end_ns && due_ns > 0 && due_ns <= end_ns);

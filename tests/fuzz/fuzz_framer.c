@@ -34,6 +34,7 @@ static bool
 is_json(const char *bytes, size_t len)
 {
 	struct json_tokener *tokener = json_tokener_new_ex(64);
+
 	json_tokener_set_flags(tokener,
 	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
 	struct json_object *json = json_tokener_parse_ex(tokener, bytes, (int)len);
@@ -49,6 +50,7 @@ on_item(void *arg, const char *bytes, size_t len)
 	struct outcome *o = arg;
 	struct json_prune_event event;
 	char *in = malloc(len), *out = malloc(len); /* exact: a byte too many is seen */
+
 	memcpy(in, bytes, len);
 	mix(o, bytes, len);
 	size_t n = json_prune_object(json_prune_service, in, len, out);
@@ -76,10 +78,12 @@ frame(enum framer_form form, const uint8_t *data, size_t size, size_t piece)
 	struct outcome o = { .form = form };
 	const struct framer_sink sink = { .item = on_item, .head = on_head, .arg = &o };
 	struct framer f;
+
 	framer_init(&f, form, 1 << 16, &sink);
 	for (size_t at = 0; at < size && !o.error; at += piece) {
 		size_t n = size - at < piece ? size - at : piece;
 		char *copy = malloc(n);
+
 		memcpy(copy, data + at, n);
 		o.error = framer_feed(&f, copy, n);
 		free(copy);

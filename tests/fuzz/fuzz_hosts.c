@@ -48,12 +48,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < hosts.count; i++) {
 		const struct conf_host *host = &hosts.items[i];
 		const struct own_name *own = own_names_find(names, host->name.wire, host->name.len);
+
 		if (own == NULL ||
 		    own_name_rrset(own, host->addr.family == AF_INET ? TYPE_A : TYPE_AAAA) == NULL)
 			abort();
 	}
 	if (hosts.count > 0) {
 		char *text = written(&hosts);
+
 		if (conf_hosts_parse(text, strlen(text), &again, &why) < 0 ||
 		    again.count != hosts.count ||
 		    memcmp(again.items, hosts.items, hosts.count * sizeof *hosts.items) != 0)

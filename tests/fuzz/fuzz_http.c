@@ -70,7 +70,7 @@ dial(struct http *http)
 
 	/* The fuzzer's clock may interrupt a connect(), which goes on; asked again, it waits for the end. */
 	do
-		failed = fd < 0 || connect(fd, (const struct sockaddr *)&sin, sizeof(sin)) < 0;
+		failed = fd < 0 || connect(fd, (const struct sockaddr *)&sin, sizeof sin) < 0;
 	while (failed && errno == EINTR);
 	if (failed && errno != EISCONN)
 		abort();
@@ -91,7 +91,7 @@ settle(struct http *http, int fd, char *first, size_t max)
 			abort(); /* it turns without getting anywhere */
 		http_run(http);
 		ssize_t n = recv(fd, len < max ? first + len : rest,
-		    len < max ? max - len : sizeof(rest), MSG_DONTWAIT);
+		    len < max ? max - len : sizeof rest, MSG_DONTWAIT);
 		len += n > 0 && len < max ? (size_t)n : 0;
 	}
 }
@@ -114,7 +114,7 @@ check_alive(struct http *http)
 
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
 		abort();
-	settle(http, fd, reply, sizeof(reply) - 1);
+	settle(http, fd, reply, sizeof reply - 1);
 	if (strncmp(reply, "HTTP/1.", 7) != 0 || strncmp(reply + 8, " 200", 4) != 0)
 		abort();
 	hang_up(fd);

@@ -29,6 +29,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	journal = again = (struct journal){ 0 };
 	if (journal_read(&journal, &view, text, strlen(text)) == 0) {
 		char *json = status_json(&view, &len);
+
 		if (strlen(json) != len || utf8_whole(json, len) != len)
 			abort();
 		free(json);

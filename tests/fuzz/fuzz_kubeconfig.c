@@ -15,6 +15,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kubeconfig config;
 	char *why = NULL;
 	size_t len;
+
 	if (size == 0)
 		return 0;
 	char *copy = malloc(size + 1);

@@ -43,12 +43,14 @@ check(const struct object *o)
 	assert(object_kind_resource(o->kind) != NULL);
 	if (o->kind == OBJECT_SERVICE || o->kind == OBJECT_IMPORT) {
 		const struct object_service *svc = &o->service;
+
 		assert(svc->addr_count <= 2 && svc->external_name != NULL);
 		assert((svc->type == SERVICE_CLUSTERIP) == (svc->addr_count > 0));
 		check_ports(svc->ports, svc->port_count);
 	}
 	for (size_t i = 0; i < o->slice_count; i++) {
 		const struct object_slice *s = &o->slices[i];
+
 		assert(s->family == AF_INET || s->family == AF_INET6);
 		check_label(s->service);
 		check_ports(s->ports, s->port_count);
@@ -156,10 +158,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct json_tokener *tokener = json_tokener_new_ex(64);
 	struct json_object *json = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
 
-	for (size_t i = 0; json != NULL && i < sizeof(hints) / sizeof(hints[0]); i++) {
+	for (size_t i = 0; json != NULL && i < sizeof hints / sizeof hints[0]; i++) {
 		struct object object;
 		const char *why;
 		int err = object_extract(json, hints[i], &object, &why);
+
 		if (err != 0)
 			assert(why != NULL || err != -EINVAL);
 		else

@@ -37,6 +37,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		char *canonical =
 		    xasprintf("%s,%s,%s,%u,%s", spec.label, server_format(&spec.server, server),
 			name, spec.interval_s, type_name(spec.type, type));
+
 		if (spec_parse(&again, canonical, why) < 0 ||
 		    strcmp(spec.label, again.label) != 0 ||
 		    !server_equal(&spec.server, &again.server) ||

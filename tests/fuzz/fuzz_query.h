@@ -29,6 +29,7 @@ fuzz_query(const uint8_t *data, size_t size, uint8_t options, const char *const 
 		return 0;
 	for (size_t at = 3; at < size;) {
 		size_t len = data[at] % 64;
+
 		if (len > size - at - 1 || dname_prepend(&name, data + at + 1, len) < 0)
 			break;
 		at += 1 + len;

@@ -25,6 +25,7 @@ written(const struct conf_records *records)
 
 	for (size_t i = 0; i < records->count; i++) {
 		const struct conf_record *r = &records->items[i];
+
 		fprintf(f, "%s ", dname_to_text(r->name, name));
 		if (r->ttl_s != CONF_RECORDS_TTL_UNSET)
 			fprintf(f, "%u ", r->ttl_s);
@@ -57,6 +58,7 @@ check_again(const struct conf_records *records)
 		abort();
 	for (size_t i = 0; i < again.count; i++) {
 		const struct conf_record *a = &again.items[i], *b = &records->items[i];
+
 		if (a->type != b->type || a->ttl_s != b->ttl_s || a->name_len != b->name_len ||
 		    a->rdata_len != b->rdata_len || memcmp(a->name, b->name, a->name_len) != 0 ||
 		    memcmp(a->rdata, b->rdata, a->rdata_len) != 0)
@@ -81,6 +83,7 @@ check_names(const struct conf_records *records, const struct own_names *names)
 	for (size_t i = 0; i < records->count; i++) {
 		const struct conf_record *r = &records->items[i];
 		struct own_answer own = ask(names, r->name, r->name_len);
+
 		if (own.kind != OWN_FOUND || own.wildcard ||
 		    own_name_rrset(own.name, r->type) == NULL)
 			abort();

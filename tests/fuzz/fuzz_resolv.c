@@ -10,6 +10,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct resolv resolv;
+
 	resolv_parse((const char *)data, size, &resolv);
 	if (resolv.count > RESOLV_SERVERS_MAX)
 		abort();

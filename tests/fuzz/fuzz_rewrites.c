@@ -38,6 +38,7 @@ in_groups(struct conf_rewrites *conf)
 	for (size_t i = 0; i < conf->count; i++)
 		if (conf->items[i].kind == REWRITE_PATTERN) {
 			char *bare = conf->items[i].pattern;
+
 			conf->items[i].pattern = xasprintf("(?:%s)", bare);
 			free(bare);
 		}
@@ -86,6 +87,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(why);
 	} else if (rewrites != NULL) {
 		struct rewrites *grouped = in_groups(&conf);
+
 		compare(rewrites, grouped, "a.example.");
 		compare(rewrites, grouped, "x.y.old.example.");
 		compare(rewrites, grouped,

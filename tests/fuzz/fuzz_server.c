@@ -16,6 +16,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct conf_server server;
 	struct dname name;
 	const char *why = NULL;
+
 	if (conf_server_parse(text, &server, &why) < 0) {
 		if (why == NULL)
 			abort();

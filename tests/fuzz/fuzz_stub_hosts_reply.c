@@ -14,6 +14,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct addr addrs[STUB_HOST_ADDRS_MAX];
 		unsigned ttl_s;
 		int count = stub_hosts_parse_reply(data, size, "a.test", family, addrs, &ttl_s);
+
 		if (count > STUB_HOST_ADDRS_MAX || (count >= 0 && ttl_s > STUB_HOST_TTL_MAX_S))
 			abort();
 		for (int i = 0; i < count; i++)

@@ -16,6 +16,7 @@ static void
 check_text(const char *text, size_t len)
 {
 	size_t line = 0;
+
 	if (strlen(text) != len || (len && text[len - 1] != '\n'))
 		abort();
 	for (size_t i = 0; i < len; i++) {
@@ -37,6 +38,7 @@ check_file(const struct conf_stubs *stubs)
 {
 	static const struct servers_file nothing;
 	struct domain_table wanted = { 0 }, fixed = { 0 };
+
 	for (size_t i = 0; i < stubs->count; i++)
 		for (size_t k = 0; k < stubs->items[i].count; k++)
 			if (!stubs->items[i].servers[k].host[0])
@@ -62,6 +64,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct conf_stubs stubs;
 	char *why;
+
 	if (conf_stubs_parse((const char *)data, size, "cluster.local.", &stubs, &why) < 0) {
 		if (why == NULL || stubs.count)
 			abort();

@@ -227,6 +227,7 @@ turn(void)
 	context.turn++;
 	for (int i = 0; i < count; i++) {
 		uint64_t key = events[i].data.u64;
+
 		if (worker_key_part(key) == PART_TCP_LISTENER)
 			tcp_accept(tcp, worker_key_slot(key));
 		else
@@ -263,6 +264,7 @@ settle(void)
 		CHECK(++rounds < ROUNDS_MAX);
 	for (unsigned i = 0; i < tcp->config.connections; i++) {
 		const struct conn *conn = &tcp->pool.conns[i];
+
 		if (conn->fd < 0)
 			continue;
 		check_conn(conn);
@@ -396,6 +398,7 @@ client_sends(unsigned i, size_t max)
 	while (!clients[i].rude && clients[i].out_sent - clients[i].out_known >= PREFIX) {
 		const uint8_t *next = clients[i].out + clients[i].out_known;
 		size_t len = wire_get16(next);
+
 		clients[i].rude = len < DNS_HEADER;
 		if (clients[i].rude || clients[i].out_sent - clients[i].out_known < PREFIX + len)
 			break;
@@ -462,6 +465,7 @@ client_reads(unsigned i, size_t max)
 	clients[i].in_len += (size_t)n;
 	while (clients[i].in_len - used >= PREFIX) {
 		size_t len = wire_get16(clients[i].in + used);
+
 		if (clients[i].in_len - used < PREFIX + len)
 			break;
 		check_reply(i, clients[i].in + used + PREFIX, len);

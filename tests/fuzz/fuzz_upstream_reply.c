@@ -28,7 +28,7 @@ static void
 make_world(void)
 {
 	static struct answer_context forwarding = { .forwarding = true };
-	struct answer_context *context = malloc(sizeof(*context));
+	struct answer_context *context = malloc(sizeof *context);
 	struct object service = {
 		.kind = OBJECT_SERVICE,
 		.namespace = "default",
@@ -36,6 +36,7 @@ make_world(void)
 		.resource_version = "1",
 		.service = { .type = SERVICE_EXTERNALNAME, .external_name = "target.example.net" },
 	};
+
 	rcu_join();
 	if (context == NULL || dname_from_text(&config.zone, "cluster.local.") != 0)
 		abort();
@@ -59,6 +60,7 @@ read_whole(const uint8_t *wire, size_t len)
 	struct dname name;
 	struct record record;
 	size_t at = DNS_HEADER;
+
 	if (len < DNS_HEADER || (wire[2] & 0x80) == 0)
 		abort();
 	for (unsigned i = wire_get16(wire + 4); i > 0; i--) {
@@ -80,6 +82,7 @@ static void
 match(const struct answer_info *info, const uint8_t *reply, size_t len)
 {
 	static struct inflight inflight;
+
 	inflight.type = info->query.qtype;
 	inflight.info = *info;
 	relay_matches(&inflight, len >= 2 ? wire_get16(reply) : 0, reply, len);
@@ -99,6 +102,7 @@ ask_again(size_t (*pass_on)(const struct answer_request *request,
 		.name = pass_on == answer_chased ? asked->target.wire : asked->query.qname,
 		.type = asked->query.qtype,
 	};
+
 	now_ns += 10 * INT64_C(1000000000);
 	if (!forwarded_cache_takes(&asked->query, request->query_len) ||
 	    forwarded_cache_put(answers, &key, upstream->wire, upstream->len, now_ns) ==
@@ -116,12 +120,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t out[DNS_TCP_MAX];
 	struct answer_info info;
+
 	if (cache == NULL)
 		make_world();
 	if (size < 3)
 		return 0;
 	bool tcp = (data[0] & 1) != 0;
-	size_t max = tcp ? sizeof(out) : DNS_UDP_PAYLOAD, len = 0;
+	size_t max = tcp ? sizeof out : DNS_UDP_PAYLOAD, len = 0;
 	size_t query_len = wire_get16(data + 1);
 	if (query_len > size - 3)
 		query_len = size - 3;

@@ -145,6 +145,7 @@ make_world(struct world *world, bool everything)
 		bool hidden = *objects[i] == ' ';
 		struct object object;
 		const char *why;
+
 		if (hidden && !everything)
 			continue;
 		struct json_object *json = quoted_json(objects[i] + hidden);

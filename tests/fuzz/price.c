@@ -54,6 +54,7 @@ __wrap_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	for (int i = 0; i < TRIES; i++) {
 		int64_t start = thread_cpu_ns();
+
 		rc = __real_LLVMFuzzerTestOneInput(data, size);
 		took = thread_cpu_ns() - start;
 		if (took <= most)

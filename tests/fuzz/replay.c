@@ -68,7 +68,7 @@ run_path(const char *path)
 	for (int i = 0; i < count; i++) {
 		char file[4096];
 
-		snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
+		snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
 		if (entries[i]->d_name[0] != '.')
 			run_file(file);
 		free(entries[i]);

@@ -314,6 +314,7 @@ resolver_serves(void)
 	CHECK(resolver.asked_count - asked <= ASKED);
 	for (; asked != resolver.asked_count; asked++) {
 		const uint8_t *name = resolver.asked[asked % ASKED].wire + DNS_HEADER;
+
 		resolver_replies(resolver.asked_count - 1 - asked,
 		    dname_length(name, DNAME_MAX) > sizeof "e.example.org" + 1 ? REPLY_NXDOMAIN
 		    : name[1] == 'c'                                           ? REPLY_TRUNCATED

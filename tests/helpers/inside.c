@@ -46,6 +46,7 @@ static int
 log_fd(void)
 {
 	struct stat st;
+
 	for (int fd = STDERR_FILENO; fd < 256; fd++)
 		if (fstat(fd, &st) == 0 && st.st_ino == log_stat.st_ino &&
 		    st.st_dev == log_stat.st_dev)
@@ -59,6 +60,7 @@ say(const char *attempt, long result)
 {
 	char thread[16] = "";
 	char line[256];
+
 	pthread_getname_np(pthread_self(), thread, sizeof thread);
 	int len = snprintf(line, sizeof line, "inside %s %s %s %s\n", program_invocation_short_name,
 	    thread, attempt, result >= 0 ? "ok" : strerrorname_np((int)-result));
@@ -76,6 +78,7 @@ static void
 try_open(const char *attempt, const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC, 0600);
+
 	say(attempt, outcome(fd));
 	if (fd >= 0)
 		close(fd);
@@ -87,6 +90,7 @@ static void
 try_socket(const char *attempt, int family, int type, int protocol)
 {
 	int fd = socket(family, type | SOCK_CLOEXEC, protocol);
+
 	say(attempt, outcome(fd));
 	if (fd >= 0)
 		close(fd);
@@ -96,6 +100,7 @@ static struct sockaddr_in
 local(const char *variable)
 {
 	const char *port = getenv(variable);
+
 	return (struct sockaddr_in){ .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 		.sin_port = htons((uint16_t)(port != NULL ? atoi(port) : 1)) };
@@ -106,6 +111,7 @@ try_tcp(void)
 {
 	struct sockaddr_in to = local("INSIDE_PORT"), at = local("INSIDE_FREE_PORT");
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
 	say("connect", outcome(connect(fd, (struct sockaddr *)&to, sizeof to)));
 	close(fd);
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -125,6 +131,7 @@ try_tcp_otherwise(void)
 				       .msg_iov = &byte,
 				       .msg_iovlen = 1 } };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
 	say("fastopen-sendto",
 	    outcome(sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&to, sizeof to)));
 	close(fd);
@@ -148,6 +155,7 @@ static void
 try_namespaces(void)
 {
 	long pid = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNET | SIGCHLD, 0, 0, 0, 0);
+
 	if (pid == 0)
 		syscall(SYS_exit_group, 0);
 	say("clone-namespaces", outcome(pid));
@@ -170,6 +178,7 @@ try_exec(const char *attempt, const char *path)
 	}
 	if (pid == 0) {
 		int null = open("/dev/null", O_RDWR);
+
 		dup2(null, 1);
 		dup2(null, 2);
 		execve(path, argv, none);
@@ -191,6 +200,7 @@ try_kernel(void)
 		{ "perf", SYS_perf_event_open }, { "keys", SYS_add_key }, { "chroot", SYS_chroot },
 		{ "process_vm_readv", SYS_process_vm_readv }, { "pidfd_getfd", SYS_pidfd_getfd },
 		{ "init_module", SYS_init_module }, { "setns", SYS_setns } };
+
 	/* With nothing sensible in the arguments: EFAULT, EINVAL or EPERM where the call is let in. */
 	for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
 		say(calls[i].name, outcome(syscall(calls[i].number, -1, -1, -1, -1, -1)));
@@ -201,6 +211,7 @@ try_all(void)
 {
 	const char *dir = getenv("INSIDE_DIR"), *exec = getenv("INSIDE_EXEC");
 	char path[512];
+
 	try_open("shadow", "/etc/shadow", O_RDONLY);
 	snprintf(path, sizeof path, "%s/secret", dir);
 	try_open("read", path, O_RDONLY);
@@ -236,6 +247,7 @@ confined(void)
 	char text[4096];
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+
 	if (fd >= 0)
 		close(fd);
 	text[n > 0 ? n : 0] = '\0';

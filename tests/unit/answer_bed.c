@@ -102,6 +102,7 @@ read_ports(char *text, struct object_port ports[BED_PORTS_MAX])
 	for (char *word = strtok_r(text, " ", &next); word != NULL;
 	     word = strtok_r(NULL, " ", &next)) {
 		char *proto = strchr(word, '/'), *number = strrchr(word, '/');
+
 		assert_true(proto != NULL && number != proto && count < BED_PORTS_MAX);
 		*proto = *number = '\0';
 		ports[count++] = (struct object_port){ word, proto + 1,
@@ -155,6 +156,7 @@ bed_slice(const char *service, const char *name, const char *ports, const char *
 	     word = strtok_r(NULL, " ", &next)) {
 		struct object_endpoint *e = &items[slice.endpoint_count++];
 		char *host = strchr(word, '=');
+
 		assert_true(slice.endpoint_count <= BED_ENDPOINTS_MAX);
 		if (host != NULL)
 			*host++ = '\0';
@@ -238,6 +240,7 @@ bed_records(const char *records, const char *hosts, const char *cuts)
 	for (char *word = strtok_r(text, " ", &next); word != NULL;
 	     word = strtok_r(NULL, " ", &next)) {
 		struct dname name;
+
 		assert_int_equal(dname_from_text(&name, word), 0);
 		memcpy(wires + len, name.wire, name.len);
 		len += name.len;
@@ -305,6 +308,7 @@ reply_text_of(const struct dname *name)
 {
 	static const ldns_pkt_section sections[] = { LDNS_SECTION_ANSWER, LDNS_SECTION_AUTHORITY,
 		LDNS_SECTION_ADDITIONAL };
+
 	static const char *const prefixes[] = { "", "~", "+ " };
 	static char out[BED_TEXT_MAX * 4];
 	static char *lines[LINES_MAX];
@@ -318,6 +322,7 @@ reply_text_of(const struct dname *name)
 	for (unsigned s = 0; s < 3; s++) {
 		ldns_rr_list *list = ldns_pkt_get_section_clone(pkt, sections[s]);
 		size_t count = ldns_rr_list_rr_count(list);
+
 		assert_true(count <= LINES_MAX);
 		for (size_t i = 0; i < count; i++)
 			lines[i] = record_text(ldns_rr_list_rr(list, i), qname, prefixes[s]);
@@ -394,6 +399,7 @@ push_records(ldns_pkt *pkt, ldns_pkt_section section, const char *lines)
 	for (char *line = strtok_r(text, "\n", &next); line != NULL;
 	     line = strtok_r(NULL, "\n", &next)) {
 		ldns_rr *rr;
+
 		assert_int_equal(ldns_rr_new_frm_str(&rr, line, 0, NULL, NULL), LDNS_STATUS_OK);
 		ldns_pkt_push_rr(pkt, section, rr);
 	}
@@ -412,6 +418,7 @@ bed_told(const char *rcode, const char *answer, const char *authority)
 		ldns_pkt *pkt =
 		    ldns_pkt_query_new(ldns_dname_new_frm_data(target->len, target->wire),
 			(ldns_rr_type)bed.info.query.qtype, LDNS_RR_CLASS_IN, LDNS_QR | LDNS_RD);
+
 		ldns_pkt_set_rcode(pkt, (uint8_t)ldns_lookup_by_name(ldns_rcodes, rcode)->id);
 		push_records(pkt, LDNS_SECTION_ANSWER, answer);
 		push_records(pkt, LDNS_SECTION_AUTHORITY, authority);
@@ -442,6 +449,7 @@ ede_text_of(const uint8_t *options, size_t len, char *out, size_t room)
 	*out = '\0';
 	for (size_t at = 0; at + 4 <= len; at += 4u + wire_get16(options + at + 2)) {
 		size_t size = wire_get16(options + at + 2);
+
 		assert_true(at + 4 + size <= len);
 		if (wire_get16(options + at) != 15)
 			continue;

@@ -98,10 +98,12 @@ static inline void
 add_slice(const char *service, unsigned number, unsigned first, unsigned count)
 {
 	struct object_endpoint *endpoints = calloc(count, sizeof *endpoints);
+
 	char(*hosts)[16] = calloc(count, sizeof *hosts);
 
 	for (unsigned i = 0; i < count; i++) {
 		unsigned n = first + i;
+
 		snprintf(hosts[i], sizeof hosts[i], "h-%u", n);
 		endpoints[i] = (struct object_endpoint){ .ready = true,
 			.hostname = n % 3 == 0 ? hosts[i] : NULL };

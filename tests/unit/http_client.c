@@ -78,8 +78,7 @@ receive(int fd, const char *until)
 	reply[0] = '\0';
 	while (now_ms() < deadline) {
 		turn(fd, 100);
-		ssize_t n =
-		    recv(fd, reply + reply_len, sizeof(reply) - 1 - reply_len, MSG_DONTWAIT);
+		ssize_t n = recv(fd, reply + reply_len, sizeof reply - 1 - reply_len, MSG_DONTWAIT);
 		if (n == 0 || (n < 0 && errno == ECONNRESET))
 			return until == NULL;
 		if (n > 0)
@@ -107,7 +106,7 @@ ask(const char *method_and_path, const char *headers)
 {
 	static char request[8192];
 
-	snprintf(request, sizeof(request),
+	snprintf(request, sizeof request,
 	    "%s HTTP/1.1\r\nHost: localhost:8081\r\nConnection: close\r\n%s\r\n", method_and_path,
 	    headers);
 	return ask_raw("127.0.0.1", request);

@@ -40,24 +40,24 @@ note(void *arg, enum object_kind kind, enum event_type type, const struct object
 
 	if (o == NULL && kind != OBJECT_SERVICE)
 		return; /* one of six stands for all */
-	f->len += (size_t)snprintf(f->events + f->len, sizeof(f->events) - f->len,
+	f->len += (size_t)snprintf(f->events + f->len, sizeof f->events - f->len,
 	    "%s%s%s%s%s%s%s%s\n", types[type], o != NULL ? " " : "",
 	    o != NULL ? object_kind_resource(kind) : "", o != NULL ? " " : "",
 	    o != NULL ? o->namespace : "", o != NULL ? "/" : "", o != NULL ? o->name : "",
 	    o != NULL && o->service.addr_count > 0
 		? addr_format(&o->service.addrs[0], (text[0] = ' ', text + 1)) - 1
 		: "");
-	assert_true(f->len < sizeof(f->events));
+	assert_true(f->len < sizeof f->events);
 }
 
 static inline int
 setup(void **state)
 {
-	struct fixture *f = *state = xcalloc(1, sizeof(*f));
+	struct fixture *f = *state = xcalloc(1, sizeof *f);
 
 	strcpy(f->root, "/tmp/test_manifests.XXXXXX");
 	assert_non_null(mkdtemp(f->root));
-	snprintf(f->dir, sizeof(f->dir), "%s/objects", f->root);
+	snprintf(f->dir, sizeof f->dir, "%s/objects", f->root);
 	assert_int_equal(mkdir(f->dir, 0755), 0);
 	return 0;
 }
@@ -69,7 +69,7 @@ teardown(void **state)
 	char command[128];
 
 	manifests_free(f->m);
-	snprintf(command, sizeof(command), "rm -rf %s", f->root);
+	snprintf(command, sizeof command, "rm -rf %s", f->root);
 	assert_int_equal(system(command), 0);
 	free(f);
 	return 0;
@@ -82,7 +82,7 @@ in(const struct fixture *f, const char *name)
 	static unsigned next;
 	char *path = paths[next++ % 4];
 
-	snprintf(path, sizeof(paths[0]), "%s/%s", f->dir, name);
+	snprintf(path, sizeof paths[0], "%s/%s", f->dir, name);
 	return path;
 }
 
@@ -104,7 +104,7 @@ service(const char *name, const char *ip)
 	static unsigned next;
 	char *text = texts[next++ % 8];
 
-	snprintf(text, sizeof(texts[0]),
+	snprintf(text, sizeof texts[0],
 	    "---\nkind: Service\nmetadata: {name: %s}\nspec: {clusterIP: \"%s\"}\n", name, ip);
 	return text;
 }
@@ -143,6 +143,7 @@ static inline size_t
 mistakes(const struct fixture *f)
 {
 	struct manifests_status status;
+
 	manifests_status(f->m, &status);
 	return status.mistakes;
 }
@@ -151,6 +152,7 @@ static inline const char *
 error(const struct fixture *f)
 {
 	struct manifests_status status;
+
 	manifests_status(f->m, &status);
 	return status.error != NULL ? status.error : "";
 }

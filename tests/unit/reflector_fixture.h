@@ -27,6 +27,7 @@ static inline const char *
 ask(void)
 {
 	const char *verb;
+
 	if (reflector_due_ms(r) > now)
 		now = reflector_due_ms(r);
 	answered = false;

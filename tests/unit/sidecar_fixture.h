@@ -51,6 +51,7 @@ setup(void **state)
 		.prometheus_namespace = "kubedns" };
 	for (int i = 0; i < PROBES; i++) {
 		struct probe_spec spec;
+
 		assert_int_equal(spec_parse(&spec, specs[i], why), 0);
 		probe_init(&probes[i], &spec, view.now_ns - 600 * NS_PER_S, 0);
 	}

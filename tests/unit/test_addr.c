@@ -33,7 +33,7 @@ addresses_have_one_canonical_text(void **state)
 	struct addr addr;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		assert_int_equal(addr_parse(cases[i].typed, &addr), 0);
 		assert_string_equal(addr_format(&addr, text), cases[i].canonical);
 	}
@@ -49,7 +49,7 @@ what_is_not_a_literal_address_is_refused(void **state)
 	struct addr addr = { .family = 77 };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		assert_int_equal(addr_parse(cases[i], &addr), -EINVAL);
 	assert_int_equal(addr.family, 77); /* a refusal leaves the caller's value alone */
 }
@@ -70,7 +70,7 @@ servers_are_read_with_and_without_a_port(void **state)
 	struct server server;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		assert_int_equal(server_parse(cases[i].typed, 53, &server, NULL), 0);
 		assert_string_equal(server_format(&server, text), cases[i].canonical);
 	}
@@ -109,7 +109,7 @@ a_refused_server_says_why(void **state)
 	struct server server;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		const char *why = NULL;
 
 		assert_int_equal(server_parse(cases[i].typed, 53, &server, &why), -EINVAL);
@@ -123,7 +123,7 @@ a_server_survives_the_socket_address(void **state)
 	static const char *const cases[] = { "10.0.0.1:53", "[2001:db8::1]:10053", "[::]:1" };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct server before, after;
 		struct sockaddr_storage ss;
 
@@ -188,5 +188,6 @@ main(void)
 		cmocka_unit_test(an_unknown_family_is_refused),
 		cmocka_unit_test(equality_looks_at_family_bytes_and_port),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

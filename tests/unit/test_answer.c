@@ -32,6 +32,7 @@ ldns_reads_every_message_and_none_is_longer_than_the_client_takes(void **state)
 				for (unsigned tcp = 0; tcp < 2; tcp++) {
 					enum answer_outcome outcome = ask(names[n], types[t],
 					    sizes[s], tcp > 0, (uint32_t)(n + t));
+
 					if (outcome == ANSWER_FORWARD)
 						continue;
 					size_t limit = sizes[s] < 512    ? 512
@@ -58,6 +59,7 @@ a_query_cut_at_every_length_is_formerr_or_nothing(void **state)
 	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_A, CLASS_IN, 1232);
 	for (size_t cut = 0; cut < len; cut++) {
 		uint8_t *copy = malloc(cut + 1); /* as short as it says, for the sanitizer to see */
+
 		memcpy(copy, query, cut);
 		enum answer_outcome outcome = ask_wire(copy, cut, false, 0);
 		if (cut < 2)
@@ -105,6 +107,7 @@ random_and_mutated_packets_get_replies_that_ldns_reads(void **state)
 	for (unsigned n = 0; n < 2 * RANDOM_PACKETS; n++) {
 		uint8_t query[600];
 		size_t len;
+
 		if (n < RANDOM_PACKETS) {
 			len = (random = random * 1664525u + 1013904223u) >> 23;
 			for (size_t i = 0; i < len; i++)
@@ -112,6 +115,7 @@ random_and_mutated_packets_get_replies_that_ldns_reads(void **state)
 				    (uint8_t)((random = random * 1664525u + 1013904223u) >> 24);
 		} else {
 			struct dname name;
+
 			dname_from_text(&name, names[n % (sizeof names / sizeof names[0])]);
 			len = query_write(query, sizeof query, 77, name.wire, types[n % 13],
 			    CLASS_IN, n % 3 ? 1232 : 0);

@@ -9,10 +9,12 @@ each_endpoint_that_has_a_name_answers_it_once(void **state)
 		const char *name;
 		unsigned addresses;
 	} shared[] = { { "pair", 2 }, { "lone", 1 }, { "both", 2 }, { "only", 1 }, { "none", 0 } };
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
 		char name[64];
+
 		snprintf(name, sizeof name, "%s.same.default.svc.cluster.local.", shared[i].name);
 		assert_int_equal(ask(name, TYPE_A, 1232, false, 0), ANSWER_REPLY);
 		ldns_pkt *pkt = read_again();
@@ -62,6 +64,7 @@ no_srv_record_comes_twice_and_none_is_left_out(void **state)
 	assert_int_equal(ldns_pkt_ancount(pkt), 6);
 	for (size_t i = 0; i < 6; i++) {
 		char target[64];
+
 		snprintf(target, sizeof target, " %s.ports.default", wanted[i]);
 		assert_non_null(strstr(text, target));
 	}
@@ -92,6 +95,7 @@ a_target_that_is_longer_than_names_may_be_is_left_out(void **state)
 	assert_int_equal(dname_from_text(&name, text), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		const ldns_rr *rr = ldns_rr_list_rr(ldns_pkt_answer(pkt), i);
+
 		assert_int_equal(ldns_rdf_size(ldns_rr_rdf(rr, 3)), name.len + 4); /* "h-0" */
 	}
 	ldns_pkt_free(pkt);

@@ -316,6 +316,7 @@ host_name_of_many_endpoints_has_all_their_addresses(void **state)
 	bed_service("same", SERVICE_HEADLESS, NULL, "");
 	for (unsigned slice = 0; slice < 8; slice++) {
 		char name[24];
+
 		len = 0;
 		for (unsigned i = 0; i < 500; i++)
 			len += (size_t)snprintf(endpoints + len, sizeof endpoints - len,

@@ -23,6 +23,7 @@ find(const char *kubecfg_file, const char *master_url)
 	struct api_credentials_source source = {
 		.kubecfg_file = kubecfg_file, .master_url = master_url, .serviceaccount_dir = dir
 	};
+
 	api_credentials_free(&cluster);
 	return api_credentials_find(&cluster, &source);
 }
@@ -30,7 +31,7 @@ find(const char *kubecfg_file, const char *master_url)
 static const char *
 write_file(const char *name, const char *text)
 {
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	snprintf(path, sizeof path, "%s/%s", dir, name);
 	FILE *f = fopen(path, "w");
 	assert_non_null(f);
 	fputs(text, f);
@@ -42,7 +43,8 @@ static const char *
 kubeconfig(const char *cluster_lines, const char *user_lines)
 {
 	char text[1024];
-	snprintf(text, sizeof(text),
+
+	snprintf(text, sizeof text,
 	    "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: "
 	    "[{name: k, cluster: {%s}}]\n"
 	    "users: [{name: u, user: {%s}}]\n",
@@ -90,7 +92,7 @@ urls_of_other_sorts_are_refused(void **state)
 		"file:///etc/passwd", "https://a:b@c", "https://a?b=c", "https://a:70000",
 		"http://a b" };
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		if (find(NULL, bad[i]) != -EINVAL)
 			fail_msg("taken: %s as %s", bad[i], cluster.url);
 	}
@@ -124,6 +126,7 @@ data_is_readable_at_a_path_again_and_again(void **state)
 {
 	static const char pem[] = "-----BEGIN CERTIFICATE-----\n";
 	char text[80] = "";
+
 	(void)state;
 	assert_int_equal(find(kubeconfig("server: 'https://a', certificate-authority-data: "
 					 "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ"
@@ -133,8 +136,9 @@ data_is_readable_at_a_path_again_and_again(void **state)
 	    0);
 	for (int i = 0; i < 2; i++) {
 		FILE *f = fopen(cluster.ca_path, "r");
+
 		assert_non_null(f);
-		assert_string_equal(fgets(text, sizeof(text), f), pem);
+		assert_string_equal(fgets(text, sizeof text, f), pem);
 		fclose(f);
 	}
 	FILE *f = fopen(cluster.ca_path, "r+");
@@ -194,8 +198,9 @@ variables_are_expanded(void **state)
 		{ "a$", "a$" }, { "${A", "${A" }, { "", "" } };
 	(void)state;
 	setenv("A", "1", 1);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char *got = api_credentials_expand(cases[i][0]);
+
 		assert_string_equal(got, cases[i][1]);
 		free(got);
 	}
@@ -216,7 +221,7 @@ end(void **state)
 	(void)state;
 	api_credentials_free(&cluster);
 	for (size_t i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		snprintf(path, sizeof path, "%s/%s", dir, names[i]);
 		unlink(path);
 	}
 	return rmdir(dir);
@@ -237,5 +242,6 @@ main(void)
 		cmocka_unit_test(a_token_cannot_carry_another_header),
 		cmocka_unit_test(variables_are_expanded),
 	};
+
 	return cmocka_run_group_tests(tests, begin, end);
 }

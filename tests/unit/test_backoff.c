@@ -14,13 +14,16 @@ waits_stay_below_a_limit_that_doubles_to_thirty_seconds(void **state)
 {
 	static const int64_t limits[] = { 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000,
 		30000 };
-	enum { N = sizeof(limits) / sizeof(*limits), ROUNDS = 500 };
+
+	enum { N = sizeof limits / sizeof *limits, ROUNDS = 500 };
 	int64_t least[N], most[N] = { 0 };
 	(void)state;
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		struct backoff b = { 0 };
+
 		for (unsigned i = 0; i < N; i++) {
 			int64_t ms = backoff_failed(&b, 1000, BACKOFF_MAX_MS);
+
 			assert_in_range(ms, 0, limits[i]);
 			least[i] = round == 0 || ms < least[i] ? ms : least[i];
 			most[i] = ms > most[i] ? ms : most[i];
@@ -36,10 +39,12 @@ static void
 a_server_that_is_away_is_looked_for_within_five_seconds(void **state)
 {
 	static const int64_t limits[] = { 800, 1600, 3200, 5000, 5000, 5000 };
+
 	(void)state;
 	for (unsigned round = 0; round < 500; round++) {
 		struct backoff b = { 0 };
-		for (unsigned i = 0; i < sizeof(limits) / sizeof(*limits); i++)
+
+		for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++)
 			assert_in_range(
 			    backoff_failed(&b, 1000, BACKOFF_AWAY_MAX_MS), 0, limits[i]);
 	}
@@ -49,6 +54,7 @@ static void
 no_number_of_failures_overflows(void **state)
 {
 	struct backoff b = { .failures = 4000000000 };
+
 	(void)state;
 	assert_in_range(backoff_failed(&b, 1, BACKOFF_MAX_MS), 0, BACKOFF_MAX_MS);
 }
@@ -57,6 +63,7 @@ static void
 two_good_minutes_forget(void **state)
 {
 	struct backoff b = { .failures = 10 };
+
 	(void)state;
 	backoff_good(&b, 1000);
 	backoff_good(&b, 50000); /* still since the first */
@@ -69,6 +76,7 @@ static void
 less_than_two_good_minutes_do_not(void **state)
 {
 	struct backoff b = { .failures = 10 };
+
 	(void)state;
 	backoff_good(&b, 1000);
 	backoff_failed(&b, 1000 + BACKOFF_GOOD_MS - 1, BACKOFF_MAX_MS);
@@ -87,5 +95,6 @@ main(void)
 		cmocka_unit_test(two_good_minutes_forget),
 		cmocka_unit_test(less_than_two_good_minutes_do_not),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,7 @@ it_is_the_same_in_pieces_of_any_size(void **state)
 
 	for (size_t piece = 1; piece < 200; piece += 13) {
 		char *text = dumped("", piece);
+
 		assert_string_equal(text, whole);
 		free(text);
 	}

@@ -70,9 +70,11 @@ expect_places(struct node_places *places, const unsigned zones[HOSTS])
 		const struct addr addr = { AF_INET, { 10, 9, 0, (uint8_t)a } };
 		const struct client_pod *pod = client_pods_find(bed.store->client_pods, &addr);
 		struct client_place want = { 0 };
+
 		if (pod != NULL) {
 			char zone[16] = "";
 			unsigned in = zones[atoi(pod->node->name + 1)];
+
 			if (in > 0)
 				snprintf(zone, sizeof zone, "z%u", in);
 			want = client_place_of(pod->node->name, zone);
@@ -104,8 +106,10 @@ whatever_becomes_of_pods_and_nodes_clients_are_where_their_pod_is(void **state)
 	bed.config.pod_places = bed.config.nearest = true;
 	for (unsigned step = 0; step < 6000; step++) {
 		unsigned i = pick(PODS), host = pick(HOSTS);
+
 		if (step % 4 == 0) {
 			bool gone = pick(4) == 0;
+
 			zones[host] = gone ? 0 : pick(4);
 			tell_host(gone ? EVENT_DELETED : EVENT_MODIFIED, host, zones[host]);
 		} else if (there[i] && pick(2) == 0) {
@@ -142,5 +146,6 @@ main(void)
 		    whatever_becomes_of_pods_and_nodes_clients_are_where_their_pod_is, bed_begin,
 		    bed_end),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,7 @@ change_slice(void)
 	for (size_t i = 0; i < model->endpoint_count; i++) {
 		struct object_endpoint *endpoint = &model->endpoints[i];
 		const char *text = model->family == AF_INET ? "10.1.0.0" : "2001:db8::";
+
 		*endpoint = (struct object_endpoint){ .ready = pick(4) > 0,
 			.hostname = hosts[pick(COUNT_OF(hosts))] };
 		assert_int_equal(addr_parse(text, &endpoint->addr), 0);
@@ -199,6 +200,7 @@ model_endpoint(
 	line(lines, "%s PTR %s", dname_to_text(reverse.wire, text), host);
 	for (size_t i = 0; i < slice->port_count; i++) {
 		const struct object_port *port = &slice->ports[i];
+
 		if (port->port == 0)
 			continue;
 		line(lines, "%s SRV %u %s", host, port->port, host);
@@ -215,6 +217,7 @@ model(struct lines *lines)
 	lines->count = 0;
 	for (unsigned s = 0; s < SLICES; s++) {
 		const struct model_slice *slice = &world.slices[s];
+
 		for (size_t i = 0; i < slice->endpoint_count; i++)
 			if (slice->there && world.headless[slice->import] &&
 			    slice->endpoints[i].ready)
@@ -291,6 +294,7 @@ srv_weight(const struct lines *want, const char *name, const char *rdata)
 		name = strchr(name, '.') + 1;
 	for (unsigned six = 0; six < 2; six++) {
 		int len = snprintf(start, sizeof start, "%s %s ", name, six ? "AAAA" : "A");
+
 		for (size_t i = 0; i < want->count; i++)
 			counts[six] += strncmp(want->text[i], start, (size_t)len) == 0;
 	}
@@ -329,6 +333,7 @@ ask_all(const struct lines *want, unsigned round)
 {
 	for (size_t i = 0, end; i < want->count; i = end) {
 		size_t len = (size_t)(strchr(strchr(want->text[i], ' ') + 1, ' ') - want->text[i]);
+
 		for (end = i + 1; end < want->count; end++)
 			if (strncmp(want->text[i], want->text[end], len + 1) != 0)
 				break;
@@ -376,6 +381,7 @@ zone_answers_and_differences_are_those_of_the_model(void **state)
 	srandom(5);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		struct tree_hold *before = treecache_hold(cache);
+
 		for (unsigned i = 0; i <= pick(3); i++) {
 			if (pick(5) == 0)
 				change_import();

@@ -78,6 +78,7 @@ order_of_events_does_not_matter(void **state)
 			free(text);
 		for (unsigned i = COUNT - 1; i > 0; i--) {
 			unsigned k = (unsigned)random() % (i + 1), swap = order[i];
+
 			order[i] = order[k];
 			order[k] = swap;
 		}
@@ -129,6 +130,7 @@ static void
 namespaces_that_are_left_out_have_no_imports(void **state)
 {
 	static char listed[] = "test", also[] = "prod";
+
 	char *const namespaces[] = { listed, also, NULL };
 	struct label_selector *selector = NULL;
 	struct store_config stored = { .namespaces = namespaces };
@@ -282,6 +284,7 @@ take_ptr(void *arg, size_t index, bool added, const struct zone_record *record)
 	if (record->type == TYPE_PTR && !zone_is_external(&bed.config, index)) {
 		char target[DNAME_TEXT_MAX];
 		size_t len = strlen(change->text[added]);
+
 		snprintf(change->text[added] + len, sizeof change->text[added] - len, "%.99s ",
 		    dname_to_text(record->rdata, target));
 	}
@@ -369,6 +372,7 @@ explanations_name_the_import(void **state)
 	add(SLICE("l", OF("lost", "c1"), "IPv4", HOST("10.1.0.2", "a"), HTTPS));
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		char *text = explain_text(&explain, rows[i].name, &len);
+
 		if (strstr(text, rows[i].want) == NULL)
 			fail_msg("%s: %s", rows[i].name, text);
 		free(text);

@@ -18,6 +18,7 @@ stubs_of_bytes(const char *text, size_t len)
 	struct conf_stubs stubs;
 	char *why, server[SERVER_TEXT_MAX];
 	size_t n = 0;
+
 	if (conf_stubs_parse(text, len, "cluster.local.", &stubs, &why) < 0) {
 		assert_int_equal(stubs.count, 0);
 		assert_non_null(why);
@@ -29,10 +30,12 @@ stubs_of_bytes(const char *text, size_t len)
 	out[0] = '\0';
 	for (size_t i = 0; i < stubs.count; i++) {
 		const struct conf_stub *stub = &stubs.items[i];
+
 		n += (size_t)snprintf(out + n, sizeof out - n, "%s%s=", i ? ";" : "", stub->domain);
 		for (size_t k = 0; k < stub->count; k++) {
 			const struct conf_server *s = &stub->servers[k];
 			const char *comma = k ? "," : "";
+
 			if (s->host[0])
 				n += (size_t)snprintf(out + n, sizeof out - n, "%s%s:%u", comma,
 				    s->host, s->server.port);
@@ -160,6 +163,7 @@ domains_that_are_no_names_are_refused(void **state)
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char text[256];
+
 		snprintf(text, sizeof text, "{\"%s\": [\"1.1.1.1\"]}", bad[i]);
 		char *got = stubs_of(text);
 		assert_int_equal(got[0], '!');
@@ -180,6 +184,7 @@ servers_that_cannot_be_asked_are_refused(void **state)
 		"-a.b", "a..b" };
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char text[256];
+
 		snprintf(text, sizeof text, "{\"a\": [\"%s\"]}", bad[i]);
 		char *got = stubs_of(text);
 		if (got[0] != '!')
@@ -212,6 +217,7 @@ ten_thousand_domains_are_accepted_and_more_than_the_limit_refused(void **state)
 	(void)state;
 	for (size_t count = 10000; count <= 20001; count += 10001) {
 		char *text = malloc(count * 40 + 4), *p = text, *why;
+
 		p += sprintf(p, "{");
 		for (size_t i = 0; i < count; i++)
 			p += sprintf(p, "%s\"d%zu.test\":[\"10.0.0.1\"]", i ? "," : "", i);
@@ -250,6 +256,7 @@ upstreams_of(const char *text)
 	struct conf_upstreams upstreams;
 	char *why, server[SERVER_TEXT_MAX];
 	size_t n = 0;
+
 	if (conf_upstreams_parse(text, strlen(text), &upstreams, &why) < 0) {
 		assert_int_equal(upstreams.count, 0);
 		snprintf(out, sizeof out, "!%s", why);
@@ -297,6 +304,7 @@ fifteen_upstreams_are_allowed_and_sixteen_refused(void **state)
 	(void)state;
 	for (int count = 15; count <= 16; count++) {
 		char text[512], *p = text;
+
 		for (int i = 0; i < count; i++)
 			p += sprintf(p, "%s\"1.1.1.%d\"", i ? "," : "[", i + 1);
 		sprintf(p, "]");
@@ -311,6 +319,7 @@ federations_of(const char *text)
 	struct conf_federations federations;
 	char *why;
 	size_t n = 0;
+
 	if (conf_federations_parse(text, strlen(text), &federations, &why) < 0) {
 		assert_int_equal(federations.count, 0);
 		snprintf(out, sizeof out, "!%s", why);
@@ -372,6 +381,7 @@ repeated(const char *before, const char *piece, const char *after)
 {
 	char *text = xmalloc(HOSTILE_BYTES + 64);
 	size_t n = (size_t)sprintf(text, "%s", before), len = strlen(piece);
+
 	for (; n + len <= HOSTILE_BYTES; n += len)
 		memcpy(text + n, piece, len);
 	strcpy(text + n, after);
@@ -385,6 +395,7 @@ all_keys_judge(char *text)
 	struct conf_upstreams upstreams;
 	struct conf_federations federations;
 	char *why;
+
 	if (conf_stubs_parse(text, strlen(text), "cluster.local", &stubs, &why) == 0)
 		conf_stubs_free(&stubs);
 	else
@@ -521,5 +532,6 @@ main(void)
 		cmocka_unit_test(stub_servers_that_are_urls_or_dnsmasqs_spelling_say_so),
 		cmocka_unit_test(names_are_under_zones_at_label_borders),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

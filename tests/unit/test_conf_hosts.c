@@ -79,6 +79,7 @@ each_text_is_its_pairs_or_a_reason(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		const char *got = hosts_of(rows[i].text, strlen(rows[i].text));
 		bool refused = rows[i].want[0] == '!';
+
 		if (refused ? strncmp(got, rows[i].want, strlen(rows[i].want)) != 0
 			    : strcmp(got, rows[i].want) != 0)
 			fail_msg("\"%s\":\n  %s\nwant\n  %s", rows[i].text, got, rows[i].want);
@@ -103,6 +104,7 @@ the_bounds_hold(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		char *text = xmalloc(64 * rows[i].lines);
 		size_t len = 0;
+
 		for (unsigned n = 0; n < rows[i].lines; n++) {
 			if (i == 0)
 				len += (size_t)sprintf(

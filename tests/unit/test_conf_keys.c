@@ -70,6 +70,7 @@ the_hash_covers_every_byte_and_the_length(void **state)
 	(void)state;
 	for (size_t len = 0; len <= 32; len++) {
 		uint64_t hash = hash64(HASH_START, bytes, len);
+
 		assert_true(hash == hash64_padded(HASH_START, bytes, len));
 		assert_true(hash != hash64(HASH_START + 2, bytes, len));
 		assert_true(len == 0 || hash != hash64(HASH_START, bytes, len - 1));
@@ -150,6 +151,7 @@ each_key_has_a_parser_and_a_program_that_applies_it(void **state)
 	(void)state;
 	for (enum conf_key_id id = 0; id < CONF_KEYS; id++) {
 		const struct conf_key_row *row = &conf_key_rows[id];
+
 		assert_non_null(row->name);
 		assert_non_null(row->help);
 		assert_non_null(row->parse);
@@ -262,6 +264,7 @@ the_key_log_level_takes_the_place_of_the_flag_in_both_programs(void **state)
 	(void)state;
 	for (enum conf_program program = 0; program < CONF_PROGRAMS; program++) {
 		struct conf_keys keys = keys_of(program);
+
 		assert_false(log_is_debug());
 		take(&keys, CONF_KEY_LOG_LEVEL, "4\n");
 		assert_true(log_is_debug());
@@ -299,5 +302,6 @@ main(void)
 		cmocka_unit_test(the_key_log_level_takes_the_place_of_the_flag_in_both_programs),
 		cmocka_unit_test(the_hash_covers_every_byte_and_the_length),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,7 @@ records_of(const char *text, size_t len)
 	assert_null(why);
 	for (size_t i = 0; i < records.count; i++) {
 		const struct conf_record *r = &records.items[i];
+
 		fprintf(f, "%s%s ", i > 0 ? " | " : "", dname_to_text(r->name, name));
 		if (r->ttl_s != CONF_RECORDS_TTL_UNSET)
 			fprintf(f, "%u ", r->ttl_s);
@@ -58,6 +59,7 @@ expect_rows(const struct row *rows, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		const char *got = records_of(rows[i].text, strlen(rows[i].text));
+
 		if (strcmp(got, rows[i].want) != 0)
 			fail_msg("\"%s\":\n  %s\nwant\n  %s", rows[i].text, got, rows[i].want);
 	}
@@ -263,6 +265,7 @@ ldns_reads_the_same_in_each_line(void **state)
 		struct conf_records records;
 		ldns_rr *rr = NULL;
 		char *why = NULL;
+
 		if (ldns_rr_new_frm_str(&rr, lines[i], 0, NULL, NULL) != LDNS_STATUS_OK)
 			fail_msg("ldns cannot read %s", lines[i]);
 		if (conf_records_parse(
@@ -308,6 +311,7 @@ the_bounds_hold(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		char *text = xmalloc(200 * rows[i].lines + 200);
 		size_t len = (size_t)sprintf(text, "; bounds\n");
+
 		for (unsigned n = 0; n < rows[i].lines; n++)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"

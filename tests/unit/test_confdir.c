@@ -41,6 +41,7 @@ static void
 put(const char *path, const char *value)
 {
 	FILE *f = fopen(path, "w");
+
 	assert_non_null(f);
 	assert_int_equal(fwrite(value, 1, strlen(value), f), strlen(value));
 	fclose(f);
@@ -58,6 +59,7 @@ static void
 kubelet_write(const char *mount, int generation, const char *a, const char *b)
 {
 	char path[256], link[256], target[64], old[64] = "";
+
 	snprintf(path, sizeof path, "%s/..data", mount);
 	ssize_t n = readlink(path, old, sizeof old - 1);
 	snprintf(target, sizeof target, "..gen%d", generation);
@@ -86,10 +88,12 @@ static void
 kubelet_mount(const char *mount, const char *a, const char *b)
 {
 	char path[256];
+
 	assert_int_equal(mkdir(mount, 0755), 0);
 	kubelet_write(mount, 0, a, b);
 	for (int i = 0; keys[i] != NULL; i++) {
 		char target[32];
+
 		snprintf(path, sizeof path, "%s/%s", mount, keys[i]);
 		snprintf(target, sizeof target, "..data/%s", keys[i]);
 		assert_int_equal(symlink(target, path), 0);
@@ -101,6 +105,7 @@ static void
 await_change(struct confdir *dir, struct confdir_set *set)
 {
 	struct pollfd p = { .fd = confdir_fd(dir), .events = POLLIN };
+
 	for (;;) {
 		assert_int_equal(poll(&p, 1, 1000), 1);
 		if (confdir_poll(dir, false, set))
@@ -114,6 +119,7 @@ expect(struct confdir_set *set, const char *a, const char *b)
 	const char *const want[] = { a, b };
 	for (int i = 0; i < 2; i++) {
 		const struct confdir_key *key = confdir_get(set, keys[i]);
+
 		if (want[i] == NULL)
 			assert_null(key);
 		else {
@@ -180,6 +186,7 @@ sets_are_never_half_old_half_new(void **state)
 	if (writer == 0) {
 		for (int i = 1; i <= 2000; i++) {
 			char v[16];
+
 			snprintf(v, sizeof v, "%d", i);
 			kubelet_write("m", i, v, v);
 		}
@@ -436,5 +443,6 @@ main(void)
 		TEST(data_link_that_leads_nowhere_deletes_no_key),
 		TEST(link_loops_end),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@ static size_t
 import(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
 {
 	const char *text = strcmp(pattern, "one") == 0 ? "log\n" : "two.example {\n any\n}\n";
+
 	(void)arg, (void)from;
 	if (strcmp(pattern, "one") != 0 && strcmp(pattern, "two") != 0)
 		return 0;
@@ -46,12 +47,14 @@ read_text(const char *text)
 {
 	struct corefile c;
 	size_t at = 0;
+
 	got[0] = '\0';
 	int rc = corefile_read(&c, "Corefile", text, strlen(text), import, NULL, &error);
 	for (size_t i = 0; rc == 0 && i < c.count; i++) {
 		at = print_line(at, "[", &c.blocks[i].keys);
 		for (size_t k = 0; k < c.blocks[i].count; k++) {
 			const struct corefile_directive *d = &c.blocks[i].directives[k];
+
 			at = print_line(at, "|", &d->head);
 			for (size_t n = 0; n < d->body_count; n++)
 				at = print_line(at, n ? ";" : "{", &d->body[n]);
@@ -149,6 +152,7 @@ static size_t
 import_comment(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
 {
 	char *text = xmalloc(COREFILE_BYTES_MAX);
+
 	(void)arg, (void)from;
 	memset(text, '#', COREFILE_BYTES_MAX);
 	*texts = xcalloc(1, sizeof **texts);
@@ -188,6 +192,7 @@ seconds_for(size_t count)
 	const char line[] = " forward {$COREFILE_NONE} \"x y\" {\n  a\n }\n";
 	size_t len = 4 + count * (sizeof line - 1);
 	char *text = xmalloc(len + 1);
+
 	memcpy(text, ". {\n", 4);
 	for (size_t i = 0; i < count; i++)
 		memcpy(text + 4 + i * (sizeof line - 1), line, sizeof line - 1);
@@ -225,5 +230,6 @@ main(void)
 		cmocka_unit_test(what_is_imported_and_named_has_bounds),
 		cmocka_unit_test(time_is_linear_in_the_text),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

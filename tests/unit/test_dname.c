@@ -18,13 +18,14 @@ only_capital_letters_are_folded_at_every_place(void **state)
 		for (size_t at = 0; at < len; at++)
 			for (unsigned c = 0; c < 256; c++) {
 				uint8_t wire[40], expected[40];
-				memset(wire, 'Z', sizeof(wire));
+
+				memset(wire, 'Z', sizeof wire);
 				wire[at] = (uint8_t)c;
 				memset(expected, 'z', len);
-				memset(expected + len, 'Z', sizeof(expected) - len);
+				memset(expected + len, 'Z', sizeof expected - len);
 				expected[at] = (uint8_t)(c >= 'A' && c <= 'Z' ? c + 32 : c);
 				dname_lower(wire, len);
-				assert_memory_equal(wire, expected, sizeof(wire));
+				assert_memory_equal(wire, expected, sizeof wire);
 			}
 }
 
@@ -35,6 +36,7 @@ neighbours_do_not_carry_into_each_other(void **state)
 	for (unsigned a = 0; a < 256; a++)
 		for (unsigned b = 0; b < 256; b++) {
 			uint8_t wire[8], expected[8];
+
 			for (size_t i = 0; i < 8; i++) {
 				wire[i] = (uint8_t)(i % 2 == 0 ? a : b);
 				expected[i] = wire[i];
@@ -52,9 +54,11 @@ make_name(size_t len, uint8_t fill)
 {
 	uint8_t *wire = malloc(len);
 	size_t at = 0;
+
 	assert_non_null(wire);
 	while (len - at > 1) {
 		size_t label = len - at - 2 < DNAME_LABEL_MAX ? len - at - 2 : DNAME_LABEL_MAX;
+
 		if (len - at - 2 - label == 1) /* a length byte needs a byte behind it */
 			label--;
 		wire[at] = (uint8_t)label;
@@ -72,6 +76,7 @@ names_are_equal_in_any_case_and_differ_at_every_place(void **state)
 	for (size_t len = 3; len <= DNAME_MAX; len++) {
 		uint8_t *small = make_name(len, 'x'), *capital = make_name(len, 'X');
 		uint8_t *shorter = make_name(len > 3 ? len - 1 : 1, 'x');
+
 		assert_true(dname_equal(small, capital));
 		assert_false(dname_equal(small, shorter));
 		assert_false(dname_equal(shorter, small));
@@ -96,8 +101,8 @@ name_grows_to_255_bytes_and_no_further(void **state)
 	char label[DNAME_LABEL_MAX + 1];
 
 	(void)state;
-	memset(label, 'x', sizeof(label));
-	assert_int_equal(dname_prepend(&name, label, sizeof(label)), -ENAMETOOLONG);
+	memset(label, 'x', sizeof label);
+	assert_int_equal(dname_prepend(&name, label, sizeof label), -ENAMETOOLONG);
 	assert_int_equal(dname_prepend(&name, label, 0), -ENAMETOOLONG);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(dname_prepend(&name, label, DNAME_LABEL_MAX), 0);
@@ -105,7 +110,7 @@ name_grows_to_255_bytes_and_no_further(void **state)
 	assert_int_equal(dname_prepend(&name, label, 62), -ENAMETOOLONG);
 	assert_int_equal(dname_prepend(&name, label, 61), 0);
 	assert_int_equal(name.len, DNAME_MAX);
-	assert_int_equal(dname_length(name.wire, sizeof(name.wire)), DNAME_MAX);
+	assert_int_equal(dname_length(name.wire, sizeof name.wire), DNAME_MAX);
 
 	struct dname suffix = { .len = 1 };
 	assert_int_equal(dname_prepend(&suffix, label, 62), 0);
@@ -138,5 +143,6 @@ main(void)
 		cmocka_unit_test(name_grows_to_255_bytes_and_no_further),
 		cmocka_unit_test(zone_begins_at_a_label_border),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

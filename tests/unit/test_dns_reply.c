@@ -38,6 +38,7 @@ response(ldns_pkt_rcode rcode, const char *const *records)
 	ldns_pkt_set_rcode(pkt, (uint8_t)rcode);
 	for (; records != NULL && *records != NULL; records++) {
 		ldns_rr *rr = NULL;
+
 		assert_int_equal(
 		    ldns_rr_new_frm_str(&rr, *records, 30, NULL, NULL), LDNS_STATUS_OK);
 		ldns_pkt_push_rr(pkt, LDNS_SECTION_ANSWER, rr);
@@ -165,6 +166,7 @@ every_cut_of_a_good_reply_is_bad(void **state)
 	judge(response(LDNS_RCODE_NOERROR, one_a));
 	for (size_t cut = 0; cut < len; cut++) {
 		uint8_t *part = malloc(cut + 1);
+
 		memcpy(part, wire, cut);
 		dns_reply_read(&reply, &question, part, cut);
 		assert_int_not_equal(reply.cause, CAUSE_OK);

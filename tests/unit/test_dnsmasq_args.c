@@ -19,6 +19,7 @@ build(const char *words, bool as_root)
 {
 	char *copy = strdup(words), *given[64], *save = NULL, *why = NULL;
 	size_t count = 0;
+
 	for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
 		given[count++] = w;
 	args_free(&args);
@@ -191,10 +192,12 @@ limits_fit_the_memory_and_what_dnsmasq_knows(void **state)
 		{ 289, 64 << 20, "--dns-forward-max=6553", NULL, 20 },
 		{ 0, 0, "--dns-forward-max=8000", NULL, 20 },
 	};
+
 	(void)state;
 	args_free(&args); /* of the test before */
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char *why;
+
 		assert_int_equal(args_build(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
 		size_t before = args.argc;
 		args_add_limits(&args, cases[i].version, cases[i].limit);
@@ -221,6 +224,7 @@ the_cache_is_a_part_of_dnsmasqs_memory(void **state)
 		{ 256 << 20, "--cache-size=10000" },
 	};
 	char *why;
+
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		assert_int_equal(args_build(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
@@ -236,6 +240,7 @@ limits_that_are_given_stay(void **state)
 	char a[] = "-0", b[] = "300", c[] = "--max-tcp-connections=7", d[] = "-c", e[] = "77";
 	char *given[] = { a, b, c, d, e };
 	char *why;
+
 	(void)state;
 	assert_int_equal(args_build(&args, "/dnsmasq", given, 5, "F", false, &why), 0);
 	size_t before = args.argc;
@@ -255,6 +260,7 @@ the_dnsmasq_that_clients_ask_asks_all_servers(void **state)
 	     upstream[] = "--server=127.0.0.1#10053", stub[] = "--server=/acme.local/10.0.0.1";
 	char *given[] = { upstream, stub, cluster };
 	char *why;
+
 	(void)state;
 	assert_int_equal(args_build(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
 	args_add_upstream(&args, 290, "cluster.local", &kubedns);
@@ -280,6 +286,7 @@ an_older_dnsmasq_gets_only_what_it_knows(void **state)
 	char cluster[] = "--server=/cluster.local/127.0.0.1#10053";
 	char *given[] = { cluster };
 	char *why;
+
 	(void)state;
 	assert_int_equal(args_build(&args, "/dnsmasq", given, 1, "F", false, &why), 0);
 	size_t before = args.argc;
@@ -297,9 +304,11 @@ what_the_operator_says_of_upstreams_stays(void **state)
 	     all[] = "--all-servers";
 	char *given[] = { cluster, stale, subnet, mac, order, all };
 	char *why;
+
 	(void)state;
 	for (size_t which = 0; which < 2; which++) {
 		char *five[] = { given[0], given[1], given[2], given[3], given[4 + which] };
+
 		assert_int_equal(args_build(&args, "/dnsmasq", five, 5, "F", false, &why), 0);
 		size_t before = args.argc;
 		args_add_upstream(&args, 290, "cluster.local", &kubedns);
@@ -341,6 +350,7 @@ main(void)
 		cmocka_unit_test(the_version_is_read_from_its_first_line),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+
 	args_free(&args);
 	return rc;
 }

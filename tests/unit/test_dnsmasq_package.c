@@ -53,5 +53,6 @@ main(void)
 		cmocka_unit_test(a_line_that_only_contains_the_word_is_another_field),
 		cmocka_unit_test(without_one_or_with_one_too_long_it_is_empty),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@ setup(void **state)
 	struct sockaddr_in sin = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof sin;
+
 	s.asked_fd = socket(AF_INET, SOCK_DGRAM, 0);
 	s.asks_fd = socket(AF_INET, SOCK_DGRAM, 0);
 	if (bind(s.asked_fd, (struct sockaddr *)&sin, len) < 0 ||
@@ -46,6 +47,7 @@ static int
 teardown(void **state)
 {
 	struct standin *s = *state;
+
 	dnsmasq_probe_free(s->probe);
 	close(s->asked_fd);
 	close(s->asks_fd);
@@ -71,6 +73,7 @@ forward(struct standin *s, const uint8_t *wire, size_t len, uint32_t generation)
 	struct sockaddr_storage ss;
 	socklen_t ss_len = server_sockaddr(&to, &ss);
 	struct pollfd fd = { .fd = dnsmasq_probe_questions_fd(s->probe), .events = POLLIN };
+
 	assert_int_equal(sendto(s->asks_fd, wire, len, 0, (struct sockaddr *)&ss, ss_len), len);
 	assert_int_equal(poll(&fd, 1, FAIL_SAFE_MS), 1);
 	return dnsmasq_probe_answer(s->probe);
@@ -82,6 +85,7 @@ the_address_asked_at_is_the_generation(void **state)
 	struct standin *s = *state;
 	uint8_t wire[512];
 	size_t len = generation_question(s, wire, sizeof wire);
+
 	assert_int_equal(forward(s, wire, len, 700), 700);
 	assert_int_equal(forward(s, wire, len, 701), 701);
 }
@@ -92,6 +96,7 @@ another_opcode_says_nothing_and_gets_no_answer(void **state)
 	struct standin *s = *state;
 	uint8_t wire[512], reply[512];
 	size_t len = generation_question(s, wire, sizeof wire);
+
 	assert_int_equal(forward(s, wire, len, 700), 700);
 	assert_true(recv(s->asks_fd, reply, sizeof reply, MSG_DONTWAIT) > 0);
 	wire[2] = 5 << 3; /* UPDATE */
@@ -105,6 +110,7 @@ a_question_without_the_secret_is_answered_and_says_nothing(void **state)
 	struct standin *s = *state;
 	uint8_t wire[512], reply[512];
 	size_t len = generation_question(s, wire, sizeof wire);
+
 	wire[DNS_HEADER + 1] ^= 1;
 	assert_int_equal(forward(s, wire, len, 700), 0);
 	assert_true(recv(s->asks_fd, reply, sizeof reply, MSG_DONTWAIT) > 0);
@@ -121,5 +127,6 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 		    a_question_without_the_secret_is_answered_and_says_nothing, setup, teardown),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

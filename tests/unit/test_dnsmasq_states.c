@@ -308,5 +308,6 @@ main(void)
 		TEST(sigterm_while_backing_off_ends_at_once),
 		TEST(no_order_of_events_breaks_the_rules),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,7 @@ numbers_as_dnsmasq_prints_them(void **state)
 		uint32_t value;
 	} good[] = { { "0", 0 }, { "4294967295", 4294967295u }, { "-1", 4294967295u },
 		{ "-2147483648", 2147483648u } };
+
 	static const char *const bad[] = { "", "-", "1 ", " 1", "4294967296", "99999999999", "1x",
 		"+1" };
 	uint32_t value;

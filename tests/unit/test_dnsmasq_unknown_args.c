@@ -47,5 +47,6 @@ main(void)
 		    an_option_is_listed_with_or_without_its_value_and_by_its_beginning),
 		cmocka_unit_test(the_version_of_a_newer_option_is_known),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ head_of(enum dnstap_kind kind, bool tcp, const char *peer, uint16_t len)
 		.tcp = tcp,
 		.query_ns = INT64_C(2000000003),
 		.response_ns = INT64_C(3000000004) };
+
 	assert_int_equal(server_parse(peer, 53, &head.peer, NULL), 0);
 	return head;
 }
@@ -35,6 +36,7 @@ assert_frame(const struct dnstap_head *head, const void *want, size_t len)
 {
 	static const uint8_t message[] = { 0xaa, 0xbb };
 	uint8_t out[DNSTAP_FRAME_MAX];
+
 	assert_int_equal(dnstap_frame(&pod, head, message, out), len);
 	assert_memory_equal(out, want, len);
 }
@@ -123,6 +125,7 @@ a_collector_is_a_path_or_an_address_with_a_port(void **state)
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		int rc = dnstap_target_parse(cases[i].text, &target, &why);
+
 		if (cases[i].why == NULL) {
 			assert_int_equal(rc, 0);
 			assert_string_equal(dnstap_target_format(&target, text), cases[i].text);
@@ -148,5 +151,6 @@ main(void)
 		cmocka_unit_test(the_longest_message_with_the_longest_names_fits),
 		cmocka_unit_test(a_collector_is_a_path_or_an_address_with_a_port),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,9 @@ static void
 note(void *arg, struct json_object *json, const char *hint, unsigned line)
 {
 	(void)arg;
-	if (got_len > sizeof(got) / 2)
+	if (got_len > sizeof got / 2)
 		return; /* the tests of sizes do not look at it */
-	got_len += (size_t)snprintf(got + got_len, sizeof(got) - got_len, "%u:%s:%s\n", line,
+	got_len += (size_t)snprintf(got + got_len, sizeof got - got_len, "%u:%s:%s\n", line,
 	    hint != NULL ? hint : "-",
 	    json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN));
 }
@@ -35,6 +35,7 @@ static int
 read_bytes(enum documents_format format, const void *bytes, size_t len)
 {
 	char *copy = malloc(len + 1); /* fmemopen refuses a const buffer, and one of no bytes */
+
 	memcpy(copy, bytes, len);
 	FILE *in = len > 0 ? fmemopen(copy, len, "r") : fopen("/dev/null", "r");
 	assert_non_null(in);
@@ -84,7 +85,7 @@ a_file_may_hold_nothing(void **state)
 	static const char *const empty[] = { "", "\n", "# only a comment\n", "---\n---\n" };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++) {
+	for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
 		assert_int_equal(yaml(empty[i]), 0);
 		assert_string_equal(got, "");
 	}
@@ -123,7 +124,7 @@ a_list_may_be_empty(void **state)
 		"{\"items\":null,\"kind\":\"PodList\"}", "{\"kind\":\"ServiceList\"}" };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
 		assert_int_equal(yaml(lists[i]), 0);
 		assert_string_equal(got, "");
 		assert_int_equal(json(lists[i]), 0);
@@ -145,8 +146,9 @@ static void
 assert_scalar(const char *text, const char *expected)
 {
 	char doc[256], want[256];
-	snprintf(doc, sizeof(doc), "v: %s\n", text);
-	snprintf(want, sizeof(want), "1:-:{\"v\":%s}\n", expected);
+
+	snprintf(doc, sizeof doc, "v: %s\n", text);
+	snprintf(want, sizeof want, "1:-:{\"v\":%s}\n", expected);
 	assert_int_equal(yaml(doc), 0);
 	assert_string_equal(got, want);
 }
@@ -209,7 +211,7 @@ plain_scalars_are_what_kubectl_makes_of_them(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		if (strcmp(rows[i][0], "-") == 0)
 			continue; /* alone it begins a list */
 		assert_scalar(rows[i][0], rows[i][1]);
@@ -270,10 +272,12 @@ json_is_utf8_at_every_place_of_a_character(void **state)
 	} rows[] = { { "\xc3\xa9", true }, { "\xe2\x82\xac", true }, { "\xf0\x9f\x98\x80", true },
 		{ "\xe2\x82", false }, { "\xff", false }, { "\xf0\x9f\x98", false } };
 	static char text[65536 + 64];
+
 	(void)state;
-	for (size_t row = 0; row < sizeof(rows) / sizeof(*rows); row++)
+	for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
 		for (size_t before = 65536 - 5; before <= 65536 + 1; before++) {
 			size_t len = strlen(rows[row].bytes);
+
 			memset(text, 'x', before);
 			memcpy(text, "{\"a\":\"", 6);
 			memcpy(text + before, rows[row].bytes, len);
@@ -330,6 +334,7 @@ repeat(const char *head, const char *body, size_t count, const char *tail)
 	size_t len = strlen(body);
 	char *text = malloc(strlen(head) + len * count + strlen(tail) + 1);
 	char *p = stpcpy(text, head);
+
 	for (size_t i = 0; i < count; i++)
 		p = stpcpy(p, body);
 	strcpy(p, tail);
@@ -399,6 +404,7 @@ values_may_lie_across_chunks(void **state)
 	for (size_t pad = 65500; pad < 65560; pad++) {
 		char *text = repeat("", " ", pad,
 		    "{\"kind\":\"List\",\"items\":[{\"n\":12345,\"b\":true},{\"s\":\"\\u00e9\"}]}");
+
 		assert_int_equal(json(text), 0);
 		assert_string_equal(
 		    got, "1:-:{\"n\":12345,\"b\":true}\n1:-:{\"s\":\"\xc3\xa9\"}\n");
@@ -413,7 +419,7 @@ a_file_cut_anywhere_is_broken_or_shorter_but_never_wrong(void **state)
 				   "},{\"n\":[1,2]}],\"kind\":\"List\"}";
 
 	(void)state;
-	for (size_t len = 1; len < sizeof(text) - 1; len++) {
+	for (size_t len = 1; len < sizeof text - 1; len++) {
 		assert_int_equal(read_bytes(DOCUMENTS_JSON, text, len), -EBADMSG);
 		assert_int_equal(read_bytes(DOCUMENTS_YAML, text, len), -EBADMSG);
 	}
@@ -444,5 +450,6 @@ main(void)
 		cmocka_unit_test(values_may_lie_across_chunks),
 		cmocka_unit_test(a_file_cut_anywhere_is_broken_or_shorter_but_never_wrong),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

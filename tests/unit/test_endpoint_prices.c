@@ -94,6 +94,7 @@ fill(unsigned slices, unsigned addrs, const char *hostname)
 			unsigned n = addrs == 0       ? 1 + i
 				     : i % addrs == 0 ? 1
 						      : 1 + s * ENDPOINTS + i % addrs;
+
 			snprintf(own[i], sizeof own[i], "h%u", i);
 			endpoints[i] = (struct object_endpoint){ .ready = true,
 				.hostname = each ? own[i] : hostname };
@@ -155,6 +156,7 @@ ask(const char *text, uint16_t type, unsigned records)
 		.tcp = true };
 	for (unsigned i = 0; i < 10; i++) {
 		double begun_s = cpu_s();
+
 		answer(&request, &info);
 		double took_s = cpu_s() - begun_s;
 		best_s = took_s < best_s ? took_s : best_s;
@@ -180,6 +182,7 @@ static void
 slices_of_the_same_names_are_taken_in_linear_time(void **state)
 {
 	const uint8_t *db = (const uint8_t *)"\2db\4test\3svc\12clusterset\5local";
+
 	(void)state;
 
 	fill(FEW, ENDPOINTS, "*");
@@ -208,6 +211,7 @@ static void
 a_zone_is_walked_in_linear_time_whoever_shares_a_name(void **state)
 {
 	size_t few, many;
+
 	(void)state;
 
 	fill(FEW, ENDPOINTS, "a");
@@ -316,11 +320,13 @@ an_answer_in_vain_has_a_bound(void **state)
 		{ "10-0-0-1", "10-0-0-1.big.test.svc.cluster.local", TYPE_A, 1 },
 		{ "10-0-0-1", "10-0-0-1.big.test.svc.cluster.local", TYPE_SRV, 1 },
 	};
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct owner *owner = fill_tiny(SOME_TINY, cases[i].hostname);
 		double few_s = ask(cases[i].question, cases[i].type, cases[i].records);
+
 		drop_tiny(owner);
 		owner = fill_tiny(MANY_TINY, cases[i].hostname);
 		double many_s = ask(cases[i].question, cases[i].type, cases[i].records);
@@ -365,10 +371,12 @@ static void
 the_additional_section_of_an_address_is_the_address(void **state)
 {
 	double took_s[2];
+
 	(void)state;
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, "a");
+
 		add_slice(owner, 100, 1);
 		took_s[i] = ask("_p0._tcp.big.test.svc.cluster.local", TYPE_SRV, 100);
 		assert_int_equal(wire_get16(bed.out + 10), 100 + 1); /* and OPT */
@@ -388,12 +396,14 @@ slices_beyond_a_bound_are_not_put_in_order(void **state)
 		.ready = true };
 	double took_s[2];
 	size_t len;
+
 	(void)state;
 
 	bed.config.place = &here;
 	bed.config.nearest = bed.config.zonal = true;
 	for (unsigned i = 0; i < 2; i++) {
 		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, NULL);
+
 		/* Behind all others. */
 		treecache_slice(bed.cache, owner, 0,
 		    &(struct slice_source){ .name = "z",
@@ -423,11 +433,13 @@ static void
 a_wildcard_for_ports_has_a_bound(void **state)
 {
 	double took_s[2];
+
 	(void)state;
 
 	bed.config.wildcards = true;
 	for (unsigned i = 0; i < 2; i++) {
 		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, NULL);
+
 		add_slice(owner, 1, ENDPOINTS);
 		took_s[i] = ask("*._tcp.big.test.svc.cluster.local", TYPE_SRV, 1);
 		drop_tiny(owner);
@@ -465,6 +477,7 @@ a_port_is_looked_for_in_a_bounded_number_of_slices(void **state)
 
 	for (unsigned s = 0; s < MOST; s++) {
 		struct port port = { .number = 80, .name = "\5_http", .proto = "\4_tcp" };
+
 		if (s == PORT_SLICES_MAX - 1)
 			memcpy(port.name, "\5_last", 6);
 		lists[s] = ports_new(1, &port, 1);

@@ -109,6 +109,7 @@ by_dns_a_thousand_names_are_looked_at(void **state)
 	config.tree = tree_current(bed.cache);
 	for (unsigned i = 0; i < 2 * LETTERS; i++) {
 		size_t len;
+
 		memset(name, 'a' + (int)i / 2, 5);
 		strcpy(name + 5, "0.default.svc.cluster.local.");
 		char *text = i % 2 == 0 ? explain_brief(&bed.config, config.tree, name, &len)
@@ -215,5 +216,6 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 		    the_nearest_has_fewest_other_letters_then_comes_first, begin, bed_end),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

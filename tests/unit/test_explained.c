@@ -67,10 +67,12 @@ ask(const char *text, uint16_t type, uint16_t size, bool tcp, char out[2048])
 	*out = '\0';
 	for (size_t i = 0; i < ldns_rr_list_rr_count(records); i++) {
 		ldns_rr *rr = ldns_rr_list_rr(records, i);
+
 		assert_int_equal(ldns_rr_ttl(rr), 0);
 		for (size_t s = 0; s < ldns_rr_rd_count(rr); s++) {
 			const uint8_t *string = ldns_rdf_data(ldns_rr_rdf(rr, s));
 			size_t len = strlen(out);
+
 			snprintf(out + len, 2048 - len, "%s%.*s", s > 0 ? "|" : "", string[0],
 			    string + 1);
 		}
@@ -115,8 +117,10 @@ whatever_is_said_fits_into_a_small_message(void **state)
 	(void)state;
 	for (size_t lines = 1; lines < 60; lines++) { /* lines of 1 to 300 bytes */
 		size_t len = 0;
+
 		for (size_t i = 0; i < lines; i++) {
 			size_t width = (lines * 37 + i * 91) % 300 + 1;
+
 			memset(long_text + len, 'x', width);
 			len += width;
 			long_text[len++] = '\n';
@@ -180,5 +184,6 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 		    without_an_explainer_there_is_no_such_name, begin, bed_end),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

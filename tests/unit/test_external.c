@@ -293,6 +293,7 @@ at_the_beginning_the_order_is_that_of_the_namespaces(void **state)
 		NAMESPACE("new-team", FEBRUARY),
 		NAMESPACE("old-team", JANUARY),
 	};
+
 	enum { COUNT = sizeof objects / sizeof objects[0] };
 	(void)state;
 
@@ -380,6 +381,7 @@ static void
 conflicts_are_those_of_whoever_claims_now(void **state)
 {
 	static const uint8_t www[] = "\3www\4apps\7example\3com";
+
 	static const char *const created[] = { JANUARY, FEBRUARY };
 	static const char *const address[] = { IP("192.0.2.1"), IP("192.0.2.2"),
 		IP("192.0.2.1") "," IP("192.0.2.2") };
@@ -391,6 +393,7 @@ conflicts_are_those_of_whoever_claims_now(void **state)
 	for (unsigned i = 0; i < 2000; i++) {
 		char text[512];
 		bool differs = false, other;
+
 		random = random * 1103515245 + 12345;
 		snprintf(text, sizeof text,
 		    INGRESS("i%u", "%s", RULE("www.apps.example.com"), "%s"), random >> 16 & 3,
@@ -492,6 +495,7 @@ what_is_no_host_name_is_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		char text[600];
+
 		snprintf(text, sizeof text, INGRESS("bad", JANUARY, RULE("%s"), IP("192.0.2.4")),
 		    bad[i]);
 		add(text);

@@ -91,6 +91,7 @@ gateways(unsigned count)
 
 	for (unsigned i = 0; i < count; i++) {
 		struct object_text text = { host, 0 };
+
 		text.len = (size_t)snprintf(host, sizeof host, "h%u.apps.example.com", i);
 		parent.name = name;
 		snprintf(name, sizeof name, "gw%u", i);
@@ -142,11 +143,13 @@ namespaces(unsigned count)
 	for (unsigned step = 0; step < 4; step++) {
 		bool ingresses = step % 2 == 0; /* they come first and go third */
 		double begun_s = cpu_s();
+
 		for (unsigned i = 0; i < count; i++) {
 			struct object_text text = { host, 0 };
 			struct object_external from = {
 				.addrs = &addr, .addr_count = 1, .hosts = &text, .host_count = 1
 			};
+
 			text.len = (size_t)snprintf(host, sizeof host, "h%u.apps.example.com", i);
 			snprintf(name, sizeof name, "n%u", i);
 			const struct object object = { .kind = ingresses ? OBJECT_INGRESS

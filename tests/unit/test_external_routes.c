@@ -53,6 +53,7 @@ routes_have_the_address_of_the_gateway_that_took_them(void **state)
 		{ "'b.apps.example.com'", GW ",'sectionName':'b'", "True", "b.apps.example.com.",
 		    false }, /* "*.b" is not b */
 	};
+
 	static const char *const kinds[] = { "HTTPRoute", "GRPCRoute", "TLSRoute" };
 	/* As `gw`, whose listeners have no names of their own here: another Gateway holds them. */
 	static const char gateway[] =
@@ -65,6 +66,7 @@ routes_have_the_address_of_the_gateway_that_took_them(void **state)
 		char text[1000];
 		size_t row = i / 3;
 		bool gateway_first = i % 2 == 0;
+
 		snprintf(text, sizeof text, ROUTE("%s", "r", "%s", "%s", "%s"), kinds[i % 3],
 		    rows[row].hosts, rows[row].parent, rows[row].accepted);
 		if (gateway_first)
@@ -119,6 +121,7 @@ objects_labelled_to_be_ignored_have_no_names(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		char *plain = NULL, *ignored = NULL;
+
 		if (asprintf(&plain, rows[i].object, "false") < 0 ||
 		    asprintf(&ignored, rows[i].object, "true") < 0)
 			abort();
@@ -260,9 +263,11 @@ order_of_arrival_does_not_matter(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 300; round++) {
 		bool there[OBJECTS] = { false };
+
 		begin_listing();
 		for (unsigned step = 0; step < 40; step++) {
 			unsigned i = (random = random * 1103515245u + 12345u) >> 16;
+
 			tell(
 			    there[i % OBJECTS] ? EVENT_DELETED : EVENT_ADDED, objects[i % OBJECTS]);
 			there[i % OBJECTS] = !there[i % OBJECTS];

@@ -26,6 +26,7 @@ static void
 add(struct heavy_hitters *hitters, uint32_t number, unsigned times)
 {
 	struct sockaddr_in from = address(number);
+
 	while (times-- > 0)
 		heavy_hitters_add(hitters, (struct sockaddr *)&from);
 }
@@ -34,6 +35,7 @@ static const struct hitter *
 find(const struct heavy_hitters *hitters, uint32_t number)
 {
 	struct sockaddr_in from = address(number);
+
 	for (unsigned i = 0; i < hitters->used; i++)
 		if (memcmp(hitters->entries[i].addr.bytes, &from.sin_addr, 4) == 0)
 			return &hitters->entries[i];
@@ -68,7 +70,7 @@ addresses_are_told_apart_by_all_their_bytes(void **state)
 	struct heavy_hitters hitters = { .total = 0 };
 	struct sockaddr_in6 from = { .sin6_family = AF_INET6 };
 	for (unsigned i = 0; i < 16; i++) {
-		memset(&from.sin6_addr, 0, sizeof(from.sin6_addr));
+		memset(&from.sin6_addr, 0, sizeof from.sin6_addr);
 		from.sin6_addr.s6_addr[i] = 1;
 		from.sin6_port = (in_port_t)i;
 		heavy_hitters_add(&hitters, (struct sockaddr *)&from);
@@ -96,9 +98,10 @@ the_level_is_max_min_fair(void **state)
 		{ { 1000 }, 1, 700, 600, -1 }, /* the others alone are too many */
 		{ { 100, 100 }, 2, 0, 600, 300 },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		double level = max_min_level(
 		    cases[i].demands, cases[i].count, cases[i].others, cases[i].capacity);
+
 		assert_true(fabs(level - cases[i].level) < 0.001);
 	}
 }
@@ -108,12 +111,13 @@ static int
 bound(const char *text, struct sockaddr_storage *ss)
 {
 	struct server server = { .port = 0 };
+
 	assert_int_equal(addr_parse(text, &server.addr), 0);
 	socklen_t len = server_sockaddr(&server, ss);
 	int fd = socket(server.addr.family, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)ss, len) != 0)
 		return -1;
-	len = sizeof(*ss);
+	len = sizeof *ss;
 	assert_int_equal(getsockname(fd, (struct sockaddr *)ss, &len), 0);
 	return fd;
 }
@@ -123,9 +127,11 @@ passed(int server, const struct sockaddr_storage *to, int client, unsigned count
 {
 	unsigned got = 0;
 	char byte;
+
 	for (unsigned i = 0; i < count; i++) {
 		socklen_t len = to->ss_family == AF_INET ? sizeof(struct sockaddr_in)
 							 : sizeof(struct sockaddr_in6);
+
 		assert_int_equal(sendto(client, "x", 1, 0, (const struct sockaddr *)to, len), 1);
 		got += recv(server, &byte, 1, 0) == 1;
 	}
@@ -201,9 +207,10 @@ fill(int server, const struct sockaddr_storage *at)
 {
 	static char bytes[1000];
 	int small = 65536, client = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-	setsockopt(server, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+
+	setsockopt(server, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
 	for (unsigned i = 0; i < 200; i++)
-		sendto(client, bytes, sizeof(bytes), 0, (const struct sockaddr *)at,
+		sendto(client, bytes, sizeof bytes, 0, (const struct sockaddr *)at,
 		    sizeof(struct sockaddr_in));
 	close(client);
 }
@@ -212,6 +219,7 @@ static void
 empty(int server)
 {
 	char byte;
+
 	while (recv(server, &byte, 1, 0) > 0)
 		;
 }
@@ -298,5 +306,6 @@ main(void)
 		cmocka_unit_test(
 		    nobody_is_held_back_while_there_is_room_and_the_heaviest_when_there_is_none),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ parse(const char *words)
 	int err = dup(STDERR_FILENO);
 
 	argv[argc++] = (char[]){ "kubedns" };
-	snprintf(buffer, sizeof(buffer), "%s", words);
+	snprintf(buffer, sizeof buffer, "%s", words);
 	for (char *word = strtok(buffer, " "); word != NULL; word = strtok(NULL, " "))
 		argv[argc++] = word;
 	common = (struct flags_common){ .program = "kubedns", .summary = "cluster DNS" };
@@ -98,7 +98,7 @@ parse(const char *words)
 	dup2(err, STDERR_FILENO);
 	close(err);
 	rewind(out);
-	said[fread(said, 1, sizeof(said) - 1, out)] = '\0';
+	said[fread(said, 1, sizeof said - 1, out)] = '\0';
 	fclose(out);
 	return rc;
 }
@@ -139,7 +139,7 @@ every_spelling_of_go_is_read(void **state)
 		"--dns-port=1 --dns-port=10053" };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {
+	for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
 		assert_int_equal(parse(spellings[i]), 0);
 		assert_int_equal(o.port, 10053);
 		assert_true(flags_given(&common, "dns-port"));
@@ -268,7 +268,7 @@ mistakes_name_the_flag_the_value_and_what_is_accepted(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		assert_int_equal(parse(cases[i].words), -EINVAL);
 		assert_memory_equal(said, cases[i].message, strlen(cases[i].message));
 		assert_non_null(strstr(said, "\nusage: kubedns "));
@@ -302,17 +302,18 @@ durations_are_those_of_go(void **state)
 		{ "-0", 0 },
 		{ "0.3333333333333333333h", 1200000 },
 	};
+
 	static const char *const bad[] = { "", "-", "+", "1", "s", ".s", "1x", "1s ", " 1s", "1 s",
 		"1s2", "--1s", "1e3s", "1d", "9999999999h", "2562048h", "99999999999999999999s",
 		"1.2.3s", "10S" };
 	long long ms = 0;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
 		assert_int_equal(flags_duration(good[i].text, &ms), 0);
 		assert_int_equal(ms, good[i].ms);
 	}
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		assert_int_equal(flags_duration(bad[i], &ms), -EINVAL);
 }
 
@@ -340,7 +341,7 @@ parse_exiting(const char *flag)
 		_exit(99);
 	}
 	close(fds[1]);
-	while ((n = read(fds[0], said + len, sizeof(said) - 1 - len)) > 0)
+	while ((n = read(fds[0], said + len, sizeof said - 1 - len)) > 0)
 		len += (size_t)n;
 	said[len] = '\0';
 	close(fds[0]);
@@ -371,6 +372,7 @@ groups_are_headings_and_no_flags(void **state)
 	char *argv[] = { program, heading, NULL };
 	struct options read = { 0 };
 	struct flags_common names = { .program = "kubedns", .summary = "cluster DNS" };
+
 	(void)state;
 
 	memcpy(grouped + 1, table, sizeof table);
@@ -419,7 +421,7 @@ check(const char *words)
 	dup2(err, STDERR_FILENO);
 	close(err);
 	rewind(out);
-	said[fread(said, 1, sizeof(said) - 1, out)] = '\0';
+	said[fread(said, 1, sizeof said - 1, out)] = '\0';
 	fclose(out);
 	return rc;
 }
@@ -472,7 +474,7 @@ each_wrong_value_is_reported_in_one_run(void **state)
 	assert_int_equal(check("--filter=yes --share=1 --cache=1k --journal=off "
 			       "--resolver=dns.example --ttl=-1 --silence=999ms"),
 	    -EINVAL);
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
 		if (strstr(said, lines[i]) == NULL)
 			fail_msg("\"%s\" is not in: %s", lines[i], said);
 }
@@ -534,5 +536,6 @@ main(void)
 		cmocka_unit_test(version_is_program_and_version),
 		cmocka_unit_test_teardown(json_lines_when_asked_for, reset),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

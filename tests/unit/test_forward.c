@@ -32,7 +32,8 @@ peer_open(void)
 {
 	struct peer peer = { .fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	socklen_t len = sizeof(in);
+	socklen_t len = sizeof in;
+
 	assert_true(peer.fd >= 0);
 	assert_int_equal(bind(peer.fd, (struct sockaddr *)&in, len), 0);
 	assert_int_equal(getsockname(peer.fd, (struct sockaddr *)&in, &len), 0);
@@ -46,10 +47,11 @@ static void
 peer_read(struct peer *peer)
 {
 	struct pollfd ready = { .fd = peer->fd, .events = POLLIN };
-	socklen_t len = sizeof(peer->from);
+	socklen_t len = sizeof peer->from;
+
 	assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
 	ssize_t n = recvfrom(
-	    peer->fd, peer->query, sizeof(peer->query), 0, (struct sockaddr *)&peer->from, &len);
+	    peer->fd, peer->query, sizeof peer->query, 0, (struct sockaddr *)&peer->from, &len);
 	assert_true(n >= DNS_HEADER);
 	peer->len = (size_t)n;
 }
@@ -58,6 +60,7 @@ static bool
 peer_was_asked(const struct peer *peer)
 {
 	struct pollfd ready = { .fd = peer->fd, .events = POLLIN };
+
 	return poll(&ready, 1, 0) == 1;
 }
 
@@ -66,10 +69,11 @@ static void
 peer_reply(struct peer *peer, unsigned rcode)
 {
 	struct epoll_event event;
+
 	peer->query[2] |= 0x80;
 	peer->query[3] = (uint8_t)rcode;
 	assert_true(sendto(peer->fd, peer->query, peer->len, 0, (struct sockaddr *)&peer->from,
-			sizeof(peer->from)) == (ssize_t)peer->len);
+			sizeof peer->from) == (ssize_t)peer->len);
 	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
 	uint64_t key = event.data.u64;
 	forward_event(forward, worker_key_slot(key), (int)worker_key_tag(key), event.events);
@@ -84,8 +88,9 @@ query(const char *text)
 	struct dname name;
 	struct tree_path path;
 	uint8_t wire[DNS_UDP_QUERY_MAX];
+
 	assert_int_equal(dname_from_text(&name, text), 0);
-	size_t len = query_write(wire, sizeof(wire), 1, name.wire, TYPE_A, CLASS_IN, 0);
+	size_t len = query_write(wire, sizeof wire, 1, name.wire, TYPE_A, CLASS_IN, 0);
 	answer_read(&config, wire, len, &info, &path);
 	info.system = SYSTEM_RECURSIVE;
 	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
@@ -97,8 +102,9 @@ start(const struct peer *peers, size_t count)
 {
 	const struct client_ops clients = { NULL, client_hold, client_room, client_done };
 	struct server servers[UPSTREAMS_MAX];
-	memset(&got, 0, sizeof(got));
-	memset(&stats, 0, sizeof(stats));
+
+	memset(&got, 0, sizeof got);
+	memset(&stats, 0, sizeof stats);
 	context.stats = &stats;
 	context.now_ns = 1;
 	context.epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -184,5 +190,6 @@ main(void)
 		cmocka_unit_test(refused_is_said_only_of_servers_that_have_refused),
 		cmocka_unit_test(an_answer_of_a_server_that_left_the_list_is_taken),
 	};
+
 	return cmocka_run_group_tests(tests, make_world, end_world);
 }

@@ -34,6 +34,7 @@ reply(uint8_t **wire, const char *name, uint16_t type, unsigned rcode, const cha
 	ldns_pkt_set_rcode(pkt, (uint8_t)rcode);
 	for (; *records != NULL; records++) {
 		ldns_rr *rr = NULL;
+
 		assert_int_equal(
 		    ldns_rr_new_frm_str(&rr, *records, 60, NULL, NULL), LDNS_STATUS_OK);
 		bool denial = ldns_rr_get_type(rr) == LDNS_RR_TYPE_SOA;
@@ -52,6 +53,7 @@ put(const char *name, uint16_t type, unsigned rcode, const char *const *records,
 	const struct forwarded_key key = key_of(&dname, name, type);
 	size_t len = reply(&wire, name, type, rcode, records);
 	enum answer_kept kept = forwarded_cache_put(cache, &key, wire, len, now_ns);
+
 	free(wire);
 	return kept;
 }
@@ -61,6 +63,7 @@ get(const char *name, uint16_t type, int64_t now_ns, uint8_t *out)
 {
 	struct dname dname;
 	const struct forwarded_key key = key_of(&dname, name, type);
+
 	return forwarded_cache_get(cache, &key, now_ns, out);
 }
 
@@ -68,6 +71,7 @@ static bool
 has(const char *name, uint16_t type, int64_t now_ns)
 {
 	uint8_t out[FORWARDED_CACHE_SLOT];
+
 	return get(name, type, now_ns, out) > 0;
 }
 
@@ -121,6 +125,7 @@ what_is_kept_and_for_how_long(void **state)
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		int64_t life_ns = rows[i].life_s * second_ns;
+
 		cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 		enum answer_kept kept =
 		    put("www.example.com.", rows[i].type, rows[i].rcode, rows[i].records, start_ns);
@@ -151,6 +156,7 @@ ttls_are_less_by_the_age(void **state)
 		uint8_t out[FORWARDED_CACHE_SLOT];
 		ldns_pkt *pkt = NULL;
 		size_t len = get("www.example.com.", TYPE_A, start_ns + rows[i].age_ns, out);
+
 		assert_int_equal(ldns_wire2pkt(&pkt, out, len), LDNS_STATUS_OK);
 		const ldns_rr_list *answer = ldns_pkt_answer(pkt);
 		assert_int_equal(ldns_rr_ttl(ldns_rr_list_rr(answer, 0)), 60 - rows[i].less_s);
@@ -189,6 +195,7 @@ an_answer_is_for_all_that_it_depends_on(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct dname name;
 		struct forwarded_key key = key_of(&name, rows[i].name, rows[i].type);
+
 		key.flags = rows[i].flags;
 		key.edns_do = rows[i].edns_do;
 		assert_int_equal(forwarded_cache_get(cache, &key, start_ns, out) > 0, rows[i].hit);
@@ -231,6 +238,7 @@ only_plain_queries_are_looked_for(void **state)
 		struct dname name;
 		struct query query;
 		uint8_t wire[512];
+
 		assert_int_equal(dname_from_text(&name, "www.example.com."), 0);
 		size_t len = query_write(
 		    wire, sizeof wire, 1, name.wire, rows[i].type, CLASS_IN, rows[i].udp_size);
@@ -270,6 +278,7 @@ what_is_used_stays_when_the_cache_is_full(void **state)
 	put("www.example.com.", TYPE_A, RCODE_NOERROR, one_a, start_ns);
 	for (unsigned i = 0; i < NAMES; i++) {
 		char name[64], record[128];
+
 		snprintf(name, sizeof name, "x%u.example.com.", i);
 		snprintf(record, sizeof record, "%s 300 IN A 192.0.2.1", name);
 		const char *const records[] = { record, NULL };
@@ -278,6 +287,7 @@ what_is_used_stays_when_the_cache_is_full(void **state)
 	}
 	for (unsigned i = 0; i < NAMES; i++) {
 		char name[64];
+
 		snprintf(name, sizeof name, "x%u.example.com.", i);
 		kept += (unsigned)has(name, TYPE_A, start_ns);
 	}
@@ -328,6 +338,7 @@ a_message_longer_than_a_slot_is_not_kept(void **state)
 	for (unsigned n = 1; n < MOST; n++) {
 		char text[MOST][64];
 		const char *records[MOST + 1] = { NULL };
+
 		for (unsigned i = 0; i < n; i++) {
 			snprintf(
 			    text[i], sizeof text[i], "www.example.com. 300 IN A 192.0.2.%u", i);
@@ -368,6 +379,7 @@ static void *
 use_cache(void *arg)
 {
 	unsigned *hits = arg;
+
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint8_t wire[512] = { 0 }, out[FORWARDED_CACHE_SLOT];
 		uint8_t number = (uint8_t)(i * 7 % SHARED_NAMES);
@@ -375,11 +387,12 @@ use_cache(void *arg)
 		const uint8_t record[] = { 0xc0, DNS_HEADER, 0, TYPE_A, 0, CLASS_IN, 0, 0, 1, 0, 0,
 			4, 192, 0, 2, number };
 		const struct forwarded_key key = { .name = name.wire, .type = TYPE_A };
-		size_t len = query_write(wire, sizeof(wire), 1, name.wire, TYPE_A, CLASS_IN, 0);
+		size_t len = query_write(wire, sizeof wire, 1, name.wire, TYPE_A, CLASS_IN, 0);
+
 		wire[2] |= 0x80;
 		wire[7] = 1;
-		memcpy(wire + len, record, sizeof(record));
-		len += sizeof(record);
+		memcpy(wire + len, record, sizeof record);
+		len += sizeof record;
 		int64_t now_ns = start_ns + (int64_t)i * 1000;
 		size_t got = forwarded_cache_get(cache, &key, now_ns, out);
 		if (got > 0 && (got != len || memcmp(out, wire, len) != 0))
@@ -425,5 +438,6 @@ main(void)
 		cmocka_unit_test(threads_share_it_and_get_whole_answers),
 		cmocka_unit_test(people_are_told_the_age_whatever_the_flags),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

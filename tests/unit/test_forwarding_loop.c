@@ -12,6 +12,7 @@ static struct addr
 addr(const char *text)
 {
 	struct addr a;
+
 	assert_int_equal(addr_parse(text, &a), 0);
 	return a;
 }
@@ -21,6 +22,7 @@ is_self(const struct forwarding_loop *guard, const char *text)
 {
 	struct server server;
 	const char *why;
+
 	assert_int_equal(server_parse(text, 53, &server, NULL), 0);
 	return forwarding_loop_is(guard, &server, &why);
 }
@@ -29,6 +31,7 @@ static struct forwarding_loop
 pod(void)
 {
 	struct forwarding_loop guard = { .port = 53, .local_count = 3 };
+
 	guard.local[0] = addr("127.0.0.1");
 	guard.local[1] = addr("10.1.2.3");
 	guard.local[2] = addr("fd00::3");
@@ -151,5 +154,6 @@ main(void)
 		cmocka_unit_test(dnsmasq_log_lines_have_levels),
 		cmocka_unit_test(the_service_that_leads_here_is_a_loop_at_its_own_port),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

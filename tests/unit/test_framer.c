@@ -22,8 +22,9 @@ static void
 note(const char *bytes, size_t len)
 {
 	size_t at = strlen(got);
-	if (at + len + 2 < sizeof(got))
-		snprintf(got + at, sizeof(got) - at, "%.*s|", (int)len, bytes);
+
+	if (at + len + 2 < sizeof got)
+		snprintf(got + at, sizeof got - at, "%.*s|", (int)len, bytes);
 }
 
 static int
@@ -38,8 +39,9 @@ static int
 on_head(void *arg, const char *key, const char *bytes, size_t len)
 {
 	char text[256];
+
 	(void)arg;
-	snprintf(text, sizeof(text), "%s=%.*s", key, (int)len, bytes);
+	snprintf(text, sizeof text, "%s=%.*s", key, (int)len, bytes);
 	note(text, strlen(text));
 	return 0;
 }
@@ -51,11 +53,13 @@ feed(enum framer_form form, const char *text, size_t len, size_t piece, size_t i
 	const struct framer_sink sink = { .item = on_item, .head = on_head };
 	struct framer f;
 	int error = 0;
+
 	got[0] = '\0';
 	framer_init(&f, form, item_max, &sink);
 	for (size_t at = 0; at < len && error == 0; at += piece) {
 		size_t n = len - at < piece ? len - at : piece;
 		char *copy = malloc(n);
+
 		memcpy(copy, text + at, n);
 		error = framer_feed(&f, copy, n);
 		free(copy);
@@ -73,8 +77,10 @@ static void
 expect(enum framer_form form, const char *text, int error, const char *wanted)
 {
 	size_t len = strlen(text);
+
 	for (size_t piece = 1; piece <= len + 1; piece++) {
 		int refuse = refuse_after;
+
 		assert_int_equal(feed(form, text, len, piece, 1 << 20), error);
 		assert_string_equal(got, wanted);
 		refuse_after = refuse;
@@ -160,10 +166,11 @@ a_list_that_stops_anywhere_is_an_error(void **state)
 {
 	static const char whole[] =
 	    "{\"kind\":\"K\",\"items\":[{\"a\":1},{}],\"metadata\":{\"x\":\"y\"}}";
+
 	(void)state;
-	for (size_t len = 0; len < sizeof(whole) - 1; len++)
+	for (size_t len = 0; len < sizeof whole - 1; len++)
 		assert_int_equal(feed(FRAMER_LIST, whole, len, 5, 1000), -EBADMSG);
-	assert_int_equal(feed(FRAMER_LIST, whole, sizeof(whole) - 1, 5, 1000), 0);
+	assert_int_equal(feed(FRAMER_LIST, whole, sizeof whole - 1, 5, 1000), 0);
 }
 
 static void
@@ -174,7 +181,7 @@ html_garbage_and_wrong_shapes_are_errors(void **state)
 		"{\"items\":[{},]}", "{\"a\" 1}", "{1:2}", "{\"a\":1 \"b\":2}", "{\"a\":1,}",
 		"{} {}", "{\"kind\":\"K\"} x", "\xff\xfe" };
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		if (feed(FRAMER_LIST, bad[i], strlen(bad[i]), 1, 100) != -EBADMSG)
 			fail_msg("taken for a list: %s", bad[i]);
 		assert_non_null(why);
@@ -188,10 +195,11 @@ static void
 an_object_over_the_limit_is_an_error_and_one_at_it_is_not(void **state)
 {
 	static const char text[] = "{\"items\":[{\"a\":\"123456789\"}]}"; /* an item of 17 bytes */
+
 	(void)state;
-	for (size_t piece = 1; piece < sizeof(text); piece++) {
-		assert_int_equal(feed(FRAMER_LIST, text, sizeof(text) - 1, piece, 17), 0);
-		assert_int_equal(feed(FRAMER_LIST, text, sizeof(text) - 1, piece, 16), -EMSGSIZE);
+	for (size_t piece = 1; piece < sizeof text; piece++) {
+		assert_int_equal(feed(FRAMER_LIST, text, sizeof text - 1, piece, 17), 0);
+		assert_int_equal(feed(FRAMER_LIST, text, sizeof text - 1, piece, 16), -EMSGSIZE);
 	}
 }
 
@@ -199,8 +207,9 @@ static void
 what_nobody_wants_is_not_held_however_large(void **state)
 {
 	static char text[100000];
+
 	(void)state;
-	int len = snprintf(text, sizeof(text), "{\"unknown\":[%*s],\"items\":[{}]}", 90000, "");
+	int len = snprintf(text, sizeof text, "{\"unknown\":[%*s],\"items\":[{}]}", 90000, "");
 	assert_int_equal(feed(FRAMER_LIST, text, (size_t)len, 1000, 100), 0);
 	assert_string_equal(got, "{}|");
 	assert_int_equal(held_max, 0);
@@ -211,6 +220,7 @@ the_memory_of_a_large_object_is_given_back(void **state)
 {
 	size_t len = 1 << 20;
 	char *text = malloc(len);
+
 	(void)state;
 	memset(text, ' ', len);
 	text[0] = '{';
@@ -236,6 +246,7 @@ nested_slowly(const char *p, const char *end)
 {
 	int depth = 0;
 	bool string = false;
+
 	for (; p < end; p++) {
 		if (*p == '\\') {
 			p += p + 1 < end && (p[1] == '"' || p[1] == '\\');
@@ -256,11 +267,13 @@ the_fast_scan_finds_what_a_slow_one_finds(void **state)
 	static const char alphabet[] = "{}[]\"\"\\\\a ";
 	unsigned seed = 1;
 	unsigned found = 0;
+
 	(void)state;
 	for (unsigned round = 0; round < 20000; round++) {
 		char text[300];
 		size_t len = (size_t)(rand_r(&seed) % 298) + 2,
 		       brackets = (size_t)(rand_r(&seed) % 3) ? 10 : 2;
+
 		text[0] = '{';
 		for (size_t i = 1; i < len; i++)
 			text[i] = (size_t)rand_r(&seed) % 10 < brackets
@@ -300,5 +313,6 @@ main(void)
 		cmocka_unit_test(a_sink_that_refuses_ends_it),
 		cmocka_unit_test(the_fast_scan_finds_what_a_slow_one_finds),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,8 +153,8 @@ routes_are_exact_or_prefixes_that_end_in_a_slash(void **state)
 
 	(void)state;
 	start(&c);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		snprintf(line, sizeof(line), "GET %s", cases[i].path);
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		snprintf(line, sizeof line, "GET %s", cases[i].path);
 		ask(line, "");
 		assert_int_equal(status(), cases[i].status);
 	}
@@ -183,7 +183,7 @@ handlers_see_decoded_path_query_and_accept(void **state)
 
 	(void)state;
 	start(&c);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		ask(cases[i].request, "Accept: text/plain\r\n");
 		assert_string_equal(body(), cases[i].body);
 	}
@@ -201,8 +201,8 @@ other_methods_get_405_and_their_body_is_not_read(void **state)
 
 	(void)state;
 	start(&c);
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-		snprintf(line, sizeof(line), "%s /metrics", methods[i]);
+	for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+		snprintf(line, sizeof line, "%s /metrics", methods[i]);
 		ask(line, "");
 		assert_int_equal(status(), 405);
 		assert_non_null(strstr(reply, "Allow: GET, HEAD\r\n"));
@@ -265,8 +265,8 @@ a_get_with_a_body_is_refused_and_the_connection_ends(void **state)
 
 	(void)state;
 	start(&c);
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
-		snprintf(request, sizeof(request),
+	for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+		snprintf(request, sizeof request,
 		    "GET /metrics HTTP/1.1\r\nHost: a\r\n%s\r\nGET /metrics HTTP/1.1\r\nHost: "
 		    "inner\r\n\r\n",
 		    heads[i]);
@@ -284,7 +284,7 @@ a_request_head_that_is_too_large_is_refused(void **state)
 
 	(void)state;
 	start(&c);
-	memset(request, 'a', sizeof(request) - 1);
+	memset(request, 'a', sizeof request - 1);
 	memcpy(request, "GET /", 5);
 	ask_raw("127.0.0.1", request);
 	assert_in_range(status(), 400, 499);
@@ -367,5 +367,6 @@ main(void)
 		cmocka_unit_test_teardown(a_broken_stream_is_cut_visibly, stop),
 		cmocka_unit_test_teardown(a_client_that_leaves_during_a_stream_frees_it, stop),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

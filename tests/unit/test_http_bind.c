@@ -44,7 +44,7 @@ wildcard_addresses_listen_on_both_families(void **state)
 	static const char *const wildcards[] = { "0.0.0.0", "::", "[::]" };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(wildcards) / sizeof(wildcards[0]); i++) {
+	for (size_t i = 0; i < sizeof wildcards / sizeof wildcards[0]; i++) {
 		struct http_config c = config();
 
 		c.address = wildcards[i];
@@ -111,6 +111,7 @@ ask_from(const char *source, const char *request)
 {
 	struct server from = { 0 }, to = { .port = http_port(http) };
 	struct sockaddr_storage ss;
+
 	assert_int_equal(addr_parse(source, &from.addr), 0);
 	assert_int_equal(addr_parse("127.0.0.1", &to.addr), 0);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -128,6 +129,7 @@ static void
 local_pages_are_refused_to_other_loopback_addresses(void **state)
 {
 	struct http_config c = config();
+
 	(void)state;
 	start(&c);
 	ask_from("127.0.0.1", "GET /cache HTTP/1.0\r\n\r\n");
@@ -149,8 +151,8 @@ local_pages_are_refused_to_what_a_proxy_hands_on(void **state)
 
 	(void)state;
 	start(&c);
-	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-		snprintf(request, sizeof(request), "GET /cache HTTP/1.0\r\n%s\r\n\r\n", headers[i]);
+	for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+		snprintf(request, sizeof request, "GET /cache HTTP/1.0\r\n%s\r\n\r\n", headers[i]);
 		ask_raw("127.0.0.1", request);
 		assert_int_equal(status(), 403);
 	}
@@ -173,8 +175,8 @@ local_pages_are_refused_to_names_that_were_rebound(void **state)
 
 	(void)state;
 	start(&c);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		snprintf(request, sizeof(request),
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		snprintf(request, sizeof request,
 		    "GET /cache HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", cases[i].host);
 		ask_raw("127.0.0.1", request);
 		assert_int_equal(status(), cases[i].status);
@@ -211,8 +213,8 @@ a_port_in_use_is_reported_with_its_holder(void **state)
 	start(&c);
 	struct http *first = http;
 	c.port = http_port(first);
-	assert_int_equal(start_failing(&c, said, sizeof(said)), -EADDRINUSE);
-	snprintf(expected, sizeof(expected),
+	assert_int_equal(start_failing(&c, said, sizeof said), -EADDRINUSE);
+	snprintf(expected, sizeof expected,
 	    "t: error: http: cannot listen on tcp 127.0.0.1:%u: port %u is in use by %s (pid %d): "
 	    "stop it, or take another port\n",
 	    c.port, c.port, "test_http_bind", (int)getpid());
@@ -228,11 +230,11 @@ an_address_that_cannot_be_is_reported(void **state)
 
 	(void)state;
 	c.address = "localhost";
-	assert_int_equal(start_failing(&c, said, sizeof(said)), -EINVAL);
+	assert_int_equal(start_failing(&c, said, sizeof said), -EINVAL);
 	assert_non_null(strstr(said, "http: cannot listen on \"localhost\": not an address\n"));
 	c.address = "192.0.2.77";
 	c.port = 8081;
-	assert_int_equal(start_failing(&c, said, sizeof(said)), -EADDRNOTAVAIL);
+	assert_int_equal(start_failing(&c, said, sizeof said), -EADDRNOTAVAIL);
 	assert_non_null(strstr(said, "http: cannot listen on tcp 192.0.2.77:8081: Cannot assign "
 				     "requested address (no interface here has this address)\n"));
 	http = NULL;
@@ -251,5 +253,6 @@ main(void)
 		cmocka_unit_test_teardown(a_port_in_use_is_reported_with_its_holder, stop),
 		cmocka_unit_test_teardown(an_address_that_cannot_be_is_reported, stop),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

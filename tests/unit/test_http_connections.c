@@ -229,5 +229,6 @@ main(void)
 		cmocka_unit_test_teardown(an_idle_connection_is_closed, stop),
 		cmocka_unit_test_teardown(nothing_to_do_means_no_timeout, stop),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,7 @@ static void
 loopback_is_served_beside_an_address_and_no_other_is(void **state)
 {
 	const struct http_config config = { .address = "127.0.0.9", .routes = routes };
+
 	(void)state;
 
 	setenv("OWN_LOOPBACK", "3f0c8a52-0000-4c1e-9c7e-b7d5c1a0e000", 1);
@@ -93,6 +94,7 @@ without_descriptors_it_waits_and_goes_on_when_there_are_some(void **state)
 {
 	struct rlimit all, none;
 	unsigned turns = 0;
+
 	(void)state;
 
 	start_with_own_address();
@@ -119,5 +121,6 @@ main(void)
 		cmocka_unit_test_teardown(
 		    without_descriptors_it_waits_and_goes_on_when_there_are_some, stop),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,7 @@ a_process_that_accepts_nothing_takes_a_second(void **state)
 	struct sockaddr_storage ss;
 	int fd = listen_there(&server), waiting[8];
 	socklen_t len = server_sockaddr(&server, &ss);
+
 	(void)state;
 
 	/* More than the backlog: of these the last ones do not get through either. */
@@ -83,6 +84,7 @@ a_process_that_trickles_takes_a_second(void **state)
 	struct server server;
 	int fd = listen_there(&server);
 	pthread_t thread;
+
 	(void)state;
 
 	assert_int_equal(pthread_create(&thread, NULL, trickle, &fd), 0);
@@ -98,5 +100,6 @@ main(void)
 		cmocka_unit_test(a_process_that_accepts_nothing_takes_a_second),
 		cmocka_unit_test(a_process_that_trickles_takes_a_second),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

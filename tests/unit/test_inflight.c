@@ -82,8 +82,9 @@ static void
 start(unsigned max, unsigned client_max, int64_t hold_ms)
 {
 	const struct client_ops clients = { NULL, hold, room, done };
-	memset(&seen, 0, sizeof(seen));
-	memset(&stats, 0, sizeof(stats));
+
+	memset(&seen, 0, sizeof seen);
+	memset(&stats, 0, sizeof stats);
 	context.now_ns = 1;
 	context.stirred = false;
 	table = inflight_new(&context, &clients, max, client_max);
@@ -119,8 +120,9 @@ query_for(struct client client, uint16_t id, const char *text)
 	struct tree_path path;
 	uint8_t wire[DNS_UDP_QUERY_MAX];
 	unsigned replies = seen.replies;
+
 	assert_int_equal(dname_from_text(&name, text), 0);
-	size_t len = query_write(wire, sizeof(wire), id, name.wire, TYPE_A, CLASS_IN, 0);
+	size_t len = query_write(wire, sizeof wire, id, name.wire, TYPE_A, CLASS_IN, 0);
 	answer_read(&config, wire, len, &info, &path);
 	info.system = SYSTEM_RECURSIVE; /* answer_found() says so */
 	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
@@ -135,7 +137,8 @@ query_from(uint32_t hash, uint16_t id)
 {
 	static unsigned number;
 	char text[64];
-	snprintf(text, sizeof(text), "n%u.example.com.", number++);
+
+	snprintf(text, sizeof text, "n%u.example.com.", number++);
 	return query_for((struct client){ .proto = PROTO_UDP, .hash = hash }, id, text);
 }
 
@@ -144,6 +147,7 @@ static unsigned
 greedy(uint32_t hash)
 {
 	unsigned count = 0;
+
 	while (query_from(hash, (uint16_t)count) == -1)
 		count++;
 	assert_int_equal(seen.rcode, RCODE_REFUSED);
@@ -156,6 +160,7 @@ reply_to(struct inflight *inflight)
 {
 	uint8_t wire[INFLIGHT_QUESTION_MAX];
 	size_t len = inflight_question(inflight, 7, wire);
+
 	wire[2] |= 0x80;
 	wire[3] = RCODE_NXDOMAIN;
 	inflight_finish(table, inflight, wire, len);
@@ -312,7 +317,7 @@ a_query_longer_than_another_server_reads_is_refused(void **state)
 	struct answer_info info = { .query = { .has_question = false } };
 	static uint8_t wire[DNS_UDP_QUERY_MAX + 1];
 	start(10, 10, 0);
-	inflight_start(table, &client, wire, sizeof(wire), ANSWER_FORWARD, &info);
+	inflight_start(table, &client, wire, sizeof wire, ANSWER_FORWARD, &info);
 	assert_int_equal(seen.count, 0);
 	assert_int_equal(seen.rcode, RCODE_REFUSED);
 	assert_int_equal(stats.dropped[DROP_FORWARD_SIZE], 1);
@@ -326,12 +331,13 @@ answer_to(struct inflight *inflight)
 	static const uint8_t record[] = { 0xc0, DNS_HEADER, 0, TYPE_A, 0, CLASS_IN, 0, 0, 0, 60, 0,
 		4, 192, 0, 2, 1 };
 	uint8_t wire[INFLIGHT_QUESTION_MAX];
-	size_t len = query_write(
-	    wire, sizeof(wire), 7, inflight_name(inflight), inflight->type, CLASS_IN, 0);
+	size_t len =
+	    query_write(wire, sizeof wire, 7, inflight_name(inflight), inflight->type, CLASS_IN, 0);
+
 	wire[2] |= 0x80;
 	wire[7] = 1;
-	memcpy(wire + len, record, sizeof(record));
-	inflight_finish(table, inflight, wire, len + sizeof(record));
+	memcpy(wire + len, record, sizeof record);
+	inflight_finish(table, inflight, wire, len + sizeof record);
 }
 
 static void
@@ -499,5 +505,6 @@ main(void)
 		cmocka_unit_test(what_was_never_asked_is_not_held),
 		cmocka_unit_test(known_names_are_asked_when_the_resolver_holds_too_many),
 	};
+
 	return cmocka_run_group_tests(tests, make_world, end_world);
 }

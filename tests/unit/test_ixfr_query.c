@@ -32,6 +32,7 @@ serials_are_on_a_circle(void **state)
 		{ 0, 0x80000000, true, true }, /* not defined: neither is trusted */
 		{ 0x80000000, 0, true, true },
 	};
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -53,6 +54,7 @@ a_journal_goes_on_over_the_end_of_the_circle(void **state)
 	struct journal journal;
 	struct change *made[4], **taken;
 	size_t count;
+
 	(void)state;
 
 	journal_init(&journal, 4096);
@@ -65,6 +67,7 @@ a_journal_goes_on_over_the_end_of_the_circle(void **state)
 	journal_add(&journal, &config, made, 4);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		bool reaches = journal_take(&journal, &config, 0, rows[i].has, &taken, &count);
+
 		assert_int_equal(reaches ? (int)count : -1, rows[i].count);
 		for (size_t c = 0; c < count; c++)
 			change_drop(taken[c]);
@@ -81,6 +84,7 @@ the_serial_is_that_of_the_soa_in_the_authority_section(void **state)
 	uint8_t wire[512];
 	struct dname name;
 	uint32_t serial = 0;
+
 	(void)state;
 
 	dname_from_text(&name, "cluster.local.");
@@ -106,5 +110,6 @@ main(void)
 		cmocka_unit_test(a_journal_goes_on_over_the_end_of_the_circle),
 		cmocka_unit_test(the_serial_is_that_of_the_soa_in_the_authority_section),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ expect(const struct json_prune_keep *keep, const char *json, const char *wanted)
 	size_t len = strlen(json);
 	char *in = malloc(len),
 	     *out = malloc(len + 1); /* exact, so that a sanitizer sees one byte too many */
+
 	memcpy(in, json, len);
 	size_t n = json_prune_object(keep, in, len, out);
 	assert_true(n <= len);
@@ -50,6 +51,7 @@ elements_of_arrays_are_trimmed(void **state)
 	    "\"serving\":true},\"nodeName\":\"n\","
 	    "\"targetRef\":{\"kind\":\"Pod\",\"name\":\"p\",\"uid\":\"u\"},\"zone\":\"z\"},{}],"
 	    "\"ports\":[{\"port\":80,\"appProtocol\":\"h\"}]}";
+
 	(void)state;
 	expect(json_prune_slice, slice,
 	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"]},{}],\"ports\":[{\"port\":80}]}");
@@ -138,7 +140,7 @@ malformed_objects_give_nothing(void **state)
 		"{\"metadata\":{\"name\":\"x}", "{\"a\":1} ", "[]", "{" };
 	char out[256];
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		if (json_prune_object(json_prune_slice, bad[i], strlen(bad[i]), out) != 0)
 			fail_msg("taken: %s", bad[i]);
 	}
@@ -150,7 +152,7 @@ static char out[512];
 static int
 read_event(const char *json)
 {
-	memset(out, 0, sizeof(out));
+	memset(out, 0, sizeof out);
 	return json_prune_event(json_prune_namespace, json, strlen(json), out, &event);
 }
 
@@ -207,7 +209,7 @@ malformed_events_are_refused(void **state)
 		"{\"type\"}", "{\"type\":\"ADDED\" \"object\":{}}",
 		"{\"object\":{\"a\" 1},\"type\":\"ADDED\"}" };
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		if (read_event(bad[i]) != -EBADMSG)
 			fail_msg("taken: %s", bad[i]);
 	}
@@ -233,5 +235,6 @@ main(void)
 		cmocka_unit_test(the_mark_that_ends_a_watch_list_is_kept),
 		cmocka_unit_test(malformed_events_are_refused),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,7 @@ plain_end(const char *text)
 {
 	int depth = 0;
 	bool string = false;
+
 	for (const char *p = text; *p; p++) {
 		if (string && *p == '\\') {
 			p++;
@@ -59,6 +60,7 @@ the_end_is_found_at_every_offset_of_a_block(void **state)
 			    text, sizeof text, "%*s%s,{\"next\":[]}", (int)before, "", nested[i]);
 			const char *begin = text + before;
 			struct json_skip scan = { 0 };
+
 			assert_ptr_equal(
 			    json_skip_nested(&scan, begin, text + len), plain_end(begin));
 		}
@@ -71,10 +73,12 @@ the_end_is_found_wherever_the_input_is_cut(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof nested / sizeof nested[0]; i++) {
 		size_t len = strlen(nested[i]);
+
 		for (size_t cut = 1; cut < len; cut++) {
 			struct json_skip scan = { 0 };
 			/* Each piece is a block of its own on the heap: reading beyond is seen. */
 			char *first = strndup(nested[i], cut), *second = strdup(nested[i] + cut);
+
 			assert_null(json_skip_nested(&scan, first, first + cut));
 			assert_ptr_equal(json_skip_nested(&scan, second, second + len - cut),
 			    second + len - cut);
@@ -93,6 +97,7 @@ values_of_every_kind_end(void **state)
 	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
 		char text[64];
 		size_t len = strlen(values[i]);
+
 		snprintf(text, sizeof text, "%s,", values[i]);
 		assert_ptr_equal(json_skip_value(text, text + len + 1), text + len);
 	}
@@ -109,6 +114,7 @@ a_string_says_whether_it_has_escapes(void **state)
 	static const char plain[] = "\"0123456789abcdefghij\"",
 			  escaped[] = "\"0123456789abcdefgh\\nij\"";
 	bool escapes = false;
+
 	(void)state;
 	assert_ptr_equal(
 	    json_skip_string(plain, plain + sizeof plain - 1, &escapes), plain + sizeof plain - 1);
@@ -127,5 +133,6 @@ main(void)
 		cmocka_unit_test(values_of_every_kind_end),
 		cmocka_unit_test(a_string_says_whether_it_has_escapes),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ read_text(const char *text)
 {
 	char *copy = strdup(text);
 	FILE *in = fmemopen(copy, strlen(copy), "r");
+
 	kubeconfig_free(&config);
 	free(why);
 	int error = kubeconfig_read(in, "/etc/kubedns/config", &config, &why);
@@ -33,7 +34,8 @@ static int
 read_with(const char *cluster, const char *user)
 {
 	char text[2048];
-	snprintf(text, sizeof(text),
+
+	snprintf(text, sizeof text,
 	    "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
 	    "contexts: [{name: other, context: {cluster: no, user: no}}, {name: c, context: "
 	    "{cluster: k, user: u}}]\n"
@@ -161,7 +163,7 @@ base64_is_strict(void **state)
 		"ab\377d" };
 	size_t len;
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		assert_null(kubeconfig_base64(bad[i], &len));
 	char *text = kubeconfig_base64("aGVs\nbG8g d29ybGQ=\n", &len);
 	assert_string_equal(text, "hello world");
@@ -195,5 +197,6 @@ main(void)
 		cmocka_unit_test(what_contradicts_or_is_malformed_is_refused),
 		cmocka_unit_test(base64_is_strict),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, clean_up);
 }

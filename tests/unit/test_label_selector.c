@@ -22,6 +22,7 @@ labels_of(char *text, struct object_key_value labels[LABELS_MAX])
 
 	while (*text != '\0' && (item = strsep(&text, ",")) != NULL) {
 		char *value = strchr(item, '=');
+
 		*value++ = '\0';
 		labels[count++] = (struct object_key_value){ item, value, strlen(value) };
 		if (text == NULL)
@@ -86,6 +87,7 @@ a_selector_selects_what_the_api_server_would(void **state)
 		struct object_key_value labels[LABELS_MAX];
 		struct label_selector *selector = NULL;
 		char text[128], *why;
+
 		strcpy(text, rows[i].labels);
 		size_t count = labels_of(text, labels);
 		if (label_selector_parse(rows[i].selector, &selector, &why) < 0)
@@ -134,6 +136,7 @@ what_is_no_selector_is_refused_with_the_place(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct label_selector *selector = NULL;
 		char *why = NULL;
+
 		if (label_selector_parse(rows[i].selector, &selector, &why) != -EINVAL)
 			fail_msg("%s: taken", rows[i].selector);
 		if (strstr(why, rows[i].why) == NULL)

@@ -50,7 +50,7 @@ capture_text(struct capture *c)
 	size_t len = 0;
 	ssize_t n = 0;
 
-	while ((n = read(c->reader, c->text + len, sizeof(c->text) - 1 - len)) > 0)
+	while ((n = read(c->reader, c->text + len, sizeof c->text - 1 - len)) > 0)
 		len += (size_t)n;
 	c->text[len] = '\0';
 	return c->text;
@@ -168,7 +168,7 @@ strangers_cannot_forge_a_line(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		capture_pipe(&capture);
 		log_init("t", LOG_FORMAT_TEXT, 0);
 		log_info("%s", cases[i].hostile);
@@ -379,5 +379,6 @@ main(void)
 		cmocka_unit_test(strangers_get_ten_lines_a_second),
 		cmocka_unit_test(fatal_exits_with_status_one),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,8 +266,8 @@ a_change_of_any_field_that_dns_reads_is_seen(void **state)
 	char text[400];
 
 	start(f);
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		snprintf(text, sizeof(text),
+	for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
+		snprintf(text, sizeof text,
 		    "{kind: EndpointSlice, metadata: {name: s, labels: "
 		    "{kubernetes.io/service-name: w}}, addressType: IPv4, %s}",
 		    versions[i]);

@@ -57,7 +57,7 @@ set(const struct fixture *f, const char *version, const char *text)
 	char path[64];
 
 	mkdir(in(f, version), 0755);
-	snprintf(path, sizeof(path), "%s/web.yaml", version);
+	snprintf(path, sizeof path, "%s/web.yaml", version);
 	put(f, path, text);
 	unlink(in(f, "..data_tmp"));
 	assert_int_equal(symlink(version, in(f, "..data_tmp")), 0);
@@ -87,8 +87,8 @@ a_directory_put_in_its_place_is_followed(void **state)
 
 	put(f, "a.yaml", service("web", "10.96.0.1"));
 	start(f);
-	snprintf(other, sizeof(other), "%s/other", f->root);
-	snprintf(away, sizeof(away), "%s/away", f->root);
+	snprintf(other, sizeof other, "%s/other", f->root);
+	snprintf(away, sizeof away, "%s/away", f->root);
 	/* Gone: everything stays as it was. */
 	assert_int_equal(rename(f->dir, away), 0);
 	assert_string_equal(changes(f), "");
@@ -110,9 +110,9 @@ a_link_to_a_directory_is_followed_when_it_is_swapped(void **state)
 	char link[100], tmp[100], second[100];
 
 	put(f, "a.yaml", service("web", "10.96.0.1"));
-	snprintf(link, sizeof(link), "%s/current", f->root);
-	snprintf(tmp, sizeof(tmp), "%s/next", f->root);
-	snprintf(second, sizeof(second), "%s/second", f->root);
+	snprintf(link, sizeof link, "%s/current", f->root);
+	snprintf(tmp, sizeof tmp, "%s/next", f->root);
+	snprintf(second, sizeof second, "%s/second", f->root);
 	assert_int_equal(symlink("objects", link), 0);
 	f->m = manifests_new(link, note, f);
 	changes(f);
@@ -146,7 +146,7 @@ the_period_finds_what_no_event_told(void **state)
 	struct fixture *f = *state;
 	char outside[100];
 
-	snprintf(outside, sizeof(outside), "%s/outside.yaml", f->root);
+	snprintf(outside, sizeof outside, "%s/outside.yaml", f->root);
 	strcpy(f->events, f->dir);
 	strcpy(f->dir, f->root);
 	put(f, "outside.yaml", service("web", "10.96.0.1"));
@@ -171,7 +171,7 @@ many_objects_in_many_files_are_all_seen(void **state)
 	char name[32];
 
 	for (int file = 0; file < 200; file++) {
-		snprintf(name, sizeof(name), "f%03d.yaml", file);
+		snprintf(name, sizeof name, "f%03d.yaml", file);
 		FILE *out = fopen(in(f, name), "w");
 		assert_non_null(out);
 		for (int i = 0; i < 5; i++)
@@ -183,7 +183,7 @@ many_objects_in_many_files_are_all_seen(void **state)
 	assert_int_equal(status.files, 200);
 	assert_int_equal(status.objects, 1000);
 	for (int file = 0; file < 200; file += 2) {
-		snprintf(name, sizeof(name), "f%03d.yaml", file);
+		snprintf(name, sizeof name, "f%03d.yaml", file);
 		unlink(in(f, name));
 	}
 	const char *events = changes(f);

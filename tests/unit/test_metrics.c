@@ -118,7 +118,7 @@ numbers_are_short_and_exact(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		size_t len = 0;
 
 		m = metrics_new(METRICS_TEXT);
@@ -223,7 +223,7 @@ the_accept_header_decides(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		assert_int_equal(metrics_negotiate(cases[i].accept), cases[i].format);
 	assert_string_equal(
 	    metrics_content_type(METRICS_TEXT), "text/plain; version=0.0.4; charset=utf-8");
@@ -294,5 +294,6 @@ main(void)
 		cmocka_unit_test(the_accept_header_decides),
 		cmocka_unit_test(the_process_reports_itself),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

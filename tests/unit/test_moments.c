@@ -111,6 +111,7 @@ ask(struct reader *r, const uint8_t *query, size_t len, unsigned expected, uint3
 	const uint8_t *record = out + DNS_HEADER + info.query.question_len;
 	for (unsigned i = 0; i < expected; i++, record += 16) {
 		int seen = expected == 1 ? record[15] : record[13];
+
 		r->torn += state >= 0 && seen != state;
 		state = seen;
 	}

@@ -162,11 +162,13 @@ an_endpoint_is_as_near_as_its_hints_say_or_without_any_as_it_is(void **state)
 		    NEAR_ZONE },
 		{ "\"nodeName\": \"n1\", \"zone\": \"\", \"hints\": {}", NEAR_NODE },
 	};
+
 	(void)state;
 
 	bed_service("db", SERVICE_HEADLESS, "", "pg/tcp/5432");
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		char text[TEXT_MAX], near_me[TEXT_MAX];
+
 		static const char *const orders[] = {
 			[NEAR_NODE] = "1 2 3 4", [NEAR_ZONE] = "2 1 3 4", [NEAR_FAR] = "2 3"
 		};
@@ -266,6 +268,7 @@ those_for_a_node_and_for_a_zone_are_found_by_both(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		char text[512];
 		struct place_entries found;
+
 		snprintf(text, sizeof text, "\"addresses\": [\"10.1.0.1\"], %s", rows[i].endpoint);
 		slice("s1", (const char *const[]){ text, "\"addresses\": [\"10.1.0.2\"]", NULL });
 		bed_publish();
@@ -291,6 +294,7 @@ the_nearest_come_first_and_each_class_begins_anywhere(void **state)
 		{ "n9", "d", { "1 3 6 7 2 4 5 8 9", "3 6 7 2 4 5 8 9 1", NULL, NULL } },
 		{ "", "", { "1 3 6 7 2 4 5 8 9", "3 6 7 2 4 5 8 9 1", NULL, NULL } },
 	};
+
 	(void)state;
 
 	nine();
@@ -352,6 +356,7 @@ nearest_only_leaves_the_rest_out_while_a_near_one_is_ready(void **state)
 		{ "none", "z", "1 3 6 7 2 4 5 8 9" },
 		{ "", "", "1 3 6 7 2 4 5 8 9" },
 	};
+
 	(void)state;
 
 	nine();
@@ -404,9 +409,11 @@ what_fits_into_a_reply_are_near_ones(void **state)
 	for (unsigned s = 0; s < 100; s++) {
 		char name[16], texts[30][100];
 		const char *rows[31] = { NULL };
+
 		snprintf(name, sizeof name, "s%02u", s);
 		for (unsigned i = 0; i < 30; i++) {
 			unsigned n = s * 30 + i;
+
 			snprintf(texts[i], sizeof texts[i],
 			    "\"addresses\": [\"10.2.%u.%u\"], \"zone\": \"%c\"", n / 256, n % 256,
 			    "abc"[n % 3]);
@@ -505,6 +512,7 @@ names_of_zones(void **state)
 		{ "a.pin._zone.late.default.svc", "A", denied },
 		{ "a.prefer._zone.late.default.svc", "A", denied },
 	};
+
 	(void)state;
 
 	nine();
@@ -582,6 +590,7 @@ write_slice(unsigned s)
 	for (unsigned i = 0; i < ENTRIES; i++) {
 		const struct model_entry *e = &model[s][i];
 		char hints[80] = "";
+
 		if (!e->there)
 			continue;
 		if (e->for_zone > 0)
@@ -628,6 +637,7 @@ whatever_becomes_of_slices_the_order_is_that_of_the_model(void **state)
 	be_at("n1", "z1");
 	for (unsigned round = 0; round < 1500; round++) {
 		unsigned s = pick(SLICES), present = 0, listed = 0, last = 0;
+
 		for (unsigned i = 0; i < ENTRIES; i++)
 			model[s][i] = (struct model_entry){ pick(3) > 0, pick(5) > 0, 1 + pick(120),
 				1 + pick(NODES), 1 + pick(ZONES),
@@ -642,6 +652,7 @@ whatever_becomes_of_slices_the_order_is_that_of_the_model(void **state)
 		bool seen[121] = { false };
 		for (; (word = strsep(&rest, " ")) != NULL; listed++) {
 			unsigned addr = (unsigned)atoi(word), classes = model_classes(addr);
+
 			assert_false(seen[addr]);
 			seen[addr] = true;
 			while (last < NEAR_FAR && (classes & 1u << last) == 0)

@@ -93,5 +93,6 @@ main(void)
 		cmocka_unit_test(a_stopped_one_is_killed),
 		cmocka_unit_test(the_signal_at_the_parents_death_outlives_the_change_of_user),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,7 @@ listed(void)
 {
 	static char text[65536];
 	FILE *out = popen("nft list table inet t 2>/dev/null", "r");
+
 	assert_non_null(out);
 	size_t len = fread(text, 1, sizeof text - 1, out);
 	pclose(out);
@@ -69,6 +70,7 @@ static unsigned
 times(const char *text, const char *part)
 {
 	unsigned n = 0;
+
 	for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
 		n++;
 	return n;
@@ -224,6 +226,7 @@ count(const char *set)
 {
 	unsigned elements = 0;
 	int rc = nft_count_begin(nft, "t", set);
+
 	while (rc == 0)
 		rc = nft_count_read(nft, &elements);
 	assert_int_equal(rc, 1);

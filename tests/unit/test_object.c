@@ -53,7 +53,8 @@ static const struct object_service *
 service(const char *spec)
 {
 	char json[2048];
-	snprintf(json, sizeof(json),
+
+	snprintf(json, sizeof json,
 	    "{\"kind\":\"Service\",\"apiVersion\":\"v1\"," META ",\"spec\":{%s}}", spec);
 	assert_int_equal(extract(json), 0);
 	assert_int_equal(object.kind, OBJECT_SERVICE);
@@ -65,7 +66,8 @@ static const struct object_slice *
 slice(const char *members)
 {
 	char json[2048];
-	snprintf(json, sizeof(json),
+
+	snprintf(json, sizeof json,
 	    "{\"kind\":\"EndpointSlice\",\"metadata\":{\"name\":\"web-x7k2p\",\"namespace\":"
 	    "\"default\",\"labels\":"
 	    "{\"kubernetes.io/service-name\":\"web\"}},\"addressType\":\"IPv4\",%s}",
@@ -80,7 +82,8 @@ static const struct object_endpoint *
 endpoint(const char *members)
 {
 	char json[1024];
-	snprintf(json, sizeof(json), "\"endpoints\":[{\"addresses\":[\"10.1.0.1\"],%s}]", members);
+
+	snprintf(json, sizeof json, "\"endpoints\":[{\"addresses\":[\"10.1.0.1\"],%s}]", members);
 	const struct object_slice *s = slice(json);
 	assert_int_equal(s->endpoint_count, 1);
 	return &s->endpoints[0];
@@ -90,6 +93,7 @@ static void
 assert_addr(const struct addr *addr, const char *expected)
 {
 	char text[ADDR_TEXT_MAX];
+
 	assert_string_equal(addr_format(addr, text), expected);
 }
 
@@ -156,7 +160,7 @@ what_is_no_object_or_has_no_usable_name_is_invalid(void **state)
 		"{\"kind\":\"Namespace\",\"metadata\":{\"name\":\"a.b\"}}" };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		assert_int_equal(extract(bad[i]), -EINVAL);
 		assert_non_null(why);
 	}
@@ -291,11 +295,11 @@ a_port_label_leaves_room_for_its_underscore(void **state)
 	(void)state;
 	memset(name, 'a', 63);
 	name[63] = '\0';
-	snprintf(json, sizeof(json), "\"ports\":[{\"name\":\"%s\",\"port\":1}]", name);
+	snprintf(json, sizeof json, "\"ports\":[{\"name\":\"%s\",\"port\":1}]", name);
 	assert_string_equal(service(json)->ports[0].name, "");
 	assert_non_null(why);
 	name[62] = '\0';
-	snprintf(json, sizeof(json), "\"ports\":[{\"name\":\"%s\",\"port\":1}]", name);
+	snprintf(json, sizeof json, "\"ports\":[{\"name\":\"%s\",\"port\":1}]", name);
 	assert_string_equal(service(json)->ports[0].name, name);
 	assert_null(why);
 }
@@ -308,8 +312,8 @@ port_numbers_outside_of_1_to_65535_are_none(void **state)
 	char json[128];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		snprintf(json, sizeof(json), "\"ports\":[{\"name\":\"x\",\"port\":%s}]", bad[i]);
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		snprintf(json, sizeof json, "\"ports\":[{\"name\":\"x\",\"port\":%s}]", bad[i]);
 		const struct object_service *svc = service(json);
 		assert_int_equal(svc->port_count, 1);
 		assert_int_equal(svc->ports[0].port, 0);
@@ -441,6 +445,7 @@ more_than_the_bounds_allow_is_left_out_and_said(void **state)
 
 	for (size_t more = 0; more < 2; more++) {
 		char head[512];
+
 		snprintf(head, sizeof head, "%s\"ports\":[", slice);
 		assert_int_equal(
 		    extract_many(head, "{\"port\":1}", OBJECT_PORTS_MAX + more, "]}"), 0);
@@ -465,7 +470,8 @@ static int64_t
 trigger(const char *stamp)
 {
 	char json[512];
-	snprintf(json, sizeof(json),
+
+	snprintf(json, sizeof json,
 	    "{\"kind\":\"EndpointSlice\",\"metadata\":{\"name\":\"x\",\"namespace\":\"d\","
 	    "\"annotations\":"
 	    "{\"endpoints.kubernetes.io/"
@@ -489,7 +495,7 @@ trigger_times_are_rfc3339(void **state)
 	assert_int_equal(trigger("2026-11-02T09:14:05.123456789Z"), 1793610845123456789);
 	assert_int_equal(trigger("2026-11-02T10:44:05+01:30"), 1793610845000000000);
 	assert_int_equal(trigger("2026-11-02T07:44:05-01:30"), 1793610845000000000);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		assert_int_equal(trigger(bad[i]), 0);
 }
 
@@ -573,6 +579,7 @@ static void
 a_pod_has_no_more_addresses_than_can_be_looked_at_one_by_one(void **state)
 {
 	char text[16384] = "{\"kind\":\"Pod\"," META ",\"status\":{\"podIPs\":[{\"ip\":\"fd00::\"}";
+
 	(void)state;
 	for (int i = 1; i <= POD_ADDRS_MAX; i++)
 		sprintf(text + strlen(text), ",{\"ip\":\"fd00::%x\"}", i);

@@ -30,6 +30,7 @@ static void
 see(void *arg, const struct ring_record *record)
 {
 	struct seen *seen = arg;
+
 	seen->count++;
 	seen->sum += (uint64_t)record->at_ns;
 }
@@ -46,7 +47,8 @@ struct world {
 static int
 setup(void **state)
 {
-	struct world *world = calloc(1, sizeof(*world));
+	struct world *world = calloc(1, sizeof *world);
+
 	world->observers = observers_new(table);
 	for (unsigned i = 0; i < RINGS; i++) {
 		world->rings[i] = ring_new(&(struct ring_config){
@@ -61,6 +63,7 @@ static int
 teardown(void **state)
 {
 	struct world *world = *state;
+
 	observers_free(world->observers);
 	for (unsigned i = 0; i < RINGS; i++)
 		ring_free(world->rings[i]);
@@ -73,6 +76,7 @@ answered(struct ring *ring, int64_t at_ns, uint8_t rcode)
 {
 	const union client_addr from = { .in.sin_family = AF_INET };
 	struct answer_info info = { .len = 30, .rcode = rcode };
+
 	observe_alone(ring, &(struct observed){ .client = &from.sa, .info = &info, .at_ns = at_ns },
 	    MADE_CLUSTER, false, 1000);
 }
@@ -82,6 +86,7 @@ an_observer_that_is_on_gets_each_answer_of_all_rings_once(void **state)
 {
 	struct world *world = *state;
 	struct seen seen = { 0 };
+
 	answered(world->rings[0], 1, 0); /* before it is on */
 	observers_set(world->observers, &all, &seen);
 	observers_drain(world->observers);
@@ -106,6 +111,7 @@ what_a_slow_observer_has_skipped_is_counted_also_when_it_is_off_again(void **sta
 {
 	struct world *world = *state;
 	struct seen seen = { 0 };
+
 	observers_set(world->observers, &all, &seen);
 	for (unsigned n = 0; n < 100000; n++)
 		answered(world->rings[n % RINGS], n, 0);
@@ -125,6 +131,7 @@ an_observer_of_samples_that_is_woken_in_time_skips_none(void **state)
 	struct seen seen = { 0 };
 	struct pollfd fd = { .fd = observers_fd(world->observers), .events = POLLIN };
 	unsigned woken = 0;
+
 	observers_set(world->observers, &some, &seen);
 	for (unsigned n = 0; n < 400000; n++) {
 		answered(world->rings[n % RINGS], n, 0);
@@ -148,6 +155,7 @@ written_at_end(struct query_log *log)
 {
 	FILE *file = tmpfile();
 	int kept = dup(STDERR_FILENO);
+
 	assert_non_null(file);
 	dup2(fileno(file), STDERR_FILENO);
 	query_log_free(log);
@@ -164,6 +172,7 @@ static unsigned
 occurrences(const char *text, const char *of)
 {
 	unsigned count = 0;
+
 	while ((text = strstr(text, of)) != NULL) {
 		count++;
 		text += strlen(of);
@@ -179,6 +188,7 @@ new_log(struct world *world, const struct store *store, const char *text)
 	struct query_log_wish wish;
 	const char *why;
 	char *part;
+
 	assert_int_equal(query_log_wish_parse(&wish, text, &part, &why), 0);
 	return query_log_new(world->observers, store, &wish);
 }
@@ -190,6 +200,7 @@ the_query_log_has_a_line_for_each_answer_that_matches(void **state)
 	struct treecache *cache = treecache_new(1);
 	struct store *store = store_new(cache, &no_pods);
 	struct query_log *log = new_log(world, store, "rcode=REFUSED");
+
 	for (unsigned n = 0; n < 30; n++)
 		answered(world->rings[n % RINGS], n, n % 3 == 0 ? RCODE_REFUSED : 0);
 	char *text = written_at_end(log);
@@ -207,6 +218,7 @@ of_too_many_answers_the_query_log_has_an_even_sample(void **state)
 	struct treecache *cache = treecache_new(1);
 	struct store *store = store_new(cache, &no_pods);
 	struct query_log *log = new_log(world, store, "rate=1000"); /* 200 in a turn */
+
 	for (unsigned n = 0; n < 2000; n++)
 		answered(world->rings[n % RINGS], n, n < 1000 ? RCODE_REFUSED : 0);
 	char *text = written_at_end(log);
@@ -226,13 +238,14 @@ the_query_log_says_how_many_answers_it_has_not_seen(void **state)
 	struct store *store = store_new(cache, &no_pods);
 	struct query_log *log = new_log(world, store, "rcode=SERVFAIL");
 	char line[96];
+
 	for (unsigned n = 0; n < 100000; n++)
 		answered(world->rings[n % RINGS], n, 0);
 	observers_drain(world->observers);
 	uint64_t skipped = observers_skipped(world->observers, &query_log_observer);
 	assert_true(skipped > 0);
 	char *text = written_at_end(log);
-	snprintf(line, sizeof(line), "%llu answers were not seen", (unsigned long long)skipped);
+	snprintf(line, sizeof line, "%llu answers were not seen", (unsigned long long)skipped);
 	assert_non_null(strstr(text, line));
 	free(text);
 	store_free(store);

@@ -209,5 +209,6 @@ main(void)
 		cmocka_unit_test(a_wildcard_of_records_is_kubedns_s_without_its_domain),
 		cmocka_unit_test(a_name_that_several_keys_have_stands_there_once),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

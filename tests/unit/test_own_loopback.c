@@ -45,6 +45,7 @@ pods_have_addresses_of_their_own(void **state)
 	(void)state;
 	for (unsigned i = 0; i < PODS; i++) {
 		char uid[] = "3f0c8a52-0000-4c1e-9c7e-b7d5c1a0e000";
+
 		snprintf(uid + 9, 5, "%04u", i);
 		uid[13] = '-';
 		setenv("OWN_LOOPBACK", uid, 1);
@@ -83,6 +84,7 @@ the_word_stands_for_it_wherever_an_address_can(void **state)
 	addr_format(&addr, text);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		const char *p = strstr(cases[i].to, "%s");
+
 		if (p != NULL)
 			snprintf(wanted, sizeof wanted, "%.*s%s%s", (int)(p - cases[i].to),
 			    cases[i].to, text, p + 2);

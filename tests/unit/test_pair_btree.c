@@ -87,6 +87,7 @@ ranges_go_and_come_back_and_an_older_moment_stays_as_it_was(void **state)
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		const struct pair_btree older = index;
+
 		memcpy(before, there, sizeof there);
 		random = random * 1103515245u + 12345u;
 		unsigned from = (random >> 8) % KEYS, step = 1 + (random >> 24) % 3;

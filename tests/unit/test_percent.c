@@ -13,6 +13,7 @@ static void
 encodes_as(const char *text, const char *expected)
 {
 	char *encoded = percent_encode(text);
+
 	assert_string_equal(encoded, expected);
 	free(encoded);
 }
@@ -32,5 +33,6 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_byte_outside_the_unreserved_set_is_encoded),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

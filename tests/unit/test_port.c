@@ -19,6 +19,7 @@ bound(const char *text, uint16_t *port)
 	struct server server = { .port = *port };
 	struct sockaddr_storage ss;
 	socklen_t len;
+
 	assert_int_equal(addr_parse(text, &server.addr), 0);
 	int fd = socket(server.addr.family, SOCK_DGRAM, 0);
 	len = server_sockaddr(&server, &ss);
@@ -38,7 +39,7 @@ the_holder_of_a_udp_port_is_found(void **state)
 
 	(void)state;
 	int fd = bound("127.0.0.1", &server.port);
-	snprintf(expected, sizeof(expected), "test_port (pid %d)", (int)getpid());
+	snprintf(expected, sizeof expected, "test_port (pid %d)", (int)getpid());
 	assert_string_equal(port_holder(SOCK_DGRAM, &server, holder), expected);
 	close(fd);
 	assert_null(port_holder(SOCK_DGRAM, &server, holder));
@@ -49,6 +50,7 @@ holds(const char *text, uint16_t port)
 {
 	struct server server = { .port = port };
 	char holder[PORT_HOLDER_MAX];
+
 	assert_int_equal(addr_parse(text, &server.addr), 0);
 	return port_holder(SOCK_DGRAM, &server, holder) != NULL;
 }
@@ -58,6 +60,7 @@ static void
 who_has_another_address_is_not_the_holder(void **state)
 {
 	uint16_t port = 0;
+
 	(void)state;
 	int fd = bound("127.0.0.2", &port);
 	assert_true(holds("127.0.0.2", port));
@@ -78,6 +81,7 @@ static void
 a_wildcard_holds_every_address(void **state)
 {
 	uint16_t port = 0;
+
 	(void)state;
 	int fd = bound("0.0.0.0", &port);
 	assert_true(holds("127.0.0.3", port));
@@ -206,6 +210,7 @@ static void
 a_row_that_is_missed_or_comes_twice_is_one_row(void **state)
 {
 	const struct server server = { .addr = { AF_INET, { 127, 0, 0, 4 } }, .port = 53 };
+
 	static const char *const readings[] = { "0111", "2111", "110111", "1111" };
 
 	(void)state;
@@ -231,5 +236,6 @@ main(void)
 		cmocka_unit_test(a_row_that_is_missed_or_comes_twice_is_one_row),
 		cmocka_unit_test(a_wildcard_holds_every_address),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

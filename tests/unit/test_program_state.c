@@ -42,5 +42,6 @@ main(void)
 		cmocka_unit_test(a_name_of_a_newer_nanny_is_no_state),
 		cmocka_unit_test(each_reason_has_a_name_of_its_own),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,6 +164,7 @@ static void
 a_clock_that_is_set_back_does_not_set_the_serial_back(void **state)
 {
 	struct kubedns *k = *state;
+
 	enum { HOUR_S = 3600 };
 
 	turn(k);

@@ -242,6 +242,7 @@ every_kind_has_a_sentence(void **state)
 		const struct reason reason = {
 			.kind = k, .name = &name, .zone = &zone, .level = "Service", .qtype = TYPE_A
 		};
+
 		assert_true(reason_text(&reason, text) > 0);
 		assert_null(strchr(text, '$'));
 	}
@@ -266,5 +267,6 @@ main(void)
 		cmocka_unit_test_setup_teardown(pod_names_by_mode, begin, bed_end),
 		cmocka_unit_test(every_kind_has_a_sentence),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

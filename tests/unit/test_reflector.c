@@ -22,6 +22,7 @@ static void
 timeouts_are_drawn_from_300_to_600(void **state)
 {
 	unsigned least = 1000, most = 0;
+
 	(void)state;
 	for (int i = 0; i < 2000; i++) {
 		ask();
@@ -36,6 +37,7 @@ static void
 a_server_without_watch_list_is_listed_in_pages_at_once(void **state)
 {
 	static const int statuses[] = { 400, 422 };
+
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		asks_watch_list();
@@ -56,6 +58,7 @@ static void
 sixty_seconds_without_progress_lead_to_a_list(void **state)
 {
 	const char *why;
+
 	(void)state;
 	asks_watch_list();
 	answer_arrives();
@@ -72,6 +75,7 @@ static void
 a_server_that_sends_only_live_events_makes_no_progress(void **state)
 {
 	const char *why;
+
 	(void)state;
 	asks_watch_list();
 	answer_arrives();
@@ -188,16 +192,18 @@ a_watch_that_ends_is_watched_again_from_the_last_event_of_any_type(void **state)
 	static const enum reflector_event events[] = { REFLECTOR_ADDED, REFLECTOR_CHANGED,
 		REFLECTOR_BOOKMARK };
 	char part[128];
+
 	(void)state;
 	sync_by_watch_list();
 	for (int i = 0; i < 3; i++) {
 		char version[16];
-		snprintf(version, sizeof(version), "v/%d", i);
+
+		snprintf(version, sizeof version, "v/%d", i);
 		reflector_event(r, now, events[i], version, false);
 		now += 300000;
 		end_with(clean);
 		assert_int_equal(waits(), 0);
-		snprintf(part, sizeof(part),
+		snprintf(part, sizeof part,
 		    "watch=1&allowWatchBookmarks=true&resourceVersion=v%%2F%d&timeoutSeconds=", i);
 		asks(part);
 		assert_false(answer_arrives()); /* no LISTING */
@@ -261,6 +267,7 @@ static void
 watches_that_end_at_once_with_an_event_are_one_a_second_at_most(void **state)
 {
 	int64_t begun;
+
 	(void)state;
 	sync_by_watch_list();
 	begun = now;
@@ -293,5 +300,6 @@ main(void)
 		TEST(a_server_that_nobody_reached_has_not_failed_this_resource),
 		TEST(watches_that_end_at_once_with_an_event_are_one_a_second_at_most),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,9 +36,11 @@ static void
 a_410_leads_to_a_relist_after_a_jitter(void **state)
 {
 	int64_t most = 0;
+
 	(void)state;
 	for (int i = 0; i < 400; i++) {
 		bool event = i % 2;
+
 		sync_by_watch_list();
 		now += 300000;
 		if (event) {
@@ -71,6 +73,7 @@ on_every_node_a_relist_waits_by_the_size_of_the_listing(void **state)
 	(void)state;
 	for (unsigned c = 0; c < 3; c++) {
 		int64_t most = 0;
+
 		for (int i = 0; i < 400; i++) {
 			reflector_set_spread(r, true);
 			asks_watch_list();
@@ -153,6 +156,7 @@ a_new_token_is_tried_at_once_but_once(void **state)
 	const struct reflector_end unauthorized = {
 		.status = 401, .new_token = true, .retry_after_ms = -1
 	};
+
 	(void)state;
 	asks_watch_list();
 	end_with(unauthorized);
@@ -167,6 +171,7 @@ static void
 a_403_is_believed_after_ten_seconds_of_nothing_else(void **state)
 {
 	int64_t begun = now;
+
 	(void)state;
 	while (!reflector_denied(r)) {
 		asks_watch_list();
@@ -224,6 +229,7 @@ static void
 no_answer_for_sixty_seconds_is_a_break(void **state)
 {
 	const char *why = NULL;
+
 	(void)state;
 	asks_watch_list();
 	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
@@ -237,6 +243,7 @@ static void
 a_watch_that_outlives_its_timeout_by_thirty_seconds_is_a_break(void **state)
 {
 	const char *why;
+
 	(void)state;
 	sync_by_watch_list();
 	assert_int_equal(reflector_deadline_ms(r, &why), asked_ms + (timeout_s() + 30) * 1000);
@@ -331,10 +338,12 @@ requests_are_few_under_every_answer(void **state)
 		{ .status = 503, .retry_after_ms = 1 },
 		{ .status = 504, .too_large = true, .retry_after_ms = -1 },
 	};
+
 	(void)state;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
 		for (int synced = 0; synced < 2; synced++) {
 			unsigned requests = 0;
+
 			finish(NULL);
 			begin(NULL);
 			if (synced)
@@ -379,5 +388,6 @@ main(void)
 		TEST(a_version_that_is_not_understood_leads_to_a_relist),
 		TEST(requests_are_few_under_every_answer),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,8 @@ closed_port(int *fd)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET,
 		.sin_addr = { htonl(INADDR_LOOPBACK + 1) } };
-	socklen_t len = sizeof(in);
+	socklen_t len = sizeof in;
+
 	*fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	assert_true(*fd >= 0);
 	assert_int_equal(bind(*fd, (struct sockaddr *)&in, len), 0);
@@ -41,8 +42,9 @@ query(const char *text)
 	struct dname name;
 	struct tree_path path;
 	uint8_t wire[DNS_UDP_QUERY_MAX];
+
 	assert_int_equal(dname_from_text(&name, text), 0);
-	size_t len = query_write(wire, sizeof(wire), 1, name.wire, TYPE_A, CLASS_IN, 0);
+	size_t len = query_write(wire, sizeof wire, 1, name.wire, TYPE_A, CLASS_IN, 0);
 	answer_read(&config, wire, len, &info, &path);
 	info.system = SYSTEM_RECURSIVE;
 	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
@@ -60,6 +62,7 @@ static void
 take_refusal(void)
 {
 	struct epoll_event event;
+
 	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
 	uint64_t key = event.data.u64;
 	assert_true((event.events & EPOLLERR) != 0);
@@ -73,7 +76,7 @@ each_refused_query_waits_for_its_own_pause(void **state)
 	const struct client_ops clients = { NULL, client_hold, client_room, client_done };
 	int fd;
 	struct server server = closed_port(&fd);
-	memset(&stats, 0, sizeof(stats));
+	memset(&stats, 0, sizeof stats);
 	context.epoll = epoll_create1(EPOLL_CLOEXEC);
 	context.now_ns = 1;
 	table = inflight_new(&context, &clients, 100, 100);
@@ -105,5 +108,6 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_refused_query_waits_for_its_own_pause),
 	};
+
 	return cmocka_run_group_tests(tests, make_world, end_world);
 }

@@ -64,6 +64,7 @@ answers_fill_what_the_client_takes_and_no_more(void **state)
 	} rows[] = { { 0, false, 512 }, { 100, false, 512 }, { 600, false, 600 },
 		{ 1232, false, 1232 }, { 4096, false, 1232 }, { 0, true, 65535 },
 		{ 512, true, 65535 } };
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -125,6 +126,7 @@ static void
 extended_error_has_room_and_its_text_if_there_is_some(void **state)
 {
 	static const char text[] = "refused by 192.0.2.1:53";
+
 	(void)state;
 
 	for (unsigned full = 0; full < 2; full++) {
@@ -147,11 +149,13 @@ sets_are_rotated(void **state)
 {
 	_Alignas(struct rrset) uint8_t room[sizeof(struct rrset) + 3 * 16];
 	struct rrset *set = (void *)room;
+
 	(void)state;
 
 	*set = (struct rrset){ .type = TYPE_A, .count = 3, .len = 3 * 16 };
 	for (unsigned i = 0; i < 3; i++) {
 		static const uint8_t head[] = { 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 10, 0, 0 };
+
 		memcpy(set->data + 16 * i, head, sizeof head);
 		set->data[16 * i + 15] = (uint8_t)i;
 	}
@@ -171,6 +175,7 @@ static void
 record_that_comes_twice_is_written_once(void **state)
 {
 	static struct record_table table;
+
 	(void)state;
 
 	begin(0, true, DNS_TCP_MAX);
@@ -189,6 +194,7 @@ static void
 soa_has_the_trees_serial_and_the_negative_ttl(void **state)
 {
 	struct record record;
+
 	(void)state;
 
 	begin(0, false, DNS_UDP_PAYLOAD);

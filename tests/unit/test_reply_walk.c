@@ -23,6 +23,7 @@ push(ldns_pkt *pkt, ldns_pkt_section section, const char *const *records)
 {
 	for (; *records != NULL; records++) {
 		ldns_rr *rr = NULL;
+
 		assert_int_equal(
 		    ldns_rr_new_frm_str(&rr, *records, 30, NULL, NULL), LDNS_STATUS_OK);
 		ldns_pkt_push_rr(pkt, section, rr);
@@ -60,6 +61,7 @@ every_record_comes_once_with_its_section_and_target(void **state)
 	struct reply_walk walk;
 	size_t len;
 	uint8_t *wire = message(&len);
+
 	(void)state;
 
 	assert_true(reply_walk_begin(&walk, wire, len));
@@ -67,6 +69,7 @@ every_record_comes_once_with_its_section_and_target(void **state)
 	for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
 		struct dname target;
 		char text[DNAME_TEXT_MAX];
+
 		assert_int_equal(reply_walk_next(&walk), 1);
 		assert_int_equal(walk.section, want[i].section);
 		assert_int_equal(walk.record.type, want[i].type);
@@ -85,11 +88,13 @@ a_message_cut_anywhere_is_malformed_and_never_read_behind_its_end(void **state)
 {
 	size_t len;
 	uint8_t *wire = message(&len);
+
 	(void)state;
 
 	for (size_t cut = 0; cut < len; cut++) {
 		uint8_t *copy =
 		    malloc(cut + 1); /* of its own, so that a sanitizer sees a read behind it */
+
 		memcpy(copy, wire, cut);
 		struct reply_walk walk;
 		int more = reply_walk_begin(&walk, copy, cut) ? 1 : -EBADMSG;
@@ -108,6 +113,7 @@ questions_are_stepped_over_however_many_there_are(void **state)
 	static const uint8_t two[] = { 0, 1, 0x80, 0, 0, 2, 0, 1, 0, 0, 0, 0, 1, 'a', 0, 0, 1, 0, 1,
 		0xc0, 12, 0, 28, 0, 1, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 0, 1 };
 	struct reply_walk walk;
+
 	(void)state;
 
 	assert_true(reply_walk_begin(&walk, none, sizeof none));
@@ -129,6 +135,7 @@ a_target_fills_its_rdata(void **state)
 	} rows[] = { { 3, { 1, 'b', 0 }, 0 }, { 2, { 0xc0, 12 }, 0 },
 		{ 4, { 1, 'b', 0, 0 }, -EBADMSG }, { 2, { 1, 'b', 0 }, -EBADMSG },
 		{ 0, { 0 }, -EBADMSG } };
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -136,6 +143,7 @@ a_target_fills_its_rdata(void **state)
 			0, 0, 0, 9, 0, rows[i].len };
 		struct reply_walk walk;
 		struct dname target;
+
 		memcpy(wire + 25, rows[i].bytes, sizeof rows[i].bytes);
 		assert_true(reply_walk_begin(&walk, wire, 25u + rows[i].len));
 		assert_int_equal(reply_walk_next(&walk), 1);

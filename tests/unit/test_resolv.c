@@ -21,9 +21,9 @@ parse(const char *text)
 
 	resolv_parse(text, strlen(text), &resolv);
 	for (size_t i = 0; i < resolv.count; i++)
-		len += (size_t)snprintf(line + len, sizeof(line) - len, "%s ",
+		len += (size_t)snprintf(line + len, sizeof line - len, "%s ",
 		    server_format(&resolv.servers[i], server));
-	snprintf(line + len, sizeof(line) - len, "(%zu)", resolv.skipped);
+	snprintf(line + len, sizeof line - len, "(%zu)", resolv.skipped);
 	return line;
 }
 
@@ -76,7 +76,7 @@ there_is_room_for_fifteen(void **state)
 	(void)state;
 	for (unsigned i = 1; i <= RESOLV_SERVERS_MAX + 2; i++)
 		snprintf(
-		    text + strlen(text), sizeof(text) - strlen(text), "nameserver 192.0.2.%u\n", i);
+		    text + strlen(text), sizeof text - strlen(text), "nameserver 192.0.2.%u\n", i);
 	resolv_parse(text, strlen(text), &resolv);
 	assert_int_equal(resolv.count, RESOLV_SERVERS_MAX);
 	assert_int_equal(resolv.skipped, 2);
@@ -92,5 +92,6 @@ main(void)
 		cmocka_unit_test(what_is_no_server_is_counted),
 		cmocka_unit_test(there_is_room_for_fifteen),
 	};
+
 	return cmocka_run_group_tests_name("resolv", tests, NULL, NULL);
 }

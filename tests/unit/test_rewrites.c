@@ -108,6 +108,7 @@ each_name_is_rewritten_once_or_not_at_all(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		const char *got = rewritten(rows[i].text, rows[i].name);
 		bool refused = rows[i].want[0] == '!';
+
 		if (refused ? strncmp(got, rows[i].want, strlen(rows[i].want)) != 0
 			    : strcmp(got, rows[i].want) != 0)
 			fail_msg("\"%s\" of \"%s\":\n  %s\nwant\n  %s", rows[i].name, rows[i].text,
@@ -225,6 +226,7 @@ name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one(void **state
 		uint8_t stubs[4 * DNAME_MAX];
 		char text[64], *rest = text, *word;
 		struct dname name, stub;
+
 		snprintf(text, sizeof text, "%s", rows[i].stub != NULL ? rows[i].stub : "");
 		context->stubs = stubs;
 		context->stubs_len = 0;

@@ -28,8 +28,10 @@ question(struct answer_info *info, size_t len, char letter)
 {
 	uint8_t *p = info->query.qname;
 	size_t left = len - 1;
+
 	while (left > 0) {
 		size_t label = left > 64 ? 63 : left - 1;
+
 		if (left - 1 - label == 1) /* a label has a byte at least */
 			label--;
 		*p++ = (uint8_t)label;
@@ -49,6 +51,7 @@ static size_t
 query_length(uint32_t n)
 {
 	static const size_t lengths[] = { 12, 77, 13, 40, 64 };
+
 	return lengths[n % 5];
 }
 
@@ -56,6 +59,7 @@ static size_t
 reply_length(uint32_t n)
 {
 	static const size_t lengths[] = { 12, 1232, 77, 120, 4096, 255, 33 };
+
 	return n % 97 == 0 ? LONGEST : lengths[n % 7];
 }
 
@@ -72,8 +76,9 @@ add_numbered(struct ring *ring, uint32_t n)
 	union client_addr from = { .in = { .sin_family = AF_INET,
 				       .sin_port = htons((uint16_t)n),
 				       .sin_addr.s_addr = htonl(n) } };
+
 	if (n % 3 == 0) {
-		memset(&from.in6, 0xfd, sizeof(from.in6));
+		memset(&from.in6, 0xfd, sizeof from.in6);
 		from.in6.sin6_family = AF_INET6;
 		from.in6.sin6_port = htons((uint16_t)n);
 		memcpy(&from.in6.sin6_addr.s6_addr[12], &(uint32_t){ htonl(n) }, 4);
@@ -110,6 +115,7 @@ number_of(const struct ring *ring, const struct ring_record *r)
 {
 	uint32_t n = r->took_ns, address;
 	bool v6 = n % 3 == 0;
+
 	assert_int_equal(r->kind, RECORD_ANSWER);
 	assert_false(r->batch);
 	assert_true(r->tcp && r->outside);
@@ -149,6 +155,7 @@ read_backwards(const struct ring *ring, uint32_t newest)
 {
 	struct ring_record record;
 	unsigned seen = 0;
+
 	for (uint64_t at = ring_newest(ring); ring_read(ring, at, &record, messages);
 	     at = record.predecessor, seen++)
 		assert_int_equal(number_of(ring, &record), newest - seen);
@@ -276,12 +283,14 @@ a_slow_follower_goes_on_with_the_newest_and_counts_what_it_skipped(void **state)
 		struct ring_follower follower;
 		struct ring_record record;
 		uint32_t last = 0, read = 0;
+
 		ring_follow(&follower, ring);
 		for (uint32_t n = 1; n <= 10000; n++)
 			add_numbered(ring, n);
 		ring_follow_turn(&follower);
 		for (; ring_follow_next(&follower, &record, messages); read++) {
 			uint32_t n = number_of(ring, &record);
+
 			assert_true(read == 0 || n == last + 1);
 			last = n;
 		}
@@ -316,7 +325,7 @@ one_answer_in_forty_is_a_sample_and_half_of_the_samples_wake_the_reader(void **s
 	ring_sample_follow(&sampler, ring);
 	for (uint32_t n = 1; n <= 400000; n++) {
 		add_numbered(ring, n);
-		if (read(config.wake, &count, sizeof(count)) < 0)
+		if (read(config.wake, &count, sizeof count) < 0)
 			continue;
 		woken++;
 		for (; ring_sample_next(&sampler, &record); samples++) {
@@ -341,6 +350,7 @@ samples_that_were_overwritten_are_counted(void **state)
 		struct ring_sampler sampler;
 		struct ring_record record;
 		uint64_t read = 0;
+
 		ring_sample_follow(&sampler, ring);
 		for (uint32_t n = 1; n <= 100000; n++)
 			add_numbered(ring, n);
@@ -373,6 +383,7 @@ static void *
 write_without_pause(void *arg)
 {
 	struct writing *writing = arg;
+
 	for (uint32_t n = 1; !atomic_load(&writing->stop); n++) {
 		add_numbered(writing->ring, n);
 		atomic_store_explicit(&writing->written, n, memory_order_relaxed);
@@ -385,6 +396,7 @@ static bool
 go_on(struct writing *writing, int64_t start_ns)
 {
 	int64_t now_ns = clock_mono_ns();
+
 	return now_ns < start_ns + NS_PER_S ||
 	       (atomic_load(&writing->written) < enough(writing->ring) &&
 		   now_ns < start_ns + 60 * NS_PER_S);
@@ -400,13 +412,16 @@ no_record_is_torn_while_the_ring_is_overwritten(void **state)
 		pthread_t thread;
 		uint64_t read = 0, cut_short = 0;
 		int64_t start_ns = clock_mono_ns();
+
 		assert_int_equal(pthread_create(&thread, NULL, write_without_pause, &writing), 0);
 		while (go_on(&writing, start_ns)) {
 			uint32_t last = UINT32_MAX;
 			uint64_t at = ring_newest(writing.ring);
 			bool any = at != RING_NONE;
+
 			for (; ring_read(writing.ring, at, &record, messages); read++) {
 				uint32_t n = number_of(writing.ring, &record);
+
 				assert_true(last == UINT32_MAX || n + 1 == last);
 				last = n;
 				at = record.predecessor;
@@ -436,6 +451,7 @@ each_record_is_read_once_or_counted_while_both_sides_run(void **state)
 		uint64_t read = 0, samples = 0;
 		uint32_t last = 0;
 		int64_t start_ns = clock_mono_ns();
+
 		ring_follow(&follower, writing.ring);
 		ring_sample_follow(&sampler, writing.ring);
 		assert_int_equal(pthread_create(&thread, NULL, write_without_pause, &writing), 0);
@@ -448,6 +464,7 @@ each_record_is_read_once_or_counted_while_both_sides_run(void **state)
 			ring_follow_turn(&follower);
 			for (; ring_follow_next(&follower, &record, messages); read++) {
 				uint32_t n = number_of(writing.ring, &record);
+
 				assert_true(n > last);
 				last = n;
 			}
@@ -472,11 +489,11 @@ a_sleeping_reader_of_messages_is_woken_once(void **state)
 	    .bytes = WHOLE, .whole = true, .listener = &listener, .wake = -1, .seed = 1 });
 	uint64_t count;
 	add_numbered(ring, 1);
-	assert_int_equal(read(listener.wake, &count, sizeof(count)), -1);
+	assert_int_equal(read(listener.wake, &count, sizeof count), -1);
 	atomic_store(&listener.asleep, true);
 	add_numbered(ring, 2);
 	add_numbered(ring, 3);
-	assert_int_equal(read(listener.wake, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(read(listener.wake, &count, sizeof count), sizeof count);
 	assert_int_equal(count, 1);
 	assert_false(atomic_load(&listener.asleep));
 	close(listener.wake);
@@ -515,5 +532,6 @@ main(void)
 		cmocka_unit_test(a_sleeping_reader_of_messages_is_woken_once),
 		cmocka_unit_test(a_ring_has_its_part_of_the_memory_and_none_if_nobody_reads_it),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

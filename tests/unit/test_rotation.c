@@ -90,6 +90,7 @@ each_address_is_first_equally_often(void **state)
 	(void)state;
 	for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
 		unsigned counts[SET_MAX] = { 0 };
+
 		snprintf(service, sizeof service, "set%u", sizes[s]);
 		snprintf(name, sizeof name, "%s.default.svc.cluster.local", service);
 		headless(service, sizes[s]);
@@ -128,8 +129,10 @@ with_udp_subset_it_is_a_fair_part_without_tc(void **state)
 	headless("big", 400);
 	for (size_t s = 0; s < 2; s++) {
 		unsigned counts[SET_MAX] = { 0 }, first[SET_MAX] = { 0 }, total = 0;
+
 		for (unsigned i = 0; i < ANSWERS; i++) {
 			unsigned n = ask(name, TYPE_A, udp_sizes[s], false, rotation_next(&random));
+
 			assert_false(bed.info.truncated);
 			assert_in_range(n, (udp_sizes[s] - 80) / 16, udp_sizes[s] / 16);
 			total += n;

@@ -368,6 +368,7 @@ enter_without_seccomp(void)
 {
 	/* The C library's way to it, and then the older one. */
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+
 	seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(seccomp), 0);
 	seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1,
 	    (struct scmp_arg_cmp){ 0, SCMP_CMP_EQ, PR_SET_SECCOMP, 0 });
@@ -500,5 +501,6 @@ main(void)
 		cmocka_unit_test(a_child_executes_its_program_and_nothing_after_it),
 		cmocka_unit_test(exec_reports_its_layers_and_why_it_failed),
 	};
+
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

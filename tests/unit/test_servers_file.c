@@ -38,15 +38,18 @@ static void
 read_table(struct domain_table *table, const char *text)
 {
 	char *copy = strdup(text), *save = NULL;
+
 	domain_table_free(table);
 	for (char *word = strtok_r(copy, " ", &save); word != NULL;
 	     word = strtok_r(NULL, " ", &save)) {
 		char *servers = strchr(word, '='), *save2 = NULL;
+
 		*servers++ = '\0';
 		domain_table_add(table, word);
 		for (char *one = strtok_r(servers, ",", &save2); one != NULL;
 		     one = strtok_r(NULL, ",", &save2)) {
 			struct server server;
+
 			assert_int_equal(server_parse(one, 53, &server, NULL), 0);
 			assert_true(
 			    domain_servers_add_server(domain_table_add(table, word), &server));
@@ -77,6 +80,7 @@ expect(const char *text, const char *want)
 {
 	static char got[8192];
 	size_t len;
+
 	plan(text);
 	char *body = servers_render(&file, 0, 0, &len), *p = got;
 	assert_int_equal(len, strlen(body));
@@ -190,6 +194,7 @@ lines_of_a_domain_never_shrink(void **state)
 	srandom(1);
 	for (int round = 0; round < 2000; round++) {
 		char text[1024] = "=8.8.8.8", *p = text + strlen(text);
+
 		for (int d = 1; d < 6; d++) {
 			if (random() % 3 == 0)
 				continue;
@@ -200,6 +205,7 @@ lines_of_a_domain_never_shrink(void **state)
 		plan(text);
 		for (size_t i = 0; i < file.count; i++) {
 			int d = 0;
+
 			while (strcmp(domains[d], file.items[i].domain) != 0)
 				d++;
 			assert_true(file.items[i].count >= before[d]);
@@ -210,6 +216,7 @@ lines_of_a_domain_never_shrink(void **state)
 				entry = domain_table_above(&wanted, file.items[i].domain);
 			for (size_t k = 0; k < file.items[i].count; k++) {
 				bool found = false;
+
 				for (size_t s = 0; s < entry->count; s++)
 					found |= server_equal(
 					    &entry->servers[s], &file.items[i].lines[k]);
@@ -217,6 +224,7 @@ lines_of_a_domain_never_shrink(void **state)
 			}
 			for (size_t s = 0; s < entry->count; s++) {
 				bool found = false;
+
 				for (size_t k = 0; k < file.items[i].count; k++)
 					found |= server_equal(
 					    &entry->servers[s], &file.items[i].lines[k]);
@@ -237,6 +245,7 @@ too_many_domains_that_are_gone_lose_the_oldest(void **state)
 		domain_table_free(&wanted);
 		for (int i = 0; i < 15000; i++) {
 			char domain[32];
+
 			snprintf(domain, sizeof domain, "r%dd%05d", round, i);
 			domain_servers_add_server(domain_table_add(&wanted, domain), &server);
 		}
@@ -273,6 +282,7 @@ the_marker_is_the_last_line_and_counts(void **state)
 		SERVERS_GENERATION_MAX };
 	for (int i = 0; i < 3; i++) {
 		struct addr addr = servers_generation_addr(generations[i]);
+
 		assert_int_equal(servers_generation(&addr), generations[i]);
 	}
 	struct addr loopback = servers_generation_addr(1);
@@ -311,5 +321,6 @@ main(void)
 		TEST(the_marker_is_the_last_line_and_counts),
 		TEST(equal_files_have_equal_hashes),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,7 @@ note(void *arg, const uint8_t *name, const void *sets, size_t len)
 	while (p < (const uint8_t *)sets + len) {
 		const struct rrset *set = (const void *)p;
 		const uint8_t *record = set->data;
+
 		for (unsigned i = 0; i < set->count; i++) {
 			add_record(name, record);
 			record += 12 + wire_get16(record + 10);

@@ -68,6 +68,7 @@ static void
 a_zone_that_is_no_dns_label_publishes_nothing_with_each_event(void **state)
 {
 	struct kubedns *k = *state;
+
 	static const char *const zones[] = { "az_1", "rack.3", "-a", "az_2" };
 
 	for (size_t i = 0; i < sizeof zones / sizeof zones[0]; i++)
@@ -128,6 +129,7 @@ static void
 an_emptied_key_takes_its_names_along(void **state)
 {
 	struct kubedns *k = *state;
+
 	static const char *const keys[][2] = { { "hosts", "10.0.0.1 db.example" },
 		{ "records", "db.example. A 10.0.0.1" },
 		{ "rewrites", "exact db.example web.default.svc.cluster.local" },

@@ -28,8 +28,8 @@ open_socket(void)
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
 	assert_true(fd >= 0);
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof(yes)), 0);
-	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)), 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes), 0);
+	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes), 0);
 	return fd;
 }
 
@@ -172,5 +172,6 @@ main(void)
 		cmocka_unit_test(one_that_cannot_leave_goes_on_serving),
 		cmocka_unit_test(it_leaves_with_all_sockets_or_with_none),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

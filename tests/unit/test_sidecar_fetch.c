@@ -230,6 +230,7 @@ fetch_from_a_flood(struct fetch *fetch, const char *head, size_t max)
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	socklen_t len = sizeof sin;
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
 	assert_int_equal(bind(listener, (struct sockaddr *)&sin, sizeof sin), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&sin, &len), 0);
@@ -237,6 +238,7 @@ fetch_from_a_flood(struct fetch *fetch, const char *head, size_t max)
 	if (peer == 0) {
 		static const char more[4096];
 		int fd = accept(listener, NULL, NULL);
+
 		for (ssize_t n = write(fd, head, strlen(head)); n > 0;)
 			n = write(fd, more, sizeof more);
 		_exit(0);
@@ -247,6 +249,7 @@ fetch_from_a_flood(struct fetch *fetch, const char *head, size_t max)
 	bool ended = fetch_start(fetch, &url, "/", max);
 	while (!ended) {
 		struct pollfd fd = { .fd = fetch->fd, .events = fetch->events };
+
 		poll(&fd, 1, 100);
 		ended = fetch_run(fetch, fd.revents);
 	}

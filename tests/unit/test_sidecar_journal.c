@@ -221,6 +221,7 @@ a_foreign_journal_is_taken_as_far_as_it_makes_sense(void **state)
 	    "{\"at\": 1700000000, \"level\": \"loud\", \"what\": \"no level\"}, 7, null],"
 	    "\"holds\": {\"server\": -1, \"nobody\": 1700000000, \"kubedns\": \"x\"},"
 	    "\"failing\": [[], \"nobody\"], \"hash\": 5, \"kubednsStart\": {}}";
+
 	static const char *const none[] = { "", "[]", "{", "{\"events\": []} x",
 		"{\"events\":[[[[[[]]]]]]}", "\xff" };
 	static struct journal journal;

@@ -100,6 +100,7 @@ its_latency_ends_when_the_answer_comes_not_when_it_is_read(void **state)
 	dns_exchange_init(&exchange);
 	for (int i = 0; i < QUESTIONS_MAX && !earlier; i++) {
 		uint8_t message[512];
+
 		assert_false(dns_exchange_ask(
 		    &exchange, &server, &probe.spec.name, TYPE_A, CLASS_IN, PROBE_TIMEOUT_MS));
 		ssize_t n = recvfrom(fd, message, sizeof message, 0, (struct sockaddr *)&sin, &len);

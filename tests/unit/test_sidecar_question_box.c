@@ -23,6 +23,7 @@ run_to_the_end(struct question_box *box)
 	for (bool busy = true; busy;) {
 		struct pollfd fds[QUESTION_BOX_SLOTS];
 		short revents[QUESTION_BOX_SLOTS] = { 0 };
+
 		for (int i = 0; i < QUESTION_BOX_MAX; i++) {
 			fds[2 * i] = (struct pollfd){ .fd = box->entries[i].exchange.fd,
 				.events = box->entries[i].exchange.events };
@@ -80,5 +81,6 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answers_are_kept_a_while_and_make_room_then),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

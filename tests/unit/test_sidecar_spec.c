@@ -145,6 +145,7 @@ two_probes_of_one_metric_name_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct sidecar_options options;
+
 		snprintf(first, sizeof first, "--probe=%s,127.0.0.1,x", cases[i].a);
 		snprintf(second, sizeof second, "--probe=%s,127.0.0.2,y", cases[i].b);
 		assert_int_equal(pipe(fds), 0);

@@ -191,6 +191,7 @@ who_may_not_ask_is_not_told_what_the_configuration_says(void **state)
 	view.may_ask = false;
 	for (int i = 0; i < 2; i++, view.may_ask = true) {
 		char *text = status_text(&view, &len), *json = status_json(&view, &len);
+
 		assert_non_null(strstr(text, "stubDomains was refused"));
 		assert_non_null(strstr(json, "stubDomains was refused"));
 		assert_non_null(strstr(json, "\"refusedKeys\":[\"stubDomains\"]"));

@@ -162,6 +162,7 @@ advice_comes_from_the_named_problem_and_not_from_digits_in_the_text(void **state
 		    "{\"ready\":false,\"reason\":\"not_synced\",\"text\":\"not synced yet\\n"
 		    "services: listing, %s objects so far\\n\",\"problems\":[]}\n",
 		    counts[i]);
+
 		kubedns_read_readiness(&kubedns, 503, text, (size_t)len);
 		assert_verdict(LEVEL_DEGRADED, "kubedns is not ready.");
 		assert_null(strstr(verdict.findings[0].todo, "rbac.yaml"));
@@ -172,6 +173,7 @@ advice_comes_from_the_named_problem_and_not_from_digits_in_the_text(void **state
 		    "{\"text\":\"x\",\"problems\":[{\"resource\":\"services\",\"problem\":\"%s\"}]}"
 		    "\n",
 		    rows[i].name);
+
 		kubedns_read_readiness(&kubedns, 503, text, (size_t)len);
 		assert_verdict(LEVEL_DEGRADED, rows[i].brief);
 		assert_non_null(strstr(verdict.findings[0].todo, rows[i].todo));

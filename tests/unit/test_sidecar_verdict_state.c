@@ -54,6 +54,7 @@ the_configuration_that_is_not_in_force_is_said(void **state)
 	probes_are_answered();
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		const char *what = well_but_for(rows[i].config);
+
 		if (rows[i].what[0] == '\0' ? what[0] != '\0' : strstr(what, rows[i].what) == NULL)
 			fail_msg("%s: \"%s\", not \"%s\"", rows[i].config, what, rows[i].what);
 	}
@@ -242,6 +243,7 @@ who_asked_while_packets_were_dropped_is_named(void **state)
 	for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
 		size_t row = i / 2;
 		char named[80];
+
 		kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
 		struct client_rate *rate = &kubedns.rates.clients[3];
 		strcpy(rate->name, rows[row].client);
@@ -330,5 +332,6 @@ main(void)
 		T(memory_is_said_from_85_percent_of_the_limit),
 		T(refused_questions_are_a_full_table_where_there_are_servers),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,7 @@ each_mistake_counts_one(void **state)
 		{ "web", "", 3 }, { "web", "wb", 1 }, { "wb", "web", 1 }, { "web", "wab", 1 },
 		{ "wbe", "web", 1 }, { "ewbx", "webx", 1 }, { "Servcie", "Service", 1 },
 		{ "kitten", "sitting", 3 }, { "abcd", "badc", 2 } };
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
@@ -64,6 +65,7 @@ no_near_word_is_left_out_early(void **state)
 		for (size_t k = 0; k < COUNT; k++) {
 			struct spelling s = spelling_of(words[i], strlen(words[i]));
 			bool near = distance(words[i], words[k]) < s.distance;
+
 			spelling_try(&s, words[k]);
 			assert_int_equal(s.word != NULL, near);
 		}

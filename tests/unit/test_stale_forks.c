@@ -18,6 +18,7 @@ static bool
 waits(long number, const char *rest, int *fd)
 {
 	char text[256];
+
 	snprintf(text, sizeof text, "%ld %s", number, rest);
 	return stale_forks_waits(text, fd);
 }
@@ -26,6 +27,7 @@ static void
 waiting_is_a_read_of_one_byte(void **state)
 {
 	int fd = -1;
+
 	(void)state;
 	assert_true(waits(SYS_read, "0xb 0x7ffd2cbc5b1f 0x1 0x0 0x0 0x0 0x7ffd2c 0x7f11", &fd));
 	assert_int_equal(fd, 11);
@@ -44,6 +46,7 @@ open_pair(int pair[2], uint16_t *port)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof sin;
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
 	assert_int_equal(bind(listener, (struct sockaddr *)&sin, len), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&sin, &len), 0);
@@ -60,6 +63,7 @@ static pid_t
 fork_reader(int fd)
 {
 	pid_t parent = getpid(), pid = fork();
+
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
@@ -94,6 +98,7 @@ static int
 reap(pid_t pid)
 {
 	int status;
+
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
@@ -105,6 +110,7 @@ who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state
 	uint16_t port, other;
 	int64_t now = 1000;
 	struct stale_forks tcp = { .count = 0 };
+
 	(void)state;
 	open_pair(client, &port);
 	open_pair(server, &other);
@@ -134,6 +140,7 @@ whose_client_goes_on_asking_is_left(void **state)
 	uint16_t port;
 	int64_t now = 1000;
 	struct stale_forks tcp = { .count = 0 };
+
 	(void)state;
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
@@ -154,6 +161,7 @@ whose_client_has_asked_nothing_yet_is_given_time(void **state)
 	uint16_t port;
 	int64_t now = 1000;
 	struct stale_forks tcp = { .count = 0 };
+
 	(void)state;
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
@@ -174,5 +182,6 @@ main(void)
 		cmocka_unit_test(whose_client_goes_on_asking_is_left),
 		cmocka_unit_test(whose_client_has_asked_nothing_yet_is_given_time),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

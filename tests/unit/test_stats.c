@@ -26,6 +26,7 @@ page_of(const struct stats *stats, enum page page)
 {
 	struct metrics *m = metrics_new(METRICS_TEXT);
 	size_t len;
+
 	if (page == SKYDNS)
 		stats_metrics_skydns(stats, m, "skydns", "skydns");
 	else if (page == OURS)
@@ -41,6 +42,7 @@ value(const struct stats *stats, enum page page, const char *series)
 {
 	char *text = page_of(stats, page), *found = NULL;
 	size_t len = strlen(series);
+
 	for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
 		if (strncmp(line, series, len) == 0 && line[len] == ' ') {
 			assert_null(found);
@@ -72,10 +74,11 @@ each_reply_counts_for_one_cause(void **state)
 		{ RCODE_NOERROR, false, PROTO_UDP, CAUSE_COUNT },
 		{ RCODE_FORMERR, false, PROTO_UDP, CAUSE_COUNT },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct stats stats = { 0 };
 		struct answer_info info =
 		    reply(SYSTEM_REVERSE, TYPE_PTR, cases[i].rcode, cases[i].truncated);
+
 		stats_reply(&stats, cases[i].proto, &info, 100);
 		for (size_t s = 0; s < SYSTEM_COUNT; s++)
 			for (size_t c = 0; c < CAUSE_COUNT; c++)
@@ -127,26 +130,27 @@ every_family_sorts_sizes_by_its_own_bounds(void **state)
 		size_t count;
 		const char *format;
 	} families[] = {
-		{ SKYDNS, skydns, sizeof(skydns) / sizeof(skydns[0]),
+		{ SKYDNS, skydns, sizeof skydns / sizeof skydns[0],
 		    "skydns_skydns_dns_response_size_bytes_bucket{system=\"auth\",le=\"%u\"}" },
-		{ OURS, ours, sizeof(ours) / sizeof(ours[0]),
+		{ OURS, ours, sizeof ours / sizeof ours[0],
 		    "kubedns_dns_response_size_bytes_bucket{proto=\"udp\",le=\"%u\"}" },
-		{ COREDNS, coredns, sizeof(coredns) / sizeof(coredns[0]),
+		{ COREDNS, coredns, sizeof coredns / sizeof coredns[0],
 		    "coredns_dns_response_size_bytes_bucket{server=\"dns://"
 		    ":53\",zone=\"cluster.local.\","
 		    "proto=\"udp\",le=\"%u\"}" },
 	};
 	struct stats stats = { 0 };
 	struct answer_info info = reply(SYSTEM_AUTH, TYPE_A, 0, false);
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
 		stats_reply(&stats, PROTO_UDP, &info, sizes[i]);
-	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++)
+	for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
 		for (size_t b = 0; b < families[f].count; b++) {
 			char series[256];
 			unsigned expected = 0;
-			for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+
+			for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
 				expected += sizes[i] <= families[f].bounds[b];
-			snprintf(series, sizeof(series), families[f].format, families[f].bounds[b]);
+			snprintf(series, sizeof series, families[f].format, families[f].bounds[b]);
 			assert_int_equal(
 			    (unsigned)value(&stats, families[f].page, series), expected);
 		}
@@ -209,7 +213,7 @@ every_series_is_there_from_the_start(void **state)
 	char series[128];
 	for (size_t s = 0; s < 3; s++)
 		for (size_t c = 0; c < 5; c++) {
-			snprintf(series, sizeof(series),
+			snprintf(series, sizeof series,
 			    "skydns_skydns_dns_error_count_total{system=\"%s\",cause=\"%s\"}",
 			    systems[s], causes[c]);
 			assert_true(value(&none, SKYDNS, series) == 0);
@@ -230,9 +234,10 @@ an_empty_part_of_the_prefix_takes_its_underscore_along(void **state)
 		{ "", "skydns", "\nskydns_dns_request_count_total{" },
 		{ "skydns", "", "\nskydns_dns_request_count_total{" },
 		{ "", "", "\ndns_request_count_total{" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct metrics *m = metrics_new(METRICS_TEXT);
 		size_t len;
+
 		stats_metrics_skydns(&none, m, cases[i].namespace, cases[i].subsystem);
 		char *text = metrics_finish(m, &len);
 		assert_non_null(strstr(text, cases[i].expected));
@@ -252,5 +257,6 @@ main(void)
 		cmocka_unit_test(every_series_is_there_from_the_start),
 		cmocka_unit_test(an_empty_part_of_the_prefix_takes_its_underscore_along),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -337,6 +337,7 @@ change(struct walk *w, struct bed *bed)
 
 	if (gone) {
 		struct object o = object_at(w, i);
+
 		w->there[i] = false;
 		if (pick(w, 3) > 0)
 			tell(bed, EVENT_DELETED, &o); /* else it is lost, until a relist */
@@ -364,6 +365,7 @@ relist(struct walk *w, struct bed *bed)
 	for (unsigned n = 0; n < SERVICES + SLICES; n++) {
 		unsigned i = (first + n) % (SERVICES + SLICES);
 		struct object o = object_at(w, i);
+
 		if (w->there[i])
 			tell(bed, EVENT_ADDED, &o);
 	}
@@ -377,8 +379,10 @@ print_set(FILE *out, const struct endpoint_set *set)
 	fprintf(out, "%u+%u addresses, %u published\n", set->total4, set->total6, set->published);
 	for (unsigned c = 0; c < set->count; c++) {
 		const struct slice_endpoints *slice = set->slices[c].slice;
+
 		for (unsigned i = 0; i < slice->published; i++) {
 			const uint8_t *name = slice_name(slice, i);
+
 			fprintf(out, "%s %s 10.1.0.%u %.*s\n", slice->name,
 			    i < slice->unique ? "counts" : "also has", slice_addr(slice, i)[3],
 			    name == NULL ? 0 : name[0], name == NULL ? "" : (const char *)name + 1);
@@ -397,6 +401,7 @@ shown(const struct bed *bed)
 	assert_non_null(out);
 	for (unsigned i = 0; i < SERVICES; i++) {
 		const struct endpoint_set *set = set_of(bed, service_names[i]);
+
 		fprintf(out, "%s:\n", service_names[i]);
 		if (set != NULL)
 			print_set(out, set);
@@ -414,6 +419,7 @@ after_any_walk_the_tree_is_that_of_a_fresh_store(void **state)
 	for (unsigned walk = 0; walk < WALKS; walk++) {
 		struct walk w = { .random = walk };
 		struct bed bed = bed_new(), fresh = bed_new();
+
 		for (unsigned step = 0; step < STEPS; step++) {
 			change(&w, &bed);
 			if (pick(&w, 10) == 0)

@@ -143,6 +143,7 @@ list_all(struct bed *bed, struct cluster *c, bool chosen_only)
 
 	for (unsigned k = 0; k < 3; k++) {
 		enum object_kind kind = kinds[(first + k) % 3];
+
 		store_event(bed->store, kind, EVENT_LISTING, NULL);
 		for (unsigned n = 0; n < NAMESPACES && kind == OBJECT_NAMESPACE; n++)
 			if (c->namespaces[n] && (!chosen_only || is_chosen(c, n)))
@@ -258,6 +259,7 @@ after_any_walk_the_tree_is_that_of_the_chosen_namespaces_alone(void **state)
 	for (unsigned walk = 0; walk < WALKS; walk++) {
 		struct cluster c = { .random = walk };
 		struct bed bed = bed_new(true), fresh = bed_new(false);
+
 		for (unsigned step = 0; step < STEPS; step++) {
 			change(&bed, &c);
 			if (pick(&c, 10) == 0)

@@ -114,6 +114,7 @@ check(const struct bed *bed)
 		struct addr addr = addr_of(a);
 		struct store_pod pod;
 		unsigned owners = 0;
+
 		for (unsigned n = 0; n < NAMESPACES; n++)
 			owners += model_has(bed, n, &addr);
 		assert_int_equal(store_find_pod(bed->store, &addr, &pod), owners == 1);
@@ -126,9 +127,11 @@ check(const struct bed *bed)
 	for (unsigned n = 0; n < NAMESPACES; n++) {
 		const struct namespace *namespace = namespace_find(bed->store, namespace_of(n));
 		bool used = bed->present[n];
+
 		for (unsigned a = 0; a < ADDRS; a++) {
 			struct addr addr = addr_of(a);
 			bool has = model_has(bed, n, &addr);
+
 			used |= has;
 			assert_int_equal(namespace != NULL && pods_has(treecache_next(bed->cache),
 								  &addr, namespace->number),
@@ -145,6 +148,7 @@ change_pod(struct bed *bed, unsigned i)
 
 	if (pick(bed, 4) == 0) {
 		bool deleted = pick(bed, 2) == 0;
+
 		tell_pod(bed, deleted ? EVENT_DELETED : EVENT_MODIFIED, i, pod, deleted);
 		pod->count = 0;
 		return;
@@ -361,12 +365,14 @@ a_table_of_pods_is_never_much_larger_than_its_entries(void **state)
 	for (unsigned i = 0; i < ENTRIES; i++) {
 		struct addr addr = { AF_INET,
 			{ 10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i } };
+
 		pod_table_add(&table, hash_of(i), i + 1, 7, &addr);
 		assert_true(table.count <= table.room * 4 / 5);
 		assert_true(i < 1000 || table.room < table.count / 5 * 8);
 	}
 	for (unsigned i = 0; i < ENTRIES; i += 2) {
 		struct pod_addr *entry = pod_table_next(&table, hash_of(i), NULL);
+
 		assert_non_null(entry);
 		assert_int_equal(entry->number, i + 1);
 		assert_int_equal(((uint8_t *)entry - table.places) % 17, 0);
@@ -375,6 +381,7 @@ a_table_of_pods_is_never_much_larger_than_its_entries(void **state)
 	assert_int_equal(table.count, ENTRIES / 2);
 	for (unsigned i = 0; i < ENTRIES; i++) {
 		const struct pod_addr *entry = pod_table_next(&table, hash_of(i), NULL);
+
 		assert_int_equal(entry != NULL, i % 2);
 		if (entry != NULL)
 			assert_int_equal(pod_table_addr(&table, entry).bytes[3], i & 255);

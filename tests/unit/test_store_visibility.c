@@ -93,6 +93,7 @@ expect_seen(const struct bed *bed, const char *const *seen, const char *const *a
 		for (size_t n = 0; all[n] != NULL; n++) {
 			char pair[64];
 			bool wanted = c == n;
+
 			snprintf(pair, sizeof pair, "%s %s", all[c], all[n]);
 			for (size_t i = 0; seen[i] != NULL; i++)
 				wanted |= strcmp(seen[i], pair) == 0;
@@ -149,6 +150,7 @@ a_list_of_either_namespace_is_enough(void **state)
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct bed bed;
+
 		begin(&bed);
 		for (size_t r = 0; r < 4; r++)
 			tell(&bed, EVENT_ADDED, &cases[i].rows[r]);
@@ -254,6 +256,7 @@ lists_without_end_are_cut(void **state)
 	begin(&bed);
 	for (unsigned i = 0; i < NAMES; i++) {
 		struct row row = { name, { 0 } };
+
 		snprintf(name, sizeof name, "n-%u", i);
 		tell(&bed, EVENT_ADDED, &row);
 		strcat(strcat(list, name), ",");
@@ -292,6 +295,7 @@ long_lists_of_many_do_not_cut_short_ones(void **state)
 	}
 	for (unsigned i = 0; i < LONG; i++) {
 		struct row row = { name, { .sees = list, .visible_to = list } };
+
 		snprintf(name, sizeof name, "n-%u", i);
 		tell(&bed, EVENT_ADDED, &row);
 	}

@@ -26,6 +26,7 @@ answer(int family, const char *texts, unsigned ttl_s)
 	struct addr addrs[STUB_HOST_KNOWN_MAX];
 	size_t count = 0;
 	char copy[2048], *save = NULL;
+
 	snprintf(copy, sizeof copy, "%s", texts);
 	for (char *one = strtok_r(copy, " ", &save); one != NULL; one = strtok_r(NULL, " ", &save))
 		assert_int_equal(addr_parse(one, &addrs[count++]), 0);
@@ -36,6 +37,7 @@ static void
 expect_known(const char *want)
 {
 	char got[2048] = "", text[ADDR_TEXT_MAX];
+
 	for (size_t i = 0; i < name.known_count; i++) {
 		strcat(got, i ? " " : "");
 		strcat(got, addr_format(&name.known[i].addr, text));
@@ -92,6 +94,7 @@ rotation_settles_after_one_round(void **state)
 		"10.0.0.5 10.0.0.6" };
 	for (int i = 0; i < 30; i++, now += 30000) {
 		enum stub_host_change change = answer(STUB_HOST_V4, pool[i % 3], 30);
+
 		assert_int_equal(change == STUB_HOST_SAME, i >= 3);
 		assert_int_equal(stub_host_expire(&name, now), STUB_HOST_SAME);
 	}
@@ -153,6 +156,7 @@ a_flood_of_addresses_is_bounded(void **state)
 	(void)state;
 	for (int i = 0; i < 200; i++, now += 1000) {
 		char text[32];
+
 		snprintf(text, sizeof text, "10.0.%d.1", i);
 		answer(STUB_HOST_V4, text, 5);
 		assert_true(name.known_count <= STUB_HOST_KNOWN_MAX);
@@ -172,6 +176,7 @@ static size_t
 message(uint8_t *wire, const struct rr *records, size_t count)
 {
 	struct dname host;
+
 	dname_from_text(&host, "ns.example.test");
 	size_t len = query_write(wire, 4096, 1, host.wire, TYPE_A, CLASS_IN, 0);
 	struct writer w = { .buf = wire, .len = len, .max = 4096 };
@@ -179,6 +184,7 @@ message(uint8_t *wire, const struct rr *records, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		struct dname owner, target;
 		struct addr addr;
+
 		dname_from_text(&owner, records[i].owner);
 		writer_put(&w, owner.wire, owner.len);
 		writer_put16(&w, records[i].type);
@@ -274,5 +280,6 @@ main(void)
 		TEST(alias_loops_end),
 		TEST(addresses_that_nobody_can_be_asked_at_are_left_out),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,12 +40,14 @@ static void
 entries_are_found_until_they_are_removed(void **state)
 {
 	static const uint32_t values[] = { UINT32_MAX, 64, 1 }; /* 1: all have the same hash */
+
 	(void)state;
 
 	for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
 		unsigned keys = values[v] == 1 ? KEYS / 10 : KEYS, count = 0, random = 7;
 		struct table table = { 0 };
 		bool there[KEYS] = { false };
+
 		name_entries(values[v]);
 		for (unsigned step = 0; step < 10 * keys; step++) {
 			random = random * 1103515245u + 12345u;
@@ -72,6 +74,7 @@ a_walk_sees_each_entry_once(void **state)
 	unsigned seen[KEYS] = { 0 }, count = 0;
 	size_t place = 0;
 	const struct entry *entry;
+
 	(void)state;
 
 	name_entries(64);
@@ -90,6 +93,7 @@ static void
 a_quarter_of_the_places_is_free_always(void **state)
 {
 	struct table table = { 0 };
+
 	(void)state;
 
 	name_entries(UINT32_MAX);

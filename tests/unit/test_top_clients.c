@@ -31,6 +31,7 @@ answer_to(const char *text, unsigned rcode, uint16_t type)
 {
 	struct ring_record record = { .rcode = (uint8_t)rcode, .type = type, .below = -1 };
 	int labels = 0;
+
 	assert_int_equal(dname_from_text(&record.name, text), 0);
 	for (const uint8_t *p = record.name.wire; *p != 0; p += 1u + *p)
 		labels++;
@@ -56,6 +57,7 @@ static const struct top_counts *
 counts_of_client(const struct top_clients *top, uint32_t client)
 {
 	uint32_t addr = htonl(client);
+
 	for (unsigned i = 0; i < TOP_CLIENTS; i++)
 		if (top->clients[i].counts.of[TOP_ALL] > 0 &&
 		    memcmp(&top->clients[i].addr.s6_addr[12], &addr, 4) == 0)
@@ -69,6 +71,7 @@ descending(const void *a, const void *b)
 	const struct top_counts *x = &((const struct top_client *)a)->counts;
 	const struct top_counts *y = &((const struct top_client *)b)->counts;
 	uint32_t m = x->of[TOP_ALL] - x->error, n = y->of[TOP_ALL] - y->error;
+
 	return m < n ? 1 : m > n ? -1 : 0;
 }
 
@@ -88,8 +91,10 @@ the_ten_heaviest_of_5000_clients_are_named_and_counted_within_a_tenth(void **sta
 	for (unsigned long q = 0; q < 4000000; q++) {
 		double at = drand48() * sum;
 		unsigned low = 0, high = CLIENTS - 1;
+
 		while (low < high) {
 			unsigned middle = (low + high) / 2;
+
 			if (until[middle] < at)
 				low = middle + 1;
 			else
@@ -98,10 +103,11 @@ the_ten_heaviest_of_5000_clients_are_named_and_counted_within_a_tenth(void **sta
 		asked[low]++;
 		answered(top, low, &info, 0);
 	}
-	qsort(top->clients, TOP_CLIENTS, sizeof(top->clients[0]), descending);
+	qsort(top->clients, TOP_CLIENTS, sizeof top->clients[0], descending);
 	double worst = 0;
 	for (uint32_t n = 0; n < HEAVIEST; n++) {
 		const struct top_counts *counts = counts_of_client(top, n);
+
 		assert_non_null(counts);
 		double counted = (double)(counts->of[TOP_ALL] - counts->error) * RING_SAMPLE;
 		worst = fmax(worst, fabs(counted / asked[n] - 1));
@@ -137,15 +143,17 @@ answers_are_told_apart_by_kind(void **state)
 		{ "www.example.com", RCODE_NOERROR, TYPE_A, 1 << TOP_OUTSIDE },
 		{ "www.example.com", RCODE_NXDOMAIN, TYPE_A, 1 << TOP_OUTSIDE | 1 << TOP_NXDOMAIN },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct top_clients *top = new_top();
 		struct ring_record info = answer_to(cases[i].name, cases[i].rcode, cases[i].type);
+
 		for (unsigned n = 0; n < 100 * RING_SAMPLE; n++)
 			answered(top, 1, &info, 0);
 		assert_in_range(top->totals[TOP_ALL], 50, 200);
 		const struct top_counts *counts = counts_of_client(top, 1);
 		for (unsigned c = TOP_ALL + 1; c < TOP_COUNT; c++) {
 			bool is = (cases[i].classes >> c & 1) != 0;
+
 			if (top->totals[c] != (is ? top->totals[TOP_ALL] : 0))
 				fail_msg("%s: class %u: %u", cases[i].name, c, top->totals[c]);
 			assert_int_equal(counts->of[c], top->totals[c]);
@@ -160,7 +168,7 @@ a_long_name_is_shown_by_its_end(void **state)
 	(void)state;
 	struct top_clients *top = new_top();
 	char text[256];
-	memset(text, 'x', sizeof(text));
+	memset(text, 'x', sizeof text);
 	strcpy(text + 63, ".");
 	memset(text + 64, 'y', 60);
 	strcpy(text + 124, ".default.svc.cluster.local.");
@@ -170,6 +178,7 @@ a_long_name_is_shown_by_its_end(void **state)
 	unsigned shown = 0;
 	for (unsigned i = 0; i < TOP_NAMES; i++) {
 		char seen[DNAME_TEXT_MAX];
+
 		if (top->names[i].counts.of[TOP_ALL] == 0)
 			continue;
 		assert_string_equal(dname_to_text(top->names[i].name, seen), text + 64);
@@ -230,7 +239,8 @@ a_flood_of_names_and_addresses_leaves_the_heaviest_in(void **state)
 	struct ring_record web = answer_to("web.default.svc.cluster.local", RCODE_NOERROR, TYPE_A);
 	for (uint32_t n = 0; n < 400000; n++) {
 		char text[64];
-		snprintf(text, sizeof(text), "x%u.default.svc.cluster.local", n);
+
+		snprintf(text, sizeof text, "x%u.default.svc.cluster.local", n);
 		struct ring_record random = answer_to(text, RCODE_NXDOMAIN, TYPE_A);
 		answered(top, 1000 + n, &random, 0);
 		if (n % 10 == 0)
@@ -254,5 +264,6 @@ main(void)
 		cmocka_unit_test(counts_are_halved_each_minute_and_rates_stay),
 		cmocka_unit_test(a_flood_of_names_and_addresses_leaves_the_heaviest_in),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

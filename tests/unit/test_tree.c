@@ -45,8 +45,10 @@ check_paths(const struct tree *tree, const struct dname *names, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		const struct node *node = tree->root;
 		unsigned depth = 0;
+
 		for (; depth < paths[i].labels && depth < TREE_PATH_MAX; depth++) {
 			const uint8_t *label = wires[i] + offsets[i][paths[i].labels - 1 - depth];
+
 			if ((node = tree_child(tree, node, label)) == NULL)
 				break;
 			assert_ptr_equal(paths[i].nodes[depth], node);
@@ -73,6 +75,7 @@ paths_are_what_single_steps_find(void **state)
 	}
 	for (unsigned round = 0; round < 300; round++) {
 		unsigned count = round % (TREE_PATHS_MAX + 1);
+
 		for (unsigned n = 0; n < count; n++) {
 			static const char *const forms[] = { "_p._tcp.svc-%u.ns-%u.svc.",
 				"svc-%u.ns-%u.svc.", "x.svc-%u.ns-%u.svc.", "a%u.b%u.svc.",
@@ -159,6 +162,7 @@ whoever_looks_at_some_children_is_not_shown_the_others(void **state)
 	for (unsigned i = 0; i < sizeof mosts / sizeof mosts[0]; i++) {
 		struct visited visited = { .most = mosts[i] };
 		bool all = tree_children_until(parent, visit_some, &visited);
+
 		assert_int_equal(all, mosts[i] > CHILDREN);
 		assert_int_equal(visited.count, mosts[i] > CHILDREN ? CHILDREN : mosts[i]);
 	}
@@ -184,6 +188,7 @@ labels_with_one_hash_are_kept_apart(void **state)
 
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint8_t label[16] = { 6 };
+
 		snprintf((char *)label + 1, 8, "%06u", i);
 		hashes[i] = (uint64_t)label_hash(17, label, 7) << 32 | i;
 	}

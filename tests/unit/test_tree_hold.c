@@ -53,6 +53,7 @@ what_is_held_stays_as_it_was(void **state)
 {
 	struct treecache *cache = treecache_new(1);
 	struct tree_hold *holds[NAMES];
+
 	(void)state;
 
 	for (unsigned i = 0; i < NAMES; i++) {
@@ -76,12 +77,14 @@ those_that_are_left_stay_when_others_are_dropped(void **state)
 {
 	static const unsigned orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 },
 		{ 2, 0, 1 }, { 2, 1, 0 } };
+
 	(void)state;
 
 	for (size_t o = 0; o < 6; o++) {
 		struct treecache *cache = treecache_new(o);
 		struct tree_hold *holds[3];
 		bool held[3] = { true, true, true };
+
 		for (unsigned i = 0; i < 3; i++) {
 			publish(cache, 10 * i + 1);
 			holds[i] = treecache_hold(cache);
@@ -105,6 +108,7 @@ static void
 what_was_kept_is_garbage_once_the_last_share_is_given_back(void **state)
 {
 	struct treecache *cache = treecache_new(3);
+
 	(void)state;
 
 	publish(cache, 1);
@@ -131,6 +135,7 @@ static void
 nothing_older_is_kept(void **state)
 {
 	struct treecache *cache = treecache_new(4);
+
 	(void)state;
 
 	publish(cache, 1);

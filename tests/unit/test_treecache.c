@@ -102,6 +102,7 @@ model_has(const struct model *m, unsigned o, const struct addr *addr, const char
 	for (unsigned s = 0; s < SLICES; s++)
 		for (size_t i = 0; i < m->slices[o][s].count; i++) {
 			const struct endpoint *e = &m->slices[o][s].endpoints[i];
+
 			if (is_published(m, o, e) && addr_equal(&e->addr, addr) &&
 			    (name == NULL || strcasecmp(e->name != NULL ? e->name : "", name) == 0))
 				return true;
@@ -122,11 +123,13 @@ check_endpoint_set(const struct model *m, const struct tree *tree, unsigned o)
 	const struct endpoint_set *endpoints = node->endpoints;
 	for (unsigned a = 0; a < ADDRS; a++) {
 		struct addr addr = addr4(a);
+
 		distinct += model_has(m, o, &addr, NULL);
 	}
 	assert_int_equal(endpoints->total4, distinct);
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		const struct endpoint_set_slice *entry = &endpoints->slices[c];
+
 		assert_int_equal(entry->slot, entry->slice->slot);
 		assert_int_equal(entry->unique, entry->slice->unique);
 		assert_int_equal(entry->family, entry->slice->family);
@@ -135,6 +138,7 @@ check_endpoint_set(const struct model *m, const struct tree *tree, unsigned o)
 	}
 	for (unsigned a = 0; a < ADDRS; a++) {
 		struct addr addr = addr4(a);
+
 		assert_int_equal(seen[a], model_has(m, o, &addr, NULL));
 	}
 }
@@ -151,6 +155,7 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 	for (unsigned a = 0; a < ADDRS; a++) {
 		struct addr addr = addr4(a);
 		unsigned found = 0;
+
 		endpoint_set_find_unnamed(&walk, tree, endpoints, &addr);
 		while (endpoint_set_next(&walk, &ref)) {
 			found++;
@@ -162,6 +167,7 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 	for (unsigned h = 1; h < HOST_NAMES; h++) {
 		uint8_t label[80] = { 4 };
 		bool named[ADDRS] = { false };
+
 		label[0] = (uint8_t)strlen(host_names[h]);
 		memcpy(label + 1, host_names[h], label[0]);
 		dname_lower(label + 1, label[0]);
@@ -170,6 +176,7 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 			named[slice_addr(ref.slice, ref.i)[3]] = true;
 		for (unsigned a = 0; a < ADDRS; a++) {
 			struct addr addr = addr4(a);
+
 			assert_int_equal(named[a], model_has(m, o, &addr, host_names[h]));
 		}
 	}
@@ -181,6 +188,7 @@ has_double(const struct slice_endpoints *slice)
 {
 	for (unsigned i = 0; i < slice->published; i++) {
 		const uint8_t *name = slice_name(slice, i);
+
 		if (slice_find_addr(slice, i + 1, slice->published, slice_addr(slice, i)) <
 			slice->published ||
 		    (name != NULL &&
@@ -239,6 +247,7 @@ model_has_lower(const struct model *m, unsigned o, const char *name, const uint8
 	for (unsigned s = 0; s < SLICES; s++)
 		for (size_t i = 0; i < m->slices[o][s].count; i++) {
 			const struct endpoint *e = &m->slices[o][s].endpoints[i];
+
 			if (strcmp(slice_names[s], name) < 0 && is_published(m, o, e) &&
 			    memcmp(e->addr.bytes, addr, 4) == 0)
 				return true;
@@ -254,10 +263,12 @@ check_order(const struct model *m, unsigned o)
 
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+
 		assert_true(
 		    c == 0 || strcmp(endpoints->slices[c - 1].slice->name, slice->name) < 0);
 		for (unsigned i = 0; i < slice->count; i++) {
 			bool first = i == 0 || i == slice->unique || i == slice->published;
+
 			assert_true(first || slice_compare_entries(slice, i - 1, i) <= 0);
 			if (i < slice->unique)
 				assert_false(
@@ -276,11 +287,14 @@ check_alone(const struct endpoint_set *endpoints, unsigned *alone)
 {
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+
 		assert_int_equal(slice->distinct, !has_double(slice));
 		for (unsigned i = 0; slice->alone && i < slice->published; i++) {
 			const uint8_t *name = slice_name(slice, i);
+
 			for (unsigned d = 0; name != NULL && d < endpoints->count; d++) {
 				const struct slice_endpoints *other = endpoints->slices[d].slice;
+
 				*alone += d == c;
 				assert_true(d == c || slice_find_name(other, 0, other->published,
 							  name) == other->published);
@@ -297,12 +311,14 @@ check_reverse(const struct model *m, const struct tree *tree)
 		struct reverse_walk walk;
 		struct reverse_ref ref;
 		bool owners[OWNERS] = { false };
+
 		reverse_find(&walk, tree, &addr);
 		while (reverse_next(&walk, &ref))
 			for (unsigned o = 0; o < OWNERS; o++)
 				owners[o] |= ref.owner == m->owners[o];
 		for (unsigned o = 0; o < OWNERS; o++) {
 			uint32_t both = ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED;
+
 			assert_int_equal(owners[o],
 			    (m->flags[o] & both) == both && model_has(m, o, &addr, NULL));
 		}
@@ -377,6 +393,7 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 	unsigned alone = 0, held = 0;
 	for (unsigned step = 0; step < STEPS; step++) {
 		unsigned o = pick(&m, OWNERS);
+
 		/* As where a change finds very many other slices. */
 		if (pick(&m, 10) == 0 && m.owners[o]->endpoints->published > 0 &&
 		    addr_holders_find(m.cache, m.owners[o]) == NULL) {
@@ -502,6 +519,7 @@ big_endpoints(unsigned slice, struct endpoint endpoints[BIG_ENDPOINTS], char nam
 {
 	for (unsigned i = 0; i < BIG_ENDPOINTS; i++) {
 		unsigned n = slice * BIG_ENDPOINTS + i;
+
 		snprintf(names[i], 16, "db-%u", n);
 		endpoints[i] = (struct endpoint){ addr4(n), true, i % 10 == 0 ? NULL : names[i] };
 	}
@@ -555,6 +573,7 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 		struct addr addr = addr4(n);
 		struct reverse_walk walk;
 		struct reverse_ref ref;
+
 		reverse_find(&walk, tree, &addr);
 		assert_int_equal(reverse_next(&walk, &ref),
 		    n != 4207 && n != 4208 && n != BIG_SLICES * BIG_ENDPOINTS);
@@ -611,6 +630,7 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 			&(struct endpoint){ addr4(i), true, NULL }, 1, NULL, 0 });
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint32_t hash;
+
 		snprintf((char *)labels[0] + 1, 9, "x%06u", i);
 		endpoint_name_key(treecache_next(cache), a, labels[0], (uint8_t *)&hash);
 		hashes[i] = (uint64_t)hash << 32 | i;
@@ -618,6 +638,7 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 	qsort(hashes, TRIES, sizeof *hashes, by_hash);
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint32_t hash;
+
 		snprintf((char *)labels[1] + 1, 9, "y%06u", i);
 		endpoint_name_key(treecache_next(cache), b, labels[1], (uint8_t *)&hash);
 		unsigned low = 0, high = TRIES;

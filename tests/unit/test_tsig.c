@@ -159,11 +159,13 @@ a_signed_request_verifies(void **state)
 {
 	uint8_t wire[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	for (size_t i = 0; i < ROWS; i++) {
 		size_t len = unhex(rows[i].request, wire);
 		struct tsig_chain chain = chain_of(rows[i].algorithm);
+
 		assert_int_equal(tsig_read(wire, len, &tsig), TSIG_FOUND);
 		assert_true(tsig_is_of(&tsig, &chain.key));
 		assert_int_equal(tsig_verify(wire, &tsig, &chain, NOW_S), TSIG_NOERROR);
@@ -177,11 +179,13 @@ replies_are_signed_byte_for_byte_as_another_signs_them(void **state)
 {
 	uint8_t wire[ROOM], want[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	for (size_t i = 0; i < ROWS; i++) {
 		struct tsig_chain chain = chain_of(rows[i].algorithm);
 		size_t len = unhex(rows[i].request, wire);
+
 		tsig_read(wire, len, &tsig);
 		assert_int_equal(tsig_verify(wire, &tsig, &chain, NOW_S), TSIG_NOERROR);
 		for (unsigned r = 0; r < REPLIES; r++) {
@@ -199,11 +203,13 @@ requests_of_ours_and_their_replies_verify(void **state)
 {
 	uint8_t wire[ROOM], reply[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	for (size_t i = 0; i < ROWS; i++) {
 		struct tsig_chain ours = chain_of(rows[i].algorithm), theirs = ours;
 		size_t len = unhex(rows[i].replies[0][0], wire);
+
 		len = tsig_sign(wire, len, ROOM, &ours, NOW_S, NULL);
 		assert_int_equal(tsig_read(wire, len, &tsig), TSIG_FOUND);
 		assert_int_equal(tsig_verify(wire, &tsig, &theirs, NOW_S), TSIG_NOERROR);
@@ -222,12 +228,15 @@ no_byte_can_be_changed(void **state)
 {
 	uint8_t wire[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	for (size_t i = 0; i < ROWS; i++) {
 		size_t len = unhex(rows[i].request, wire);
+
 		for (size_t at = 2; at < len; at++) {
 			struct tsig_chain chain = chain_of(rows[i].algorithm);
+
 			wire[at] ^= 1;
 			if (tsig_read(wire, len, &tsig) == TSIG_FOUND &&
 			    tsig_is_of(&tsig, &chain.key) &&
@@ -252,12 +261,14 @@ the_clocks_may_differ_by_the_fudge(void **state)
 		{ 300, TSIG_NOERROR }, { 301, TSIG_BADTIME }, { -NOW_S, TSIG_BADTIME } };
 	uint8_t wire[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	size_t len = unhex(rows[0].request, wire);
 	assert_int_equal(tsig_read(wire, len, &tsig), TSIG_FOUND);
 	for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
 		struct tsig_chain chain = chain_of(rows[0].algorithm);
+
 		assert_int_equal(
 		    tsig_verify(wire, &tsig, &chain, NOW_S + times[i].off_s), times[i].error);
 	}
@@ -272,6 +283,7 @@ static void
 a_larger_fudge_grants_300_s(void **state)
 {
 	static const int offs_s[] = { -301, -300, 300, 301 };
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof offs_s / sizeof offs_s[0]; i++) {
@@ -281,6 +293,7 @@ a_larger_fudge_grants_300_s(void **state)
 		size_t len = unhex(rows[0].replies[0][0], wire);
 		/* The one way that tsig_sign() signs with another fudge: what it was asked with. */
 		const struct tsig wide = { .time_s = NOW_S, .fudge_s = UINT16_MAX };
+
 		len = tsig_sign(wire, len, ROOM, &theirs, NOW_S, &wide);
 		assert_int_equal(tsig_read(wire, len, &tsig), TSIG_FOUND);
 		assert_int_equal(tsig.fudge_s, UINT16_MAX);
@@ -295,14 +308,17 @@ a_cut_mac_is_not_accepted(void **state)
 {
 	uint8_t wire[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	for (size_t i = 0; i < ROWS; i++) {
 		size_t len = unhex(rows[i].request, wire);
+
 		tsig_read(wire, len, &tsig);
 		unsigned whole = tsig.mac_len;
 		for (unsigned mac_len = 0; mac_len < 80; mac_len++) {
 			struct tsig_chain chain = chain_of(rows[i].algorithm);
+
 			tsig.mac_len = (uint16_t)mac_len;
 			enum tsig_error want = mac_len == whole ? TSIG_NOERROR
 					       : mac_len < whole / 2 || mac_len > whole
@@ -318,12 +334,14 @@ another_name_or_algorithm_is_another_key(void **state)
 {
 	uint8_t wire[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	for (size_t i = 0; i < ROWS; i++) {
 		tsig_read(wire, unhex(rows[i].request, wire), &tsig);
 		for (size_t k = 0; k < ROWS; k++) {
 			struct tsig_chain chain = chain_of(rows[k].algorithm);
+
 			assert_int_equal(tsig_is_of(&tsig, &chain.key), i == k);
 			dname_from_text(&chain.key.name, "key.example.org.");
 			assert_false(tsig_is_of(&tsig, &chain.key));
@@ -338,11 +356,13 @@ a_message_that_ends_early_has_none(void **state)
 {
 	uint8_t wire[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	size_t len = unhex(rows[2].request, wire);
 	for (size_t cut = 0; cut < len; cut++) {
 		uint8_t *exact = malloc(cut == 0 ? 1 : cut); /* so that a byte too many is seen */
+
 		memcpy(exact, wire, cut);
 		assert_int_equal(tsig_read(exact, cut, &tsig), TSIG_MALFORMED);
 		free(exact);
@@ -368,6 +388,7 @@ a_tsig_is_one_and_last_and_in_the_additional_section(void **state)
 	};
 	uint8_t wire[ROOM], original[ROOM];
 	struct tsig tsig;
+
 	(void)state;
 
 	size_t len = unhex(rows[0].request, original);
@@ -393,6 +414,7 @@ records_are_looked_at_up_to_a_bound(void **state)
 	uint8_t wire[ROOM] = { 0 };
 	struct tsig tsig;
 	size_t len = DNS_HEADER;
+
 	(void)state;
 
 	for (unsigned count = 1; count < 20; count++) {
@@ -410,6 +432,7 @@ static void
 what_does_not_fit_is_not_signed(void **state)
 {
 	uint8_t wire[ROOM], before[ROOM];
+
 	(void)state;
 
 	struct tsig_chain chain = chain_of(rows[0].algorithm), was = chain;
@@ -429,6 +452,7 @@ errors_of_keys_have_no_mac_and_bad_time_has_ours(void **state)
 {
 	uint8_t wire[ROOM], reply[ROOM];
 	struct tsig tsig, said;
+
 	(void)state;
 
 	size_t len = unhex(rows[0].request, wire);
@@ -472,5 +496,6 @@ main(void)
 		cmocka_unit_test(what_does_not_fit_is_not_signed),
 		cmocka_unit_test(errors_of_keys_have_no_mac_and_bad_time_has_ours),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

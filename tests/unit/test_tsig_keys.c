@@ -40,6 +40,7 @@ lines_are_keys(void **state)
 		{ "# nobody's\n\n \t\na hmac-sha256 " SECRET " 192.0.2.1 2001:db8::1", 1 },
 		{ "a hmac-sha256 MDEyMzQ1Njc4OWFiY2RlZg==", 1 }, /* 16 bytes */
 	};
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -71,6 +72,7 @@ what_is_wrong_is_said_with_its_line_and_without_a_secret(void **state)
 		{ "a hmac-sha256 " SECRET " somewhere",
 		    "line 1: \"somewhere\": not an address; NOTIFY to it is signed with the key" },
 	};
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -87,6 +89,7 @@ static void
 lists_are_bounded(void **state)
 {
 	char text[4096] = "";
+
 	(void)state;
 
 	for (int i = 0; i < TSIG_KEYS_MAX; i++)
@@ -127,6 +130,7 @@ notify_is_signed_with_the_first_that_names_the_address_or_else_none(void **state
 	};
 	char name[DNAME_TEXT_MAX];
 	struct addr addr;
+
 	(void)state;
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -145,6 +149,7 @@ a_ring_knows_whether_keys_have_changed(void **state)
 {
 	struct tsig tsig = { .mac_len = 0 };
 	struct tsig_key key;
+
 	(void)state;
 
 	assert_int_equal(parse("a hmac-sha256 " SECRET), 0);
@@ -172,5 +177,6 @@ main(void)
 		    notify_is_signed_with_the_first_that_names_the_address_or_else_none),
 		cmocka_unit_test(a_ring_knows_whether_keys_have_changed),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@ upstream_reply(const ldns_pkt *query, const char *const *records, uint8_t **wire
 	ldns_pkt_set_qr(reply, true);
 	for (; *records != NULL; records++) {
 		ldns_rr *rr = NULL;
+
 		assert_int_equal(
 		    ldns_rr_new_frm_str(&rr, *records, 60, NULL, NULL), LDNS_STATUS_OK);
 		ldns_pkt_push_rr(reply, LDNS_SECTION_ANSWER, rr);
@@ -78,6 +79,7 @@ upstreams_records_of_our_zones_are_not_passed_on(void **state)
 		for (unsigned chase = 0; chase < 2; chase++) {
 			struct dname name;
 			uint8_t *upstream = NULL;
+
 			dname_from_text(
 			    &name, chase ? "out.default.svc.cluster.local." : "www.example.net.");
 			size_t len =
@@ -145,6 +147,7 @@ text_of_an_extended_error_is_cut_between_characters(void **state)
 		    query_write(upstream, sizeof upstream, 77, name.wire, TYPE_A, CLASS_IN, 1232);
 		uint8_t *option = upstream + at;
 		size_t text_len = before + 4 * 70u;
+
 		wire_put16(upstream + 2, FLAG_QR | RCODE_SERVFAIL);
 		wire_put16(upstream + at - 2, (unsigned)(6 + text_len));
 		wire_put16(option, OPTION_EDE);
@@ -200,6 +203,7 @@ upstreams_extended_error_is_passed_on_as_upstreams(void **state)
 		    query, sizeof query, 77, name.wire, TYPE_A, CLASS_IN, edns ? 1232 : 0);
 		size_t at =
 		    query_write(upstream, sizeof upstream, 77, name.wire, TYPE_A, CLASS_IN, 1232);
+
 		wire_put16(upstream + 2, FLAG_QR | RCODE_SERVFAIL);
 		memcpy(upstream + at, rows[i / 2].options, rows[i / 2].len);
 		wire_put16(upstream + at - 2, (unsigned)rows[i / 2].len);
@@ -212,6 +216,7 @@ upstreams_extended_error_is_passed_on_as_upstreams(void **state)
 		} else {
 			size_t size = 2 + strlen(says);
 			const uint8_t *option = world.out + world.info.len - size - 4;
+
 			assert_int_equal(wire_get16(option), OPTION_EDE);
 			assert_int_equal(wire_get16(option + 2), size);
 			assert_int_equal(wire_get16(option + 4), rows[i / 2].code);
@@ -251,6 +256,7 @@ mutated_upstream_replies_are_passed_on_whole_or_not_at_all(void **state)
 	for (unsigned n = 0; n < 50000; n++) {
 		size_t cut = n < upstream_len ? n : upstream_len;
 		uint8_t *copy = malloc(cut + 1);
+
 		memcpy(copy, upstream, cut);
 		for (unsigned m = 0; n > upstream_len && m < n % 4; m++) {
 			random = random * 1664525u + 1013904223u;

@@ -13,6 +13,7 @@ static void
 reads(const char *bytes, size_t len, uint32_t expected)
 {
 	uint32_t cp = 0;
+
 	assert_int_equal(utf8_read(bytes, strlen(bytes), &cp), len);
 	assert_int_equal(cp, expected);
 }
@@ -21,6 +22,7 @@ static void
 refuses(const char *bytes)
 {
 	uint32_t cp = 0;
+
 	assert_int_equal(utf8_read(bytes, strlen(bytes), &cp), 0);
 }
 
@@ -81,8 +83,9 @@ the_whole_characters_of_a_text_are_counted(void **state)
 		  "9",
 		    8 },
 		{ "1234567\xe2\x82", 7 }, { "\x80", 0 }, { "abc\xed\xa0\x80", 3 } };
+
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		assert_int_equal(utf8_whole(rows[i].text, strlen(rows[i].text)), rows[i].whole);
 }
 
@@ -95,5 +98,6 @@ main(void)
 		cmocka_unit_test(what_is_cut_off_or_interrupted_is_refused),
 		cmocka_unit_test(the_whole_characters_of_a_text_are_counted),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,6 +93,7 @@ pointers_lead_to_127_others_at_most(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 126; i++) {
 		size_t at = m.len;
+
 		memcpy(m.wire + at, "\1b", 2);
 		wire_put16(m.wire + at + 2, 0xc000 | (unsigned)last);
 		last = at;
@@ -131,13 +132,14 @@ name_and_record_cut_at_every_length_are_refused(void **state)
 {
 	static const char bytes[] = "\3www\xc0\x0c\0\1\0\1\0\0\0\36\0\4\12\0\0\1";
 	struct message m = MESSAGE("\1a\0");
-	size_t record_len = sizeof(bytes) - 1;
+	size_t record_len = sizeof bytes - 1;
 	struct record record;
 
 	(void)state;
 	memcpy(m.wire + m.len, bytes, record_len);
 	for (size_t len = 0; len < record_len; len++) {
 		size_t at = m.len;
+
 		assert_int_equal(wire_read_record(m.wire, m.len + len, &at, &record), -EBADMSG);
 	}
 	size_t at = m.len;
@@ -157,8 +159,7 @@ query_with(unsigned additional, const void *bytes, size_t len)
 {
 	struct message m = { 0 };
 
-	m.len =
-	    query_write(m.wire, sizeof(m.wire), ID, (const uint8_t *)"\1a", TYPE_A, CLASS_IN, 0);
+	m.len = query_write(m.wire, sizeof m.wire, ID, (const uint8_t *)"\1a", TYPE_A, CLASS_IN, 0);
 	wire_put16(m.wire + 10, additional);
 	memcpy(m.wire + m.len, bytes, len);
 	m.len += len;
@@ -249,6 +250,7 @@ question_has_127_labels_at_most(void **state)
 	(void)state;
 	for (unsigned labels = 126; labels <= 128; labels++) {
 		struct message m = { .len = DNS_HEADER };
+
 		wire_put16(m.wire + 4, 1);
 		for (unsigned i = 0; i < labels; i++) {
 			memcpy(m.wire + m.len, "\1a", 2);
@@ -283,6 +285,7 @@ owners_in_a_query_are_stepped_over(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		uint8_t bytes[32];
+
 		memcpy(bytes, rows[i].owner, rows[i].len);
 		memcpy(bytes + rows[i].len, TSIG_BEHIND_OWNER, 10);
 		struct message m = query_with(1, bytes, rows[i].len + 10);
@@ -300,6 +303,7 @@ more_than_eight_records_in_a_query_are_formerr(void **state)
 	(void)state;
 	for (unsigned count = 1; count < 12; count++) {
 		uint8_t bytes[12 * 11];
+
 		for (unsigned i = 0; i < count; i++)
 			memcpy(bytes + (size_t)11 * i, "\0" TSIG_BEHIND_OWNER, 11);
 		struct message m = query_with(count, bytes, (size_t)11 * count);
@@ -322,7 +326,7 @@ static void
 first_overflow_of_a_writer_sticks(void **state)
 {
 	uint8_t buf[4];
-	struct writer w = { .buf = buf, .max = sizeof(buf) };
+	struct writer w = { .buf = buf, .max = sizeof buf };
 
 	(void)state;
 	writer_put16(&w, 1);
@@ -330,7 +334,7 @@ first_overflow_of_a_writer_sticks(void **state)
 	assert_true(w.overflow);
 	writer_put16(&w, 3); /* would fit */
 	assert_int_equal(w.len, 2);
-	assert_int_equal(query_write(buf, sizeof(buf), ID, (const uint8_t *)"", 1, 1, 0), 0);
+	assert_int_equal(query_write(buf, sizeof buf, ID, (const uint8_t *)"", 1, 1, 0), 0);
 }
 
 int
@@ -353,5 +357,6 @@ main(void)
 		cmocka_unit_test(bytes_after_the_last_record_are_formerr),
 		cmocka_unit_test(first_overflow_of_a_writer_sticks),
 	};
+
 	return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

@@ -108,6 +108,7 @@ static void
 a_zone_that_is_larger_than_a_message_goes_into_several(void **state)
 {
 	char owner[128];
+
 	(void)state;
 
 	begin("cluster.local.");
@@ -133,6 +134,7 @@ static void
 first_message_alone_has_an_opt_if_the_query_had_one(void **state)
 {
 	char owner[128];
+
 	(void)state;
 
 	for (unsigned len = 1; len < 60; len++) {
@@ -152,6 +154,7 @@ static void
 nothing_is_put_after_the_receiver_has_had_enough(void **state)
 {
 	unsigned taken = 0;
+
 	(void)state;
 
 	begin("cluster.local.");
@@ -180,6 +183,7 @@ a_zone_has_no_record_twice(void **state)
 	};
 	ldns_rr_list *list = ldns_rr_list_new();
 	ldns_rr *rr;
+
 	(void)state;
 
 	bed_service("db", SERVICE_HEADLESS, NULL, "pg/tcp/5432 pgu/udp/5432");
@@ -218,5 +222,6 @@ main(void)
 		cmocka_unit_test(nothing_is_put_after_the_receiver_has_had_enough),
 		cmocka_unit_test_setup_teardown(a_zone_has_no_record_twice, bed_begin, bed_end),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,6 +124,7 @@ static void
 a_zone_of_others_is_refused(void **state)
 {
 	size_t zone;
+
 	(void)state;
 
 	make_cluster();

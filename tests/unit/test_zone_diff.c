@@ -271,6 +271,7 @@ static void
 a_change_of_everything_is_not_worked_out(void **state)
 {
 	unsigned taken = 0;
+
 	(void)state;
 
 	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
@@ -285,6 +286,7 @@ a_change_of_everything_is_not_worked_out(void **state)
 	struct tree_hold *next = treecache_hold(bed.cache);
 	for (unsigned i = 0; i < 5; i++) {
 		char name[8];
+
 		snprintf(name, sizeof name, "s%u", i);
 		bed_service(name, SERVICE_CLUSTERIP, "10.96.0.2", "http/tcp/80");
 	}
@@ -318,6 +320,7 @@ static void
 a_change_of_too_many_records_is_not_worked_out(void **state)
 {
 	unsigned taken = 0;
+
 	(void)state;
 
 	write_lists(PORTS, ENDPOINTS);
@@ -352,6 +355,7 @@ a_change_of_too_many_records_of_several_names_is_not_worked_out(void **state)
 	bed_publish();
 	for (unsigned changed = 2; changed <= 3; changed++) {
 		struct tree_hold *hold = treecache_hold(bed.cache);
+
 		for (unsigned i = 0; i < changed; i++)
 			bed_slice(services[i], small[i], "",
 			    changed == 2 ? "10.2.0.2=one" : "10.2.0.3=one");
@@ -417,5 +421,6 @@ main(void)
 		    a_change_of_too_many_records_of_several_names_is_not_worked_out, bed_begin,
 		    bed_end),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ names_spell_the_addresses_that_they_were_made_of(void **state)
 	for (unsigned round = 0; round < 20000; round++) {
 		struct addr addr = { .family = round % 2 == 0 ? AF_INET : AF_INET6 }, back;
 		unsigned most = (unsigned)addr_len(&addr) * 8, width = round % 2 == 0 ? 8 : 4;
+
 		random = random * 1103515245u + 12345u;
 		unsigned bits = (random >> 8) % (most / width + 1) * width;
 		for (unsigned i = 0; i < bits / 8; i++) {
@@ -89,6 +90,7 @@ what_spells_no_address_is_refused(void **state)
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
 		struct dname name;
 		struct addr addr;
+
 		assert_int_equal(dname_from_text(&name, names[i].text), 0);
 		int bits = read_name(&name, &addr);
 		if (bits != names[i].bits)
@@ -116,6 +118,7 @@ names_are_below_a_zone_by_every_byte_of_it(void **state)
 	for (size_t z = 0; z < sizeof zones / sizeof zones[0]; z++) {
 		char text[100];
 		struct dname zone, name, other;
+
 		assert_int_equal(dname_from_text(&zone, zones[z]), 0);
 		snprintf(text, sizeof text, "web.default.svc.%s", zones[z]);
 		assert_int_equal(dname_from_text(&name, text), 0);

@@ -19,7 +19,8 @@ static struct inflight_table *table;
 static int
 make_world(void **state)
 {
-	struct answer_context *answers = calloc(1, sizeof(*answers));
+	struct answer_context *answers = calloc(1, sizeof *answers);
+
 	assert_non_null(answers);
 	answers->forwarding = true;
 	rcu_join();

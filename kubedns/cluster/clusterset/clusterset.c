@@ -471,6 +471,7 @@ clusterset_free(struct clusterset *cs)
 	table_free(&cs->slices);
 	while ((entry = table_next(&cs->imports, &(size_t){ 0 })) != NULL) {
 		struct import *import = entry;
+
 		import->present = false;
 		import_write(cs, import);
 		import_free(cs, import);
@@ -506,6 +507,7 @@ cluster_place(const struct import *import, const uint8_t *label)
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
+
 		if (dname_compare(import->clusters[middle]->label, label) < 0)
 			low = middle + 1;
 		else
@@ -587,6 +589,7 @@ endpoints_digest(const struct clusterset *cs, const struct object_slice *from)
 	for (size_t i = 0; i < from->endpoint_count; i++) {
 		const struct object_endpoint *endpoint = &from->endpoints[i];
 		const char *label = endpoint_label(cs, endpoint);
+
 		if (!endpoint->ready)
 			continue;
 		hash = hash64(
@@ -641,6 +644,7 @@ write_slice(struct clusterset *cs, struct imported_slice *slice, const struct ob
 	for (size_t i = 0; i < from->endpoint_count; i++) {
 		const struct object_endpoint *endpoint = &from->endpoints[i];
 		uint8_t text[1 + DNAME_LABEL_MAX + 8];
+
 		if (!endpoint->ready)
 			continue;
 		const uint8_t *label = own_label(cs, endpoint, text);

@@ -129,6 +129,7 @@ is_host(const char *text)
 		text += 2;
 	for (;;) {
 		size_t len = strcspn(text, ".");
+
 		if (!dname_label_ok(text, len))
 			return false;
 		if (text[len] == '\0' || text[len + 1] == '\0')
@@ -194,6 +195,7 @@ claim_canonical(struct external *e, struct external_object *object)
 {
 	for (size_t i = 0; i < e->config.zone_count; i++) {
 		struct dname name = e->config.zones[i];
+
 		if (dname_prepend(&name, object->namespace, strlen(object->namespace)) < 0 ||
 		    dname_prepend(&name, object->name, strlen(object->name)) < 0)
 			continue; /* no name can be so long */
@@ -253,6 +255,7 @@ claim_route(struct external *e, struct external_object *route)
 		const struct object_parent *parent = &route->parents[p];
 		const struct external_object *gateway =
 		    external_object_find(e, OBJECT_GATEWAY, parent->namespace, parent->name);
+
 		if (gateway == NULL || served_is_empty(&gateway->served))
 			continue;
 		for (size_t i = 0; i < gateway->listener_count; i++)
@@ -374,6 +377,7 @@ follow(struct external *e, struct external_object *object, const struct object_k
 
 	if (followed == NULL) {
 		size_t namespace = strlen(key->namespace) + 1, name = strlen(key->name) + 1;
+
 		followed = xcalloc(1, sizeof *followed + namespace + name);
 		followed->hash = object_key_hash(e, key);
 		followed->kind = key->kind;
@@ -414,6 +418,7 @@ each_followed(struct external *e, struct external_object *object,
 	for (size_t i = 0; i < object->parent_count; i++) {
 		const struct object_parent *parent = &object->parents[i];
 		size_t k = 0;
+
 		while (strcmp(object->parents[k].name, parent->name) != 0 ||
 		       strcmp(object->parents[k].namespace, parent->namespace) != 0)
 			k++;
@@ -589,6 +594,7 @@ digest_of(const struct external *e, const struct object *source)
 
 	for (size_t i = 0; i < source->service.port_count; i++) {
 		const struct object_port *port = &source->service.ports[i];
+
 		hash = hash_text(hash_text(hash + port->port, port->name), port->protocol);
 	}
 	return hash;
@@ -623,6 +629,7 @@ set_chosen(struct external *e, const char *name, bool chosen)
 		return;
 	if (chosen) {
 		size_t len = strlen(name) + 1;
+
 		entry = xcalloc(1, sizeof *entry + len);
 		entry->hash = hash_fold(hash_text(e->seed, name));
 		entry->mark = e->mark[OBJECT_NAMESPACE];
@@ -734,6 +741,7 @@ sweep(struct external *e, enum object_kind kind)
 			gone[count++] = object;
 	for (size_t i = 0; i < count; i++) {
 		char *namespace = xstrdup(gone[i]->namespace), *name = xstrdup(gone[i]->name);
+
 		external_object_drop(e, gone[i]);
 		if (kind == OBJECT_GATEWAY)
 			followers_renew(e, OBJECT_GATEWAY, namespace, name);
@@ -817,6 +825,7 @@ claim_own_names(struct external *e)
 
 	for (size_t i = 0; i < e->config.zone_count && served.addr_count > 0; i++) {
 		struct dname name = { .len = sizeof ns };
+
 		memcpy(name.wire, ns, sizeof ns);
 		if (dname_append(&name, e->config.zones[i].wire) < 0)
 			continue;

@@ -37,6 +37,7 @@ served_add(struct served *to, const struct served *from)
 	    xreallocarray(to->addrs, to->addr_count + from->addr_count + 1, sizeof *to->addrs);
 	for (size_t i = 0; i < from->addr_count && to->addr_count < EXTERNAL_ADDRS_MAX; i++) {
 		size_t k = 0;
+
 		while (k < to->addr_count && !addr_equal(&to->addrs[k], &from->addrs[i]))
 			k++;
 		if (k == to->addr_count)
@@ -219,6 +220,7 @@ host_claim(struct external *e, const struct dname *name, struct external_object 
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;
 		int order = claim_order(&new, host->claims[mid]);
+
 		if (order == 0) {
 			if (host->claims[mid]->last == served)
 				return NULL; /* by another listener of the same Gateway */
@@ -300,6 +302,7 @@ drop_ports(struct external *e, const struct dname *name)
 		tree_children(node, note_service_label, &labels);
 	for (size_t i = 0; i < labels.count; i++) {
 		struct dname proto = *name;
+
 		if (dname_prepend(&proto, labels.items[i] + 1, labels.items[i][0]) < 0)
 			continue;
 		treecache_clear(e->cache, treecache_edit(e->cache, proto.wire));
@@ -497,6 +500,7 @@ ages_note(struct external *e, const struct object *object)
 
 	if (age == NULL) {
 		size_t len = strlen(object->name) + 1;
+
 		age = xcalloc(1, sizeof *age + len);
 		age->hash = age_hash(e, object->name);
 		memcpy(age->name, object->name, len);
@@ -569,6 +573,7 @@ hosts_begin(struct external *e)
 {
 	for (size_t i = 0; i < e->config.zone_count; i++) {
 		struct external_host *host = host_get(e, &e->config.zones[i]);
+
 		host_settle(e, host);
 	}
 }

@@ -107,6 +107,7 @@ add_host_list(struct reader *r, struct object_external *to, const char *s)
 
 	while (*(s += strspn(s, between)) != '\0') {
 		size_t len = strcspn(s, between);
+
 		add_host(r, to, s, len);
 		s += len;
 	}
@@ -186,6 +187,7 @@ static void
 read_service(struct reader *r, struct json_object *json, struct object_external *to)
 {
 	struct json_object *spec = NULL;
+
 	FIELDS_DECLARE(SERVICE_EXTERNAL_FIELDS)
 	FIELDS_DECLARE(SERVICE_TYPE_FIELDS)
 

@@ -23,7 +23,8 @@ quota_v2(const char *directory)
 	char path[512], quota[32];
 	long long period_us;
 	unsigned cpus = 0;
-	snprintf(path, sizeof(path), "%s/cpu.max", directory);
+
+	snprintf(path, sizeof path, "%s/cpu.max", directory);
 	FILE *f = fopen(path, "re");
 	if (f == NULL)
 		return 0;
@@ -39,7 +40,8 @@ read_number(const char *directory, const char *name)
 {
 	char path[512];
 	long long value = 0;
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
+
+	snprintf(path, sizeof path, "%s/%s", directory, name);
 	FILE *f = fopen(path, "re");
 	if (f == NULL)
 		return 0;
@@ -70,15 +72,16 @@ apply_group(unsigned *cpus, char *line)
 	char directory[400];
 	char *controllers = strchr(line, ':');
 	char *path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+
 	if (path == NULL)
 		return;
 	*controllers++ = *path++ = '\0';
 	path[strcspn(path, "\n")] = '\0';
 	if (*controllers == '\0') {
-		snprintf(directory, sizeof(directory), "/sys/fs/cgroup%s", path);
+		snprintf(directory, sizeof directory, "/sys/fs/cgroup%s", path);
 		lower_to(cpus, quota_v2(directory));
 	} else if (strcmp(controllers, "cpu") == 0 || strncmp(controllers, "cpu,", 4) == 0) {
-		snprintf(directory, sizeof(directory), "/sys/fs/cgroup/cpu%s", path);
+		snprintf(directory, sizeof directory, "/sys/fs/cgroup/cpu%s", path);
 		lower_to(cpus, quota_v1(directory));
 	}
 }
@@ -87,8 +90,8 @@ unsigned
 workers_automatic(void)
 {
 	cpu_set_t set;
-	unsigned cpus =
-	    sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+	unsigned cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+
 	lower_to(&cpus, WORKERS_AUTOMATIC_MAX);
 
 	/* Inside a container the group's own directory is usually mounted as the root. */
@@ -96,7 +99,7 @@ workers_automatic(void)
 	lower_to(&cpus, quota_v1("/sys/fs/cgroup/cpu"));
 	FILE *f = fopen("/proc/self/cgroup", "re");
 	char line[512];
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+	while (f != NULL && fgets(line, sizeof line, f) != NULL)
 		apply_group(&cpus, line);
 	if (f != NULL)
 		fclose(f);

@@ -85,7 +85,7 @@ return_udp(int fd, const struct server *server)
 	const struct sockaddr anybody = { .sa_family = AF_UNSPEC };
 	char text[SERVER_TEXT_MAX];
 
-	if (connect(fd, &anybody, sizeof(anybody)) == 0)
+	if (connect(fd, &anybody, sizeof anybody) == 0)
 		return 0;
 	int rc = -errno;
 	log_error("dns: %s: cannot be taken back", server_format(server, text));
@@ -106,16 +106,16 @@ each(const struct sockets *sockets, int (*act)(int fd, const struct server *serv
 
 static int (*copy_udp(const struct sockets *sockets))[SOCKETS_MAX]
 {
-	int(*copy)[SOCKETS_MAX] = xcalloc(sockets->threads, sizeof(*copy));
+	int(*copy)[SOCKETS_MAX] = xcalloc(sockets->threads, sizeof *copy);
 
-	memcpy(copy, sockets->udp, sockets->threads * sizeof(*copy));
+	memcpy(copy, sockets->udp, sockets->threads * sizeof *copy);
 	return copy;
 }
 
 struct shared_port *
 shared_port_new(const struct sockets *sockets)
 {
-	struct shared_port *port = xcalloc(1, sizeof(*port));
+	struct shared_port *port = xcalloc(1, sizeof *port);
 
 	port->sockets = *sockets;
 	port->sockets.udp = copy_udp(sockets);

@@ -35,7 +35,7 @@ enum {
 static int
 set(int fd, int level, int option, int value)
 {
-	return setsockopt(fd, level, option, &value, sizeof(value)) == 0 ? 0 : -errno;
+	return setsockopt(fd, level, option, &value, sizeof value) == 0 ? 0 : -errno;
 }
 
 /* A socket to be bound to `server`, shared by SO_REUSEPORT or alone; or -errno. */
@@ -43,6 +43,7 @@ static int
 open_unbound(const struct server *server, int type, bool shared, bool free_bind)
 {
 	int fd = socket(server->addr.family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
 	if (fd < 0)
 		return -errno;
 	int rc = 0;
@@ -68,6 +69,7 @@ open_bound(const struct server *server, int type, bool shared, bool free_bind)
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(server, &ss);
 	int fd = open_unbound(server, type, shared, free_bind);
+
 	if (fd < 0 || bind(fd, (struct sockaddr *)&ss, len) == 0)
 		return fd;
 	int rc = -errno;
@@ -81,6 +83,7 @@ open_udp(const struct server *server, const struct sockets *sockets)
 	const bool wildcard = sockets->wildcard;
 	int fd = sockets->held ? open_unbound(server, SOCK_DGRAM, true, true)
 			       : open_bound(server, SOCK_DGRAM, true, sockets->share);
+
 	if (fd < 0)
 		return fd;
 	/* As much of it as net.core.rmem_max allows. */
@@ -101,6 +104,7 @@ static int
 open_tcp(const struct server *server, const struct sockets *sockets)
 {
 	int fd = open_bound(server, SOCK_STREAM, true, sockets->share);
+
 	if (fd < 0)
 		return fd;
 	set(fd, SOL_SOCKET, SO_SNDBUF, TCP_SEND_BUFFER); /* connections inherit all three */
@@ -118,6 +122,7 @@ static int
 probe_port(struct server *server, int type)
 {
 	int fd = open_bound(server, type, false, false);
+
 	if (fd < 0)
 		return fd;
 	if (server->port == 0)
@@ -140,9 +145,10 @@ spread_randomly(int fd, unsigned threads)
 		{ BPF_ALU | BPF_MOD | BPF_K, 0, 0, threads },
 		{ BPF_RET | BPF_A, 0, 0, 0 },
 	};
-	struct sock_fprog program = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+	struct sock_fprog program = { .len = sizeof code / sizeof code[0], .filter = code };
+
 	if (threads > 1 &&
-	    setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) != 0)
+	    setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) != 0)
 		log_debug("dns: SO_ATTACH_REUSEPORT_CBPF: %s; workers are chosen by hash",
 		    strerror(errno));
 }
@@ -152,6 +158,7 @@ static int
 open_family(struct sockets *sockets, size_t f, int *type)
 {
 	const struct server *server = &sockets->servers[f];
+
 	for (unsigned t = 0; t < sockets->threads; t++) {
 		*type = SOCK_DGRAM;
 		int fd = open_udp(server, sockets);
@@ -175,6 +182,7 @@ read_address(struct sockets *sockets, const char *address, uint16_t port)
 {
 	static const char any[] = "0.0.0.0";
 	struct server server;
+
 	if (sockets->count == SOCKETS_MAX || sockets->wildcard ||
 	    server_parse(address[0] != '\0' ? address : any, 53, &server, NULL) != 0)
 		return -EINVAL;
@@ -197,6 +205,7 @@ read_addresses(struct sockets *sockets, const char *addresses, uint16_t port)
 {
 	char *copy = xstrdup(addresses), *rest = copy, *address;
 	int rc = 0;
+
 	while (rc == 0 && (address = strsep(&rest, ",")) != NULL)
 		rc = read_address(sockets, address, port);
 	free(copy);
@@ -211,11 +220,13 @@ static int
 probe_all(struct sockets *sockets, bool quiet)
 {
 	static const int protos[] = { SOCK_DGRAM, SOCK_STREAM };
+
 	for (size_t f = 0; f < sockets->count; f++) {
 		if (f > 0)
 			sockets->servers[f].port = sockets->servers[0].port;
 		for (size_t p = 0; p < 2; p++) {
 			int rc = probe_port(&sockets->servers[f], protos[p]);
+
 			if (f == 1 && sockets->wildcard &&
 			    (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)) {
 				sockets->count = 1; /* no IPv6 here */
@@ -234,6 +245,7 @@ static int
 choose_port(struct sockets *sockets, uint16_t port)
 {
 	int rc = -EADDRINUSE;
+
 	if (port != 0)
 		return sockets->share ? 0 : probe_all(sockets, false);
 	for (unsigned i = 0; i < PORT_TRIES && rc == -EADDRINUSE; i++) {
@@ -245,9 +257,9 @@ choose_port(struct sockets *sockets, uint16_t port)
 
 static int (*new_fds(unsigned threads))[SOCKETS_MAX]
 {
-	int(*fds)[SOCKETS_MAX] = xcalloc(threads, sizeof(*fds));
+	int(*fds)[SOCKETS_MAX] = xcalloc(threads, sizeof *fds);
 	for (unsigned t = 0; t < threads; t++)
-		memset(fds[t], -1, sizeof(*fds));
+		memset(fds[t], -1, sizeof *fds);
 	return fds;
 }
 
@@ -255,7 +267,7 @@ int
 sockets_open(
     struct sockets *sockets, const char *address, uint16_t port, bool share, unsigned threads)
 {
-	memset(sockets, 0, sizeof(*sockets));
+	memset(sockets, 0, sizeof *sockets);
 	sockets->share = share;
 	int rc = read_addresses(sockets, address, port);
 	if (rc != 0) {
@@ -271,6 +283,7 @@ sockets_open(
 	sockets->tcp = new_fds(threads);
 	for (size_t f = 0; f < sockets->count; f++) {
 		int type = SOCK_DGRAM;
+
 		rc = open_family(sockets, f, &type);
 		if (rc != 0) {
 			port_log_failure("dns", type, &sockets->servers[f], -rc);
@@ -293,5 +306,5 @@ sockets_close(struct sockets *sockets)
 		}
 	free(sockets->udp);
 	free(sockets->tcp);
-	memset(sockets, 0, sizeof(*sockets));
+	memset(sockets, 0, sizeof *sockets);
 }

@@ -97,6 +97,7 @@ conn_send(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 {
 	if (!conn->blocked) {
 		ssize_t n = send(conn->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
 		if (n < 0 && errno != EAGAIN && errno != EINTR) {
 			conn_close(&tcp->pool, conn);
 			return false;
@@ -114,6 +115,7 @@ static bool
 tcp_gather_flush(struct tcp *tcp)
 {
 	size_t len = tcp->gathered;
+
 	tcp->gathered = 0;
 	return tcp->pool.current != NULL &&
 	       (len == 0 || conn_send(tcp, tcp->pool.current, tcp->gather, len));
@@ -149,6 +151,7 @@ observe_transfer(const struct tcp *tcp, const struct transfer_ask *ask, size_t r
 {
 	struct ring *ring = tcp->context->ring;
 	int64_t now_ns = tcp->context->now_ns;
+
 	observe_message(
 	    ring, RECORD_CLIENT_QUERY, true, ask->peer, ask->query, ask->query_len, now_ns, 0);
 	if (reply > 0)
@@ -164,6 +167,7 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 	struct worker_context *context = tcp->context;
 	struct conn *conn = tcp->pool.current;
 	uint8_t *room;
+
 	/* What was answered before goes first. */
 	if (!tcp_gather_flush(tcp) || (room = tcp_gather_room(tcp)) == NULL)
 		return false;
@@ -217,6 +221,7 @@ forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t
 		.hash = conn->client->hash,
 		.peer.tcp = { conn_slot(&tcp->pool, conn), conn->generation, conn->addr },
 	};
+
 	observe_message(tcp->context->ring, RECORD_CLIENT_QUERY, true, &conn->addr.sa, query, len,
 	    tcp->context->now_ns, 0);
 	inflight_start(tcp->inflight, &client, query, len, outcome, info);
@@ -244,6 +249,7 @@ observe_reply(const struct worker_context *context, const struct conn *conn,
     const struct answer_request *request, const struct answer_info *info)
 {
 	int64_t now_ns = clock_mono_ns();
+
 	observe_alone(context->ring,
 	    &(struct observed){ .client = &conn->addr.sa,
 		.info = info,
@@ -262,6 +268,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 	struct conn *conn = tcp->pool.current;
 	struct answer_info info;
 	uint8_t *room = tcp_gather_room(tcp);
+
 	if (room == NULL)
 		return false;
 	conn->queries++;
@@ -308,8 +315,10 @@ static ssize_t
 answer_messages(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 {
 	size_t used = 0;
+
 	while (len - used >= PREFIX && !conn->blocked) {
 		size_t message = wire_get16(bytes + used);
+
 		if (message < DNS_HEADER) {
 			conn_drop(&tcp->pool, conn, DROP_TCP_BAD_LENGTH);
 			return -1;
@@ -360,6 +369,7 @@ answer_kept(struct tcp *tcp, struct conn *conn)
 {
 	uint8_t *kept = conn->in;
 	uint32_t len = conn->in_len, size = conn->in_size;
+
 	conn->in = NULL;
 	conn->in_len = conn->in_size = 0;
 	conn_charge(&tcp->pool, conn, -(ssize_t)size);
@@ -375,6 +385,7 @@ static bool
 answer_fresh(struct tcp *tcp, struct conn *conn, size_t len)
 {
 	ssize_t used = answer_messages(tcp, conn, tcp->scratch, len);
+
 	if (used < 0)
 		return false;
 	if (used > 0)
@@ -391,6 +402,7 @@ static void
 conn_linger(struct tcp *tcp, struct conn *conn)
 {
 	ssize_t n = 1;
+
 	for (unsigned i = 0; i < READS_MAX && n > 0 && !conn->finished; i++)
 		n = recv(conn->fd, tcp->scratch, READ_MAX, MSG_DONTWAIT);
 	if (n == 0)
@@ -430,6 +442,7 @@ static bool
 read_once(struct tcp *tcp, struct conn *conn)
 {
 	size_t lack = conn->in != NULL ? missing(conn) : 0;
+
 	if (conn->in != NULL && lack == 0)
 		return answer_kept(tcp, conn);
 	size_t most = tcp->context->loaded ? LOADED_READ : READ_MAX;
@@ -455,9 +468,10 @@ static void
 conn_read(struct tcp *tcp, struct conn *conn)
 {
 	int64_t start_ns = tcp->context->now_ns;
+
 	tcp->pool.current = conn;
 	tcp->gathered = 0;
-	memset(tcp->replied, 0, sizeof(tcp->replied));
+	memset(tcp->replied, 0, sizeof tcp->replied);
 	unsigned reads = tcp->context->loaded ? 1 : READS_MAX;
 	for (unsigned turn = 0; turn < reads && !conn->blocked && !conn->finished; turn++)
 		if (!read_once(tcp, conn))
@@ -492,6 +506,7 @@ conn_write(struct tcp *tcp, struct conn *conn)
 {
 	ssize_t n = send(conn->fd, conn->out + conn->out_sent, conn->out_len - conn->out_sent,
 	    MSG_NOSIGNAL | MSG_DONTWAIT);
+
 	if (n < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			conn_close(&tcp->pool, conn);
@@ -510,6 +525,7 @@ conn_read_and_note(struct tcp *tcp, struct conn *conn)
 {
 	const uint32_t generation = conn->generation;
 	int64_t start_ns = tcp->context->now_ns;
+
 	conn_read(tcp, conn);
 	if (conn->fd >= 0 && conn->generation == generation)
 		client_note_spent(&tcp->pool, conn->client, tcp->context->now_ns - start_ns);
@@ -519,6 +535,7 @@ void
 tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 {
 	struct conn *conn = &tcp->pool.conns[slot];
+
 	if (conn->fd < 0 || conn->generation != generation)
 		return;
 	if (conn->streaming)
@@ -539,6 +556,7 @@ void
 tcp_hold(struct tcp *tcp, const struct tcp_peer *peer)
 {
 	struct conn *conn = conn_find(&tcp->pool, peer);
+
 	if (conn != NULL)
 		conn->held++;
 }
@@ -553,6 +571,7 @@ void
 tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 {
 	struct conn *conn = conn_find(&tcp->pool, peer);
+
 	if (conn == NULL) {
 		stats_drop(tcp->context->stats, DROP_REPLY_LATE);
 		return;
@@ -570,6 +589,7 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 		 * Called while this connection is being answered: the gathered replies come first.
 		 */
 		uint8_t *room = tcp_gather_room(tcp);
+
 		if (room == NULL)
 			return;
 		memcpy(room, tcp->reply, PREFIX + len);
@@ -587,6 +607,7 @@ void
 tcp_streamed(struct tcp *tcp, uint32_t slot, uint32_t generation, bool whole)
 {
 	struct conn *conn = &tcp->pool.conns[slot];
+
 	if (conn->fd < 0 || conn->generation != generation)
 		return;
 	conn->streaming = false;
@@ -613,7 +634,7 @@ tcp_new(struct worker_context *context, struct inflight_table *inflight, const i
 {
 	assert(count <= TCP_LISTENERS_MAX && config->connections > 0 &&
 	       config->connections < WORKER_SLOT_MAX);
-	struct tcp *tcp = xcalloc(1, sizeof(*tcp));
+	struct tcp *tcp = xcalloc(1, sizeof *tcp);
 	tcp->context = context;
 	tcp->inflight = inflight;
 	tcp->config = *config;
@@ -649,6 +670,7 @@ static void
 give_way(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
 {
 	uint32_t generation = conn->generation;
+
 	if (conn->queries == 0 && conn_is_idle(conn) && !conn->closing)
 		conn_read_and_note(tcp, conn); /* whether or not its client has had its turn */
 	if (conn->fd >= 0 && conn->generation == generation)
@@ -661,6 +683,7 @@ evict(struct tcp *tcp)
 {
 	struct conn *conn, *victim = TAILQ_FIRST(&tcp->pool.by_age);
 	unsigned looked = 0;
+
 	TAILQ_FOREACH(conn, &tcp->pool.by_age, by_age)
 	{
 		if (looked++ == EVICT_LOOK)
@@ -679,6 +702,7 @@ evict_of(struct tcp *tcp, struct tcp_client *client)
 {
 	struct conn *conn, *victim = TAILQ_FIRST(&client->by_age);
 	unsigned looked = 0;
+
 	TAILQ_FOREACH(conn, &client->by_age, by_client)
 	{
 		if (looked++ == EVICT_LOOK)
@@ -740,11 +764,13 @@ void
 tcp_accept(struct tcp *tcp, unsigned listener)
 {
 	bool again = true, failed = false;
+
 	for (unsigned i = 0; i < ACCEPTS_MAX && again; i++) {
 		struct sockaddr_storage peer = { 0 };
-		socklen_t len = sizeof(peer);
+		socklen_t len = sizeof peer;
 		int fd = accept4(tcp->listeners[listener], (struct sockaddr *)&peer, &len,
 		    SOCK_NONBLOCK | SOCK_CLOEXEC);
+
 		if (fd >= 0) {
 			open_conn(tcp, fd, (struct sockaddr *)&peer, listener);
 			again = !failed; /* only one descriptor was freed */
@@ -766,6 +792,7 @@ tcp_leave(struct tcp *tcp)
 	tcp->listening = false;
 	for (unsigned i = 0; i < tcp->listener_count && listening; i++) {
 		struct pollfd waiting = { .fd = tcp->listeners[i], .events = POLLIN };
+
 		for (unsigned rounds = 0; rounds < LEAVE_ROUNDS && poll(&waiting, 1, 0) > 0;
 		     rounds++)
 			tcp_accept(tcp, i);
@@ -789,6 +816,7 @@ int64_t
 tcp_turn(struct tcp *tcp)
 {
 	int64_t now_ns = tcp->context->now_ns;
+
 	if (tcp->accept_again_ns != 0 && tcp->accept_again_ns <= now_ns) {
 		tcp->accept_again_ns = 0;
 		listen_for(tcp, EPOLLIN);
@@ -809,6 +837,7 @@ unsigned
 tcp_connections_allowed(unsigned wanted)
 {
 	struct rlimit limit;
+
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		return wanted;
 	if (limit.rlim_cur < limit.rlim_max) {

@@ -22,6 +22,7 @@ struct conn *
 conn_find(struct tcp_pool *pool, const struct tcp_peer *peer)
 {
 	struct conn *conn = &pool->conns[peer->slot];
+
 	return conn->fd >= 0 && conn->generation == peer->generation ? conn : NULL;
 }
 
@@ -97,6 +98,7 @@ bool
 conn_unsent(const struct conn *conn)
 {
 	int bytes = 0;
+
 	return ioctl(conn->fd, SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
@@ -110,13 +112,14 @@ static struct tcp_client *
 client_join(struct tcp_pool *pool, uint32_t hash, struct conn *conn)
 {
 	struct tcp_client *client;
+
 	LIST_FOREACH(client, &pool->clients[hash % TCP_CLIENT_BUCKETS], by_hash)
 	{
 		if (client->hash == hash)
 			break;
 	}
 	if (client == NULL) {
-		client = xcalloc(1, sizeof(*client));
+		client = xcalloc(1, sizeof *client);
 		client->hash = hash;
 		TAILQ_INIT(&client->by_age);
 		LIST_INSERT_HEAD(&pool->clients[hash % TCP_CLIENT_BUCKETS], client, by_hash);
@@ -130,6 +133,7 @@ static void
 client_leave(struct conn *conn)
 {
 	struct tcp_client *client = conn->client;
+
 	TAILQ_REMOVE(&client->by_age, conn, by_client);
 	conn->client = NULL;
 	if (--client->count > 0)
@@ -166,6 +170,7 @@ retire_time(const struct tcp_pool *pool, const struct conn *conn)
 	uint64_t mix = (pool->context->hash_key ^ (uint64_t)pool->context->now_ns ^
 			   (uint64_t)(conn - pool->conns)) *
 		       0x9e3779b97f4a7c15ULL;
+
 	return pool->context->now_ns +
 	       (TCP_AGE_MS + (int64_t)(mix >> 40) % TCP_AGE_JITTER_MS) * 1000000;
 }
@@ -185,7 +190,7 @@ conn_open(struct tcp_pool *pool, int fd, const struct sockaddr *peer)
 	pool->free_count--;
 	conn->fd = fd;
 	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
-	memcpy(&conn->addr, peer, sizeof(conn->addr));
+	memcpy(&conn->addr, peer, sizeof conn->addr);
 	conn->held = conn->queries = 0;
 	conn->blocked = conn->streaming = conn->finished = conn->closing = false;
 	conn->events = EPOLLIN;
@@ -222,9 +227,10 @@ void
 conn_drop(struct tcp_pool *pool, struct conn *conn, enum stats_drop reason)
 {
 	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
+
 	stats_drop(pool->context->stats, reason);
 	if (conn->blocked || conn_unsent(conn))
-		setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 	conn_close(pool, conn);
 }
 
@@ -234,8 +240,8 @@ tcp_pool_init(
 {
 	*pool = (struct tcp_pool){ .context = context, .memory_max = memory };
 	TAILQ_INIT(&pool->by_age);
-	pool->conns = xcalloc(connections, sizeof(*pool->conns));
-	pool->free_slots = xcalloc(connections, sizeof(*pool->free_slots));
+	pool->conns = xcalloc(connections, sizeof *pool->conns);
+	pool->free_slots = xcalloc(connections, sizeof *pool->free_slots);
 	for (unsigned i = connections; i-- > 0;) {
 		pool->conns[i].fd = -1;
 		pool->free_slots[pool->free_count++] = i;

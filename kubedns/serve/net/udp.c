@@ -63,18 +63,20 @@ static void
 prepare_in(struct udp *udp, unsigned i)
 {
 	struct msghdr *hdr = &udp->in[i].msg_hdr;
+
 	hdr->msg_name = &udp->in_addr[i];
-	hdr->msg_namelen = sizeof(udp->in_addr[i]);
+	hdr->msg_namelen = sizeof udp->in_addr[i];
 	hdr->msg_iov = &udp->in_iov[i];
 	hdr->msg_iovlen = 1;
 	hdr->msg_control = udp->in_control[i];
-	hdr->msg_controllen = sizeof(udp->in_control[i]);
+	hdr->msg_controllen = sizeof udp->in_control[i];
 }
 
 static void *
 aligned(size_t size)
 {
 	void *memory = NULL;
+
 	if (posix_memalign(&memory, 64, size) != 0)
 		log_fatalx("out of memory: %zu bytes", size);
 	return memory;
@@ -85,7 +87,7 @@ udp_new(struct worker_context *context, struct inflight_table *inflight,
     const struct udp_socket *sockets, size_t count)
 {
 	assert(count <= UDP_SOCKETS_MAX);
-	struct udp *udp = xcalloc(1, sizeof(*udp));
+	struct udp *udp = xcalloc(1, sizeof *udp);
 	udp->context = context;
 	udp->inflight = inflight;
 	udp->rotation = context->hash_key;
@@ -116,9 +118,11 @@ void
 udp_flush(struct udp *udp)
 {
 	unsigned sent = 0;
+
 	while (sent < udp->out_count) {
 		int n = messages_send(
 		    udp->sockets[udp->out_socket].fd, udp->out + sent, udp->out_count - sent);
+
 		if (n > 0) {
 			sent += (unsigned)n;
 		} else if (errno != EINTR) {
@@ -164,17 +168,20 @@ static void
 turn_pktinfo(struct msghdr *hdr)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
+
 	if (cmsg == NULL) {
 		hdr->msg_controllen = 0;
 	} else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO) {
 		struct in_pktinfo *info = (struct in_pktinfo *)(void *)CMSG_DATA(cmsg);
+
 		info->ipi_ifindex = 0;
-		hdr->msg_controllen = CMSG_SPACE(sizeof(*info));
+		hdr->msg_controllen = CMSG_SPACE(sizeof *info);
 	} else if (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_PKTINFO) {
 		struct in6_pktinfo *info = (struct in6_pktinfo *)(void *)CMSG_DATA(cmsg);
+
 		if (!IN6_IS_ADDR_LINKLOCAL(&info->ipi6_addr))
 			info->ipi6_ifindex = 0;
-		hdr->msg_controllen = CMSG_SPACE(sizeof(*info));
+		hdr->msg_controllen = CMSG_SPACE(sizeof *info);
 	} else {
 		hdr->msg_controllen = 0;
 	}
@@ -185,6 +192,7 @@ static void
 fill_client(const struct udp *udp, unsigned index, unsigned i, struct client *client)
 {
 	const struct msghdr *hdr = &udp->in[i].msg_hdr;
+
 	client->proto = PROTO_UDP;
 	client->family = udp->sockets[index].family == AF_INET ? FAMILY_4 : FAMILY_6;
 	client->hash = client_hash(hdr->msg_name, udp->context->hash_key);
@@ -226,6 +234,7 @@ transfer_packet(struct udp *udp, unsigned index, unsigned i)
 		.max = info->query.udp_size < DNS_UDP_PAYLOAD ? info->query.udp_size
 							      : (size_t)DNS_UDP_PAYLOAD,
 		.fd = -1 };
+
 	rcu_enter();
 	ask.tree = tree_current(context->tree);
 	answer_replied(info, ask.out, transfer_answer(context->transfer, &ask));
@@ -243,6 +252,7 @@ static void
 forward_packet(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome)
 {
 	struct client client;
+
 	if (outcome == ANSWER_TRANSFER) {
 		transfer_packet(udp, index, i);
 		return;
@@ -259,6 +269,7 @@ static void
 read_packet(struct udp *udp, unsigned index, unsigned i)
 {
 	struct mmsghdr *message = &udp->in[i];
+
 	if (udp->sockets[index].wildcard)
 		turn_pktinfo(&message->msg_hdr);
 	else
@@ -289,6 +300,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		.thread = &context->thread,
 	};
 	enum answer_outcome outcome = answer_found(&request, &udp->paths[i], info);
+
 	if (outcome == ANSWER_DROP) {
 		stats_drop(context->stats, DROP_NOT_A_QUERY);
 		return outcome;
@@ -313,6 +325,7 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 {
 	struct worker_context *context = udp->context;
 	unsigned replied[SYSTEM_COUNT] = { 0 };
+
 	struct {
 		unsigned i;
 		enum answer_outcome outcome;
@@ -327,6 +340,7 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 	tree_find_paths(tree, udp->paths, count);
 	for (unsigned i = 0; i < count; i++) {
 		enum answer_outcome outcome = answer_packet(udp, tree, index, i);
+
 		if (outcome == ANSWER_REPLY) {
 			replied[udp->infos[i].system]++;
 		} else if (outcome != ANSWER_DROP) {
@@ -371,14 +385,15 @@ serve_batch(struct udp *udp, unsigned index)
 	struct worker_context *context = udp->context;
 	int64_t start_ns = context->now_ns;
 	int n = messages_receive(udp->sockets[index].fd, udp->in, UDP_BATCH);
+
 	if (n <= 0)
 		return 0; /* nothing, or an ICMP error from a client's closed port */
 	answer_batch(udp, index, (unsigned)n);
 	if (context->measuring)
 		fair_share_batch(udp->fair, udp->in, (unsigned)n, context->now_ns - start_ns);
 	for (unsigned i = 0; i < (unsigned)n; i++) {
-		udp->in[i].msg_hdr.msg_namelen = sizeof(udp->in_addr[i]);
-		udp->in[i].msg_hdr.msg_controllen = sizeof(udp->in_control[i]);
+		udp->in[i].msg_hdr.msg_namelen = sizeof udp->in_addr[i];
+		udp->in[i].msg_hdr.msg_controllen = sizeof udp->in_control[i];
 	}
 	return n;
 }
@@ -387,6 +402,7 @@ void
 udp_readable(struct udp *udp, unsigned index)
 {
 	int64_t end_ns = udp->context->now_ns + WORKER_BUDGET_NS;
+
 	for (unsigned turn = 0; turn < TURNS_MAX && udp->context->now_ns < end_ns; turn++)
 		if (serve_batch(udp, index) < BUSY_BATCH)
 			return;
@@ -405,9 +421,11 @@ uint64_t
 udp_queue_drops(const struct udp *udp)
 {
 	uint64_t drops = 0;
+
 	for (size_t i = 0; i < udp->socket_count; i++) {
 		uint32_t info[SK_MEMINFO_VARS] = { 0 };
-		socklen_t len = sizeof(info);
+		socklen_t len = sizeof info;
+
 		if (getsockopt(udp->sockets[i].fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0)
 			drops += info[SK_MEMINFO_DROPS];
 	}

@@ -40,6 +40,7 @@ record_copy(void *to, const void *from, size_t len)
 #pragma GCC unroll 8
 	for (size_t i = 0; i < len / RECORD_WORD; i++) {
 		record_word word;
+
 		memcpy(&word, (const uint8_t *)from + i * RECORD_WORD, sizeof word);
 		RING_PUT(((record_word *)to)[i], word);
 	}

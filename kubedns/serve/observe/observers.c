@@ -120,6 +120,7 @@ observers_drain(struct observers *observers)
 		log_fatal("eventfd");
 	for (size_t i = 0; observers->table[i] != NULL; i++) {
 		struct observer_state *state = &observers->states[i];
+
 		for (unsigned r = 0; state->arg != NULL && r < observers->ring_count; r++)
 			drain_one(observers->table[i], state->arg, &state->readers[r]);
 	}

@@ -489,6 +489,7 @@ ring_sample_next(struct ring_sampler *sampler, struct ring_record *record)
 		bool read = ring_read(ring, position, record, NULL);
 		/* The worker may be writing the next one over this one: that is not read either. */
 		uint64_t behind = RING_GET(ring->sampled) - sampler->seen;
+
 		if (behind >= RING_SAMPLES) {
 			sampler->skipped += behind - RING_SAMPLES / 2;
 			sampler->seen += behind - RING_SAMPLES / 2;

@@ -68,8 +68,10 @@ static size_t
 size_bucket(size_t size)
 {
 	size_t low = 0, high = SIZE_BOUNDS;
+
 	while (low < high) {
 		size_t middle = (low + high) / 2;
+
 		if (size > size_bounds[middle])
 			low = middle + 1;
 		else
@@ -87,7 +89,8 @@ size_add(struct stats_sizes *sizes, size_t size)
 		7, 7, 7, 7, 7, 7 };
 	size_t block = (size - 1) / 16; /* of none at all: beyond the table */
 	size_t bucket;
-	if (block < sizeof(by_16))
+
+	if (block < sizeof by_16)
 		bucket = (size_t)by_16[block] + (size > size_bounds[by_16[block]]);
 	else
 		bucket = size_bucket(size);
@@ -100,6 +103,7 @@ stats_query(struct stats *stats, enum stats_proto proto, enum stats_family famil
     const struct answer_info *info, size_t query_len)
 {
 	unsigned type = info->query.qtype < 256 ? type_index[info->query.qtype] : STATS_OTHER;
+
 	stats_add(&stats->requests[proto][family][type], 1);
 	stats_add(&stats->systems[info->system], 1);
 	size_add(&stats->request_sizes[proto], query_len);
@@ -116,6 +120,7 @@ static void
 count_error(struct stats *stats, enum stats_proto proto, const struct answer_info *info)
 {
 	uint64_t *causes = stats->errors[info->system];
+
 	if (info->truncated)
 		stats_add(&causes[proto == PROTO_TCP ? CAUSE_OVERFLOW : CAUSE_TRUNCATED], 1);
 	else if (info->rcode == RCODE_NXDOMAIN)
@@ -144,6 +149,7 @@ stats_reply(
     struct stats *stats, enum stats_proto proto, const struct answer_info *info, size_t reply_len)
 {
 	unsigned rcode = info->rcode < STATS_RCODES - 1 ? info->rcode : STATS_RCODES - 1;
+
 	stats_add(&stats->responses[rcode], 1);
 	size_add(&stats->response_sizes[info->system][proto], reply_len);
 	if (info->truncated)
@@ -160,6 +166,7 @@ void
 stats_took(struct stats_times *times, uint64_t ns, uint64_t n)
 {
 	size_t bucket = 0;
+
 	while (bucket < TIME_BOUNDS && ns > time_bounds[bucket])
 		bucket++;
 	stats_add(&times->buckets[bucket], n);
@@ -172,7 +179,7 @@ stats_sum(struct stats *into, const struct stats *from)
 	_Static_assert(sizeof(struct stats) % sizeof(uint64_t) == 0, "all counters");
 	uint64_t *to = (uint64_t *)into;
 	const uint64_t *words = (const uint64_t *)from;
-	for (size_t i = 0; i < sizeof(*from) / sizeof(uint64_t); i++)
+	for (size_t i = 0; i < sizeof *from / sizeof(uint64_t); i++)
 		to[i] += __atomic_load_n(&words[i], __ATOMIC_RELAXED);
 }
 
@@ -231,8 +238,9 @@ family_named(struct metrics *m, const char *prefix, const char *rest, enum metri
     const char *help)
 {
 	char name[256];
-	size_t prefix_len = strnlen(prefix, sizeof(name) / 2), rest_len = strlen(rest);
-	assert(prefix_len + rest_len < sizeof(name));
+	size_t prefix_len = strnlen(prefix, sizeof name / 2), rest_len = strlen(rest);
+
+	assert(prefix_len + rest_len < sizeof name);
 	memcpy(name, prefix, prefix_len);
 	memcpy(name + prefix_len, rest, rest_len + 1);
 	metrics_family(m, name, type, help);
@@ -242,6 +250,7 @@ static struct stats_sizes
 both_protos(const struct stats_sizes sizes[PROTO_COUNT])
 {
 	struct stats_sizes sum = sizes[PROTO_UDP];
+
 	for (size_t i = 0; i < STATS_SIZE_BUCKETS; i++)
 		sum.buckets[i] += sizes[PROTO_TCP].buckets[i];
 	sum.sum += sizes[PROTO_TCP].sum;
@@ -252,6 +261,7 @@ static void
 skydns_histograms(const struct stats *stats, struct metrics *m, const char *prefix)
 {
 	struct histogram h;
+
 	family_named(m, prefix, "_dns_request_duration_seconds", METRIC_HISTOGRAM,
 	    "Histogram of the time (in seconds) each request took to resolve.");
 	for (size_t s = 0; s < SYSTEM_COUNT; s++) {
@@ -262,6 +272,7 @@ skydns_histograms(const struct stats *stats, struct metrics *m, const char *pref
 	    "Size of the returned response in bytes.");
 	for (size_t s = 0; s < SYSTEM_COUNT; s++) {
 		struct stats_sizes sizes = both_protos(stats->response_sizes[s]);
+
 		coarsen_sizes(&h, skydns_bytes, LENGTH(skydns_bytes), &sizes);
 		metrics_histogram(m, &h, "system", system_labels[s], (char *)NULL);
 	}
@@ -273,11 +284,12 @@ stats_metrics_skydns(
 {
 	char prefix[128];
 	size_t len = 0;
-	for (const char *p = namespace; *p != '\0' && len < sizeof(prefix) / 2; p++)
+
+	for (const char *p = namespace; *p != '\0' && len < sizeof prefix / 2; p++)
 		prefix[len++] = *p;
 	if (*namespace != '\0' && *subsystem != '\0')
 		prefix[len++] = '_';
-	for (const char *p = subsystem; *p != '\0' && len < sizeof(prefix) - 1; p++)
+	for (const char *p = subsystem; *p != '\0' && len < sizeof prefix - 1; p++)
 		prefix[len++] = *p;
 	prefix[len] = '\0';
 	/* Prometheus's own client leaves out an empty part and its underscore. */
@@ -324,6 +336,7 @@ static void
 dns_histograms(const struct stats *stats, struct metrics *m)
 {
 	struct histogram h, sum;
+
 	metrics_family(m, "kubedns_dns_request_duration_seconds", METRIC_HISTOGRAM,
 	    "From a query's arrival at the worker to its reply's departure; within a batch all "
 	    "queries count alike.");
@@ -359,6 +372,7 @@ static void
 forward_families(const struct stats *stats, struct metrics *m)
 {
 	struct histogram h;
+
 	one(m, "kubedns_forward_queries_total", METRIC_COUNTER, "Queries handed to other servers.",
 	    stats->forward_queries);
 	one(m, "kubedns_forward_in_flight", METRIC_GAUGE, "Queries that wait for another server.",
@@ -386,6 +400,7 @@ void
 stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops)
 {
 	char text[12];
+
 	requests_family(stats, m);
 	metrics_family(m, "kubedns_dns_responses_total", METRIC_COUNTER, "Replies, by rcode.");
 	for (unsigned r = 0; r < STATS_RCODES; r++)
@@ -432,6 +447,7 @@ coredns_histograms(
     const struct stats *stats, struct metrics *m, const char *server, const char *zone)
 {
 	struct histogram h, sum;
+
 	metrics_family(
 	    m, "coredns_dns_request_duration_seconds", METRIC_HISTOGRAM, "Time each request took.");
 	coarsen_times(&sum, doubling_s, LENGTH(doubling_s), &stats->times[0]);
@@ -466,6 +482,7 @@ stats_metrics_coredns(
     const struct stats *stats, struct metrics *m, const char *server, const char *zone)
 {
 	char text[12];
+
 	metrics_family(m, "coredns_dns_requests_total", METRIC_COUNTER, "Requests, by type.");
 	for (size_t p = 0; p < PROTO_COUNT; p++)
 		for (size_t f = 0; f < FAMILY_COUNT; f++)

@@ -86,6 +86,7 @@ find_place(
 	*known = false;
 	for (unsigned i = 0; i < TOP_WAYS; i++, counts += stride) {
 		uint32_t all = ((const struct top_counts *)(const void *)counts)->of[TOP_ALL];
+
 		lightest = all < least ? i : lightest;
 		least = all < least ? all : least;
 	}
@@ -146,6 +147,7 @@ count_name(struct top_clients *top, const struct dname *name, unsigned classes)
 	    &top->name_tags[set], &entries->counts, sizeof *entries, (uint32_t)hash, &known);
 	if (!known) {
 		const uint8_t *from = end_of_name(name);
+
 		top->name_tags[set + i] = (uint32_t)hash;
 		memcpy(entries[i].name, from, (size_t)(name->wire + name->len - from));
 		take_over(&entries[i].counts);

@@ -41,6 +41,7 @@ send_reply(struct awaited *awaited, const struct client *client, struct answer_i
 	int64_t took_ns = context->now_ns - start_ns;
 	size_t max;
 	uint8_t *room = awaited->clients.room(awaited->clients.arg, client, &max);
+
 	memcpy(room, awaited->reply, info->len);
 	awaited->clients.done(awaited->clients.arg, client, info->len);
 	stats_reply(context->stats, client->proto, info, info->len);
@@ -71,6 +72,7 @@ try_answer(struct awaited *awaited, const struct client *client, const uint8_t *
 		.rotation = (uint32_t)context->now_ns,
 		.thread = &context->thread,
 	};
+
 	rcu_enter();
 	request.tree =
 	    client_view_again(context, tree_current(context->tree), client_sockaddr(client));
@@ -114,6 +116,7 @@ has_room(const struct awaited *awaited, const struct client *client, size_t len)
 {
 	const struct waiting *waiting;
 	unsigned own = 0;
+
 	if (len > QUERY_MAX || atomic_load(&awaited->count) >= awaited->max)
 		return false;
 	TAILQ_FOREACH(waiting, &awaited->queue, by_time)
@@ -129,13 +132,14 @@ awaited_take(void *arg, const struct client *client, const uint8_t *query, size_
 {
 	struct awaited *awaited = arg;
 	struct stats *stats = awaited->context->stats;
+
 	awaited->clients.hold(awaited->clients.arg, client);
 	if (!has_room(awaited, client, query_len)) {
 		stats_add(&stats->awaited[AWAITED_REFUSED], 1);
 		try_answer(awaited, client, query, query_len, awaited->context->now_ns, false);
 		return;
 	}
-	struct waiting *waiting = xmalloc(sizeof(*waiting) + query_len);
+	struct waiting *waiting = xmalloc(sizeof *waiting + query_len);
 	waiting->start_ns = awaited->context->now_ns;
 	waiting->client = *client;
 	waiting->query_len = query_len;
@@ -150,7 +154,8 @@ struct awaited *
 awaited_new(struct worker_context *context, const struct client_ops *clients,
     struct inflight_table *inflight, unsigned max, int64_t wait_ms)
 {
-	struct awaited *awaited = xcalloc(1, sizeof(*awaited));
+	struct awaited *awaited = xcalloc(1, sizeof *awaited);
+
 	awaited->context = context;
 	awaited->clients = *clients;
 	awaited->inflight = inflight;
@@ -174,6 +179,7 @@ void
 awaited_published(struct awaited *awaited)
 {
 	struct waiting *waiting = awaited == NULL ? NULL : TAILQ_FIRST(&awaited->queue), *next;
+
 	for (; waiting != NULL; waiting = next) {
 		next = TAILQ_NEXT(waiting, by_time);
 		if (try_answer(awaited, &waiting->client, waiting->query, waiting->query_len,
@@ -187,6 +193,7 @@ static void
 expire_first(struct awaited *awaited)
 {
 	struct waiting *waiting = TAILQ_FIRST(&awaited->queue);
+
 	try_answer(awaited, &waiting->client, waiting->query, waiting->query_len, waiting->start_ns,
 	    false);
 	end_wait(awaited, waiting, &awaited->context->stats->awaited[AWAITED_EXPIRED]);
@@ -196,6 +203,7 @@ int64_t
 awaited_turn(struct awaited *awaited)
 {
 	const struct waiting *first;
+
 	if (awaited == NULL)
 		return 0;
 	while ((first = TAILQ_FIRST(&awaited->queue)) != NULL &&

@@ -99,6 +99,7 @@ socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 	const struct worker_context *context = channel->forward->context;
 	uint64_t key = worker_key(channel->forward->way.part, channel->slot, (uint32_t)fd);
 	uint32_t events = (readable ? (uint32_t)EPOLLIN : 0) | (writable ? (uint32_t)EPOLLOUT : 0);
+
 	if (events == 0) {
 		worker_epoll_ctl(context, EPOLL_CTL_DEL, fd, 0, key);
 		return;
@@ -116,6 +117,7 @@ set_server(ares_channel ares, const struct server *server)
 	struct ares_addr_port_node node = {
 		.family = server->addr.family, .udp_port = server->port, .tcp_port = server->port
 	};
+
 	memcpy(&node.addr, server->addr.bytes, addr_len(&server->addr));
 	return ares_set_servers_ports(ares, &node);
 }
@@ -143,6 +145,7 @@ open_ares(struct channel *channel)
 		   ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS | ARES_OPT_SERVERS | ARES_OPT_SORTLIST |
 		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ | ARES_OPT_NOROTATE;
 	int status = ares_init_options(&channel->ares, &options, mask);
+
 	if (status != ARES_SUCCESS)
 		return status;
 	status = set_server(channel->ares, &channel->server);
@@ -158,9 +161,10 @@ take_slot(struct forward *forward)
 		return forward->free_slots[--forward->free_count];
 	if ((forward->slot_count & (forward->slot_count + 1)) == 0 || forward->slots == NULL) {
 		size_t room = forward->slots == NULL ? 16 : (size_t)forward->slot_count * 2 + 2;
-		forward->slots = xreallocarray(forward->slots, room, sizeof(*forward->slots));
+
+		forward->slots = xreallocarray(forward->slots, room, sizeof *forward->slots);
 		forward->free_slots =
-		    xreallocarray(forward->free_slots, room, sizeof(*forward->free_slots));
+		    xreallocarray(forward->free_slots, room, sizeof *forward->free_slots);
 	}
 	return forward->slot_count++;
 }
@@ -171,7 +175,7 @@ channel_open(struct forward *forward, const struct server *server)
 {
 	if (forward->slot_count - forward->free_count >= CHANNELS_MAX)
 		return NULL;
-	struct channel *channel = xcalloc(1, sizeof(*channel));
+	struct channel *channel = xcalloc(1, sizeof *channel);
 	channel->forward = forward;
 	channel->server = *server;
 	int status = open_ares(channel);
@@ -218,6 +222,7 @@ static uint16_t
 channel_id(struct forward *forward, struct channel *channel)
 {
 	uint16_t id = ids_take(&forward->ids, channel->ids, channel->used);
+
 	channel->ids[channel->used++] = id;
 	return id;
 }
@@ -251,6 +256,7 @@ static void
 server_failed(struct forward *forward, const struct server *server)
 {
 	struct upstream *upstream = find_upstream(forward, server);
+
 	stats_add(&forward->context->stats->forward_server_failures, 1);
 	if (upstream == NULL)
 		return;
@@ -265,6 +271,7 @@ static void
 server_answered(struct forward *forward, const struct server *server)
 {
 	struct upstream *upstream = find_upstream(forward, server);
+
 	if (upstream != NULL)
 		upstream->failed_until_ns = 0;
 }
@@ -278,11 +285,13 @@ choose_upstream(struct forward *forward, uint16_t tried)
 {
 	struct upstream *best = NULL;
 	int64_t best_failed = 0;
+
 	for (size_t i = 0; i < forward->upstream_count; i++) {
 		struct upstream *upstream = &forward->upstreams[i];
 		int64_t failed = upstream->failed_until_ns > forward->context->now_ns
 				     ? upstream->failed_until_ns
 				     : 0;
+
 		if ((tried & 1u << i) == 0 && (best == NULL || failed < best_failed)) {
 			best = upstream;
 			best_failed = failed;
@@ -442,10 +451,11 @@ send_to(struct forward *forward, struct forward_query *query, struct upstream *u
 {
 	uint8_t question[INFLIGHT_QUESTION_MAX];
 	struct channel *channel = channel_for(forward, upstream);
+
 	if (channel == NULL)
 		return;
 	size_t len = inflight_question(&query->base, channel_id(forward, channel), question);
-	struct attempt *attempt = xmalloc(sizeof(*attempt));
+	struct attempt *attempt = xmalloc(sizeof *attempt);
 	attempt->query = query;
 	attempt->channel = channel;
 	attempt->asked_ns = forward->context->now_ns;
@@ -489,6 +499,7 @@ forward_ask(void *arg, struct inflight *inflight)
 	struct forward *forward = arg;
 	struct forward_query *query = query_of(inflight);
 	struct upstream *upstream = choose_upstream(forward, 0);
+
 	if (upstream == NULL) {
 		send_later(forward, query); /* no server: SERVFAIL */
 		return;
@@ -503,6 +514,7 @@ static void
 forward_ask_on(void *arg, struct inflight *inflight)
 {
 	struct forward_query *query = query_of(inflight);
+
 	query->tried = query->refused = 0;
 	query->rounds = 0;
 	query->declined = false;
@@ -516,6 +528,7 @@ forward_retry(void *arg, struct inflight *inflight)
 	struct forward *forward = arg;
 	struct forward_query *query = query_of(inflight);
 	struct attempt *last = LIST_FIRST(&query->attempts);
+
 	if (last != NULL)
 		server_failed(forward, &last->channel->server);
 	stats_add(&forward->context->stats->forward_retries, 1);
@@ -528,6 +541,7 @@ forward_forget(void *arg, struct inflight *inflight)
 	struct forward *forward = arg;
 	struct forward_query *query = query_of(inflight);
 	struct attempt *attempt;
+
 	while ((attempt = LIST_FIRST(&query->attempts)) != NULL)
 		attempt_detach(attempt);
 	if (query->queued)
@@ -543,6 +557,7 @@ set_retry_time(struct forward *forward)
 	int64_t timeout_ms =
 	    forward->way.timeout_ms != 0 ? forward->way.timeout_ms : FORWARD_TIMEOUT_MS;
 	int64_t ms = timeout_ms / (int64_t)(forward->upstream_count + 1);
+
 	ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms;
 	forward->ops->retry_ns = ms * 1000000;
 }
@@ -551,7 +566,8 @@ struct forward *
 forward_new(struct worker_context *context, struct inflight_table *inflight, struct forward_way way,
     const struct server *servers, size_t count)
 {
-	struct forward *forward = xcalloc(1, sizeof(*forward));
+	struct forward *forward = xcalloc(1, sizeof *forward);
+
 	forward->way = way;
 	forward->context = context;
 	forward->inflight = inflight;
@@ -576,10 +592,12 @@ void
 forward_servers(struct forward *forward, const struct server *servers, size_t count)
 {
 	struct upstream next[UPSTREAMS_MAX] = { 0 };
+
 	if (count > UPSTREAMS_MAX)
 		count = UPSTREAMS_MAX;
 	for (size_t i = 0; i < count; i++) {
 		struct upstream *known = find_upstream(forward, &servers[i]);
+
 		next[i].server = servers[i];
 		if (known != NULL) {
 			next[i].failed_until_ns = known->failed_until_ns;
@@ -590,7 +608,7 @@ forward_servers(struct forward *forward, const struct server *servers, size_t co
 	for (size_t i = 0; i < forward->upstream_count; i++)
 		if (forward->upstreams[i].channel != NULL)
 			channel_retire(forward, forward->upstreams[i].channel);
-	memcpy(forward->upstreams, next, sizeof(next));
+	memcpy(forward->upstreams, next, sizeof next);
 	forward->upstream_count = count;
 	forward->generation++;
 	set_retry_time(forward);
@@ -600,6 +618,7 @@ void
 forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t events)
 {
 	struct channel *channel = slot < forward->slot_count ? forward->slots[slot] : NULL;
+
 	if (channel == NULL)
 		return;
 	bool failed = (events & (EPOLLERR | EPOLLHUP)) != 0;
@@ -612,6 +631,7 @@ static void
 retire_abandoned(struct forward *forward)
 {
 	struct channel *channel, *next;
+
 	for (channel = LIST_FIRST(&forward->channels); channel != NULL; channel = next) {
 		next = LIST_NEXT(channel, link);
 		if (channel->open > 0 && channel->waiting == 0)
@@ -623,6 +643,7 @@ int64_t
 forward_turn(struct forward *forward)
 {
 	struct worker_context *context = forward->context;
+
 	if (context->now_ns >= forward->tick_at_ns) {
 		forward->tick_at_ns = context->now_ns + tick_ns;
 		retire_abandoned(forward);

@@ -22,6 +22,7 @@ make_table(struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned max, unsigned threads)
 {
 	unsigned wanted = setting_or(config->forward_max, max);
+
 	return inflight_new(context, clients, worker_share(wanted < max ? wanted : max, threads),
 	    worker_share(setting_or(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
 }
@@ -56,6 +57,7 @@ make_servfail(struct forward_or_relay *f, struct worker_context *context,
     const struct client_ops *clients, const struct workers_config *config, unsigned threads)
 {
 	const struct forward_way way = { PART_FORWARD, false, RELAY_TIMEOUT_MS };
+
 	f->servfail = make_table(context, clients, config, FORWARD_MAX, threads);
 	f->forward =
 	    forward_new(context, f->servfail, way, config->upstreams, config->upstream_count);
@@ -67,8 +69,9 @@ struct forward_or_relay *
 forward_or_relay_new(struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned threads)
 {
-	struct forward_or_relay *f = xcalloc(1, sizeof(*f));
+	struct forward_or_relay *f = xcalloc(1, sizeof *f);
 	bool front = config->resolver != NULL;
+
 	f->inflight = make_table(context, clients, config, FORWARD_MAX, threads);
 	if (config->until_synced_count > 0)
 		make_until_synced(f, context, clients, config, threads);
@@ -113,6 +116,7 @@ void
 forward_or_relay_event(struct forward_or_relay *f, uint64_t key, uint32_t events)
 {
 	uint32_t slot = worker_key_slot(key), tag = worker_key_tag(key);
+
 	switch (worker_key_part(key)) {
 	case PART_FORWARD:
 		forward_event(f->forward, slot, (int)tag, events);
@@ -138,6 +142,7 @@ int64_t
 forward_or_relay_turn(struct forward_or_relay *f)
 {
 	int64_t due_ns = inflight_turn(f->inflight);
+
 	if (f->forward != NULL)
 		due_ns = earlier(due_ns, forward_turn(f->forward));
 	if (f->until_synced != NULL)

@@ -53,11 +53,11 @@ struct forwarded_cache *
 forwarded_cache_new(size_t bytes, uint64_t seed)
 {
 	assert(bytes >= FORWARDED_CACHE_LEAST);
-	struct forwarded_cache *cache = xcalloc(1, sizeof(*cache));
+	struct forwarded_cache *cache = xcalloc(1, sizeof *cache);
 	cache->seed = seed;
-	cache->count = bytes / (sizeof(*cache->sets) + sizeof(*cache->slots));
-	cache->sets = xcalloc(cache->count, sizeof(*cache->sets));
-	cache->slots = xmalloc(cache->count * sizeof(*cache->slots));
+	cache->count = bytes / (sizeof *cache->sets + sizeof *cache->slots);
+	cache->sets = xcalloc(cache->count, sizeof *cache->sets);
+	cache->slots = xmalloc(cache->count * sizeof *cache->slots);
 	for (size_t i = 0; i < cache->count; i++)
 		pthread_mutex_init(&cache->sets[i].lock, NULL);
 	return cache;
@@ -142,6 +142,7 @@ find_slot(const struct forwarded_cache *cache, size_t index, uint32_t tag, const
 
 	for (int i = 0; i < FORWARDED_CACHE_WAYS; i++) {
 		const struct slot *slot = &cache->slots[index][i];
+
 		if (cache->sets[index].tags[i] == tag &&
 		    is_good(cache, index, (unsigned)i, generation, now_ns) && slot->type == type &&
 		    (key == NULL || (slot->flags == key->flags && slot->edns_do == key->edns_do)) &&
@@ -194,6 +195,7 @@ measure(struct slot *slot)
 	while ((more = reply_walk_next(&walk)) > 0) {
 		const struct record *record = &walk.record;
 		uint32_t ttl_s = record->ttl_s;
+
 		if (record->type == TYPE_OPT && ttl_s >> 24 == 0)
 			continue;
 		if (record->type == TYPE_OPT) /* the rcode's upper bits */
@@ -227,10 +229,12 @@ forwarded_cache_get(
 	if (i >= 0) {
 		struct slot *slot = &cache->slots[index][i];
 		uint32_t age_s = age_of(slot, now_ns);
+
 		len = slot->len;
 		memcpy(out, slot->room, len);
 		for (unsigned t = 0; t < slot->ttls; t++) {
 			uint8_t *ttl = out + wire_get16(ttl_place(slot, t));
+
 			wire_put32(ttl, wire_get32(ttl) - age_s);
 		}
 		set->used |= (uint8_t)(1u << i);

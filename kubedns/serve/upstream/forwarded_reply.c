@@ -22,6 +22,7 @@ forwarded_reply_find(const struct worker_context *context, struct forwarded_cach
     const struct inflight *inflight, uint8_t *room, struct upstream_reply *said)
 {
 	struct stats *stats = context->stats;
+
 	if (cache == NULL || !forwarded_cache_takes(&inflight->info.query, inflight->query_len))
 		return false;
 	const struct forwarded_key key = cache_key(inflight);

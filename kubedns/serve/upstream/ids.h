@@ -20,9 +20,9 @@ ids_take(struct ids *ids, const uint16_t *taken, unsigned count)
 {
 	for (;;) {
 		if (ids->left == 0) {
-			if (getrandom(ids->next, sizeof(ids->next), 0) != sizeof(ids->next))
+			if (getrandom(ids->next, sizeof ids->next, 0) != sizeof ids->next)
 				log_fatal("getrandom");
-			ids->left = sizeof(ids->next) / sizeof(ids->next[0]);
+			ids->left = sizeof ids->next / sizeof ids->next[0];
 		}
 		uint16_t id = ids->next[--ids->left];
 		unsigned i = 0;

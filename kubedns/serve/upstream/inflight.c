@@ -80,12 +80,13 @@ struct inflight_table *
 inflight_new(struct worker_context *context, const struct client_ops *clients, unsigned max,
     unsigned client_max)
 {
-	struct inflight_table *table = xcalloc(1, sizeof(*table));
+	struct inflight_table *table = xcalloc(1, sizeof *table);
+
 	table->context = context;
 	table->clients = *clients;
 	table->max = max;
 	table->client_max = client_max < max ? client_max : max;
-	table->by_count = xcalloc((size_t)table->client_max + 1, sizeof(*table->by_count));
+	table->by_count = xcalloc((size_t)table->client_max + 1, sizeof *table->by_count);
 	TAILQ_INIT(&table->by_deadline);
 	TAILQ_INIT(&table->by_retry);
 	return table;
@@ -134,6 +135,7 @@ static struct inflight_client *
 client_find(const struct inflight_table *table, uint32_t hash)
 {
 	struct inflight_client *client;
+
 	LIST_FOREACH(client, &table->by_hash[hash % CLIENT_BUCKETS], by_hash)
 	{
 		if (client->hash == hash)
@@ -145,7 +147,8 @@ client_find(const struct inflight_table *table, uint32_t hash)
 static struct inflight_client *
 client_add(struct inflight_table *table, uint32_t hash)
 {
-	struct inflight_client *client = xcalloc(1, sizeof(*client));
+	struct inflight_client *client = xcalloc(1, sizeof *client);
+
 	client->hash = hash;
 	TAILQ_INIT(&client->queries);
 	LIST_INSERT_HEAD(&table->by_hash[hash % CLIENT_BUCKETS], client, by_hash);
@@ -196,6 +199,7 @@ question_hash(const struct inflight_table *table, const struct inflight *infligh
 	uint8_t key[DNAME_MAX + 2];
 	const uint8_t *name = inflight_name(inflight);
 	size_t len = dname_length(name, DNAME_MAX);
+
 	memcpy(key, name, len);
 	dname_lower(key, len);
 	wire_put16(key + len, inflight->type);
@@ -206,6 +210,7 @@ static bool
 is_known(const struct known *known, uint64_t question)
 {
 	size_t bit = question % KNOWN_BITS;
+
 	for (size_t i = 0; i < 2; i++)
 		if (known->bits[i] != NULL && (known->bits[i][bit / 8] & 1u << bit % 8) != 0)
 			return true;
@@ -218,11 +223,13 @@ know(struct inflight_table *table, const struct inflight *inflight, const uint8_
 {
 	struct known *known = &table->known;
 	unsigned rcode = reply[3] & 15u;
+
 	if (table->ops.hold_ns == 0 || (rcode != RCODE_NOERROR && rcode != RCODE_NXDOMAIN))
 		return;
 	size_t bit = question_hash(table, inflight) % KNOWN_BITS;
 	if (known->bits[0] == NULL || known->count == KNOWN_MAX) {
 		uint8_t *oldest = known->bits[1];
+
 		known->bits[1] = known->bits[0];
 		known->bits[0] = oldest != NULL ? oldest : xmalloc(KNOWN_BITS / 8);
 		memset(known->bits[0], 0, KNOWN_BITS / 8);
@@ -236,6 +243,7 @@ static bool
 is_held(const struct inflight_table *table, uint64_t question)
 {
 	unsigned at = table->held_by_question[question % QUESTION_BUCKETS];
+
 	while (at != 0 && table->held[at - 1].question != question)
 		at = table->held[at - 1].next;
 	return at != 0;
@@ -252,7 +260,7 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 		return;
 	unsigned size = held_size(table);
 	if (table->held == NULL)
-		table->held = xcalloc(size, sizeof(*table->held));
+		table->held = xcalloc(size, sizeof *table->held);
 	uint64_t question = question_hash(table, inflight);
 	if (is_held(table, question))
 		return;
@@ -262,6 +270,7 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
 	if (table->held_count > 0) { /* a walk's last step may be later: keeps the order of time */
 		unsigned last = (table->held_first + table->held_count - 1) % size;
+
 		if (table->held[last].until_ns > until_ns)
 			until_ns = table->held[last].until_ns;
 	}
@@ -278,6 +287,7 @@ release_first(struct inflight_table *table)
 {
 	const struct held_query *first = &table->held[table->held_first];
 	unsigned *at = &table->held_by_question[first->question % QUESTION_BUCKETS];
+
 	while (*at != table->held_first + 1)
 		at = &table->held[*at - 1].next;
 	*at = first->next;
@@ -305,6 +315,7 @@ static unsigned
 client_limit(unsigned max, unsigned used, unsigned client_max)
 {
 	unsigned limit = used < max ? (max - used) / 2 : 0;
+
 	if (limit > client_max)
 		limit = client_max;
 	return limit > 0 ? limit : 1;
@@ -316,6 +327,7 @@ hold_bound_reached(const struct inflight_table *table, const struct inflight_cli
 {
 	unsigned max = places(table), used = table->count + table->held_count;
 	unsigned own = client != NULL ? client->count + client->held : 0;
+
 	if (own >= client_limit(max, used, max))
 		return DROP_FORWARD_CLIENT;
 	return used < max || used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
@@ -326,6 +338,7 @@ static enum stats_drop
 bound_reached(struct inflight_table *table, const struct inflight_client *client, size_t len)
 {
 	unsigned own = client != NULL ? client->count : 0;
+
 	if (len > DNS_UDP_QUERY_MAX)
 		return DROP_FORWARD_SIZE;
 	if (own >= client_limit(table->max, table->count, table->client_max))
@@ -342,6 +355,7 @@ static void
 evict_query(struct inflight_table *table)
 {
 	struct inflight_client *client = LIST_FIRST(&table->by_count[table->heaviest]);
+
 	stats_drop(table->context->stats, DROP_FORWARD_EVICTED);
 	end_unanswered(table, TAILQ_FIRST(&client->queries));
 }
@@ -383,6 +397,7 @@ ask_or_join(struct inflight_table *table, struct inflight *inflight,
 {
 	struct question_list *list = question_list(table, inflight);
 	struct inflight *leader;
+
 	LIST_FOREACH(leader, list, by_question)
 	{
 		if (!same_question(leader, inflight))
@@ -427,6 +442,7 @@ static void
 pass_on(struct inflight_table *table, struct inflight *inflight)
 {
 	struct inflight *next = TAILQ_LAST(&inflight->joined, inflight_joined), *other;
+
 	if (next == NULL)
 		return;
 	bool asks = !table->ending &&
@@ -450,6 +466,7 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 	struct answer_info refused = *info;
 	size_t max;
 	uint8_t *room = table->clients.room(table->clients.arg, client, &max);
+
 	refused.rcode = RCODE_REFUSED;
 	refused.truncated = false;
 	len = answer_rcode(&refused.query, query, len, RCODE_REFUSED, room, max);
@@ -491,6 +508,7 @@ reply_from_kept(struct inflight_table *table, const struct client *client, const
 	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
 	uint8_t room[FORWARDED_CACHE_SLOT];
 	struct upstream_reply said;
+
 	do {
 		if (!forwarded_reply_find(table->context, table->cache, &asking, room, &said)) {
 			*reached = asking.info;
@@ -508,8 +526,9 @@ inflight_make(const struct inflight_table *table, const struct client *client, c
 {
 	uint8_t *memory = xmalloc(table->ops.size + len + rest), *copy = memory + table->ops.size;
 	struct inflight *inflight = (struct inflight *)(void *)memory;
+
 	memcpy(copy, query, len);
-	memset(memory + sizeof(*inflight), 0, table->ops.size - sizeof(*inflight));
+	memset(memory + sizeof *inflight, 0, table->ops.size - sizeof *inflight);
 	*inflight = inflight_begin(table, client, copy, len, outcome, info);
 	TAILQ_INIT(&inflight->joined);
 	return inflight;
@@ -520,6 +539,7 @@ static void
 inflight_link(struct inflight_table *table, struct inflight *inflight)
 {
 	struct inflight_client *account = client_find(table, inflight->client.hash);
+
 	if (account == NULL)
 		account = client_add(table, inflight->client.hash);
 	table->count++;
@@ -543,6 +563,7 @@ new_bound_reached(const struct inflight_table *table, const struct inflight_clie
     const struct answer_info *info)
 {
 	enum stats_drop bound = hold_bound_reached(table, account);
+
 	if (bound == DROP_COUNT)
 		return DROP_COUNT;
 	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
@@ -590,6 +611,7 @@ inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
 {
 	size_t len = query_write(out, INFLIGHT_QUESTION_MAX, id, inflight_name(inflight),
 	    inflight->type, CLASS_IN, DNS_UDP_PAYLOAD);
+
 	wire_put16(out + 2, wire_get16(out + 2) | (inflight->flags & (FLAG_CD | FLAG_AD)));
 	if (inflight->edns_do)
 		out[len - 4] |=
@@ -686,6 +708,7 @@ hand_on(struct inflight_table *table, struct inflight *inflight, const struct up
 	next->start_ns = inflight->start_ns;
 	if (kept > 0) {
 		uint8_t *copy = (uint8_t *)next + to->ops.size + len;
+
 		memcpy(copy, said->wire, kept);
 		next->servfail = copy;
 		next->servfail_len = kept;
@@ -746,6 +769,7 @@ int64_t
 inflight_turn(struct inflight_table *table)
 {
 	struct inflight *inflight;
+
 	release_held(table);
 	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL &&
 	       /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
@@ -765,6 +789,7 @@ void
 inflight_finish_all(struct inflight_table *table)
 {
 	struct inflight *inflight;
+
 	table->ending = true;
 	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */

@@ -86,6 +86,7 @@ static struct relay_port *
 find_port(const struct relay *relay, uint32_t slot, uint32_t generation)
 {
 	struct relay_port *port = slot < PORTS_MAX ? relay->ports[slot] : NULL;
+
 	return port != NULL && port->generation == generation ? port : NULL;
 }
 
@@ -96,6 +97,7 @@ port_connect(const struct relay *relay, int fd)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(&relay->resolver, &ss);
+
 	return connect(fd, (struct sockaddr *)&ss, len) == 0;
 }
 
@@ -117,7 +119,8 @@ port_again(struct relay *relay)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 	struct relay_port *port = relay->idle[--relay->idle_count];
-	if (connect(port->fd, &none, sizeof(none)) == 0 && port_connect(relay, port->fd))
+
+	if (connect(port->fd, &none, sizeof none) == 0 && port_connect(relay, port->fd))
 		return port;
 	port_close(relay, port);
 	return NULL;
@@ -140,7 +143,7 @@ port_open(struct relay *relay)
 		return NULL;
 	}
 	relay->free_count--;
-	struct relay_port *port = xcalloc(1, sizeof(*port));
+	struct relay_port *port = xcalloc(1, sizeof *port);
 	port->fd = fd;
 	port->slot = slot;
 	port->generation = generation;
@@ -153,6 +156,7 @@ static void
 leave_port(struct relay *relay, struct relay_query *query)
 {
 	struct relay_port *port = query->port;
+
 	if (port == NULL)
 		return;
 	port->queries[query->place] = NULL;
@@ -170,6 +174,7 @@ port_refused(struct relay *relay, struct relay_port *port)
 	stats_add(&relay->context->stats->forward_server_failures, 1);
 	for (unsigned i = 0; i < port->used; i++) {
 		struct relay_query *query = port->queries[i];
+
 		if (query == NULL || query->queued)
 			continue;
 		query->again_at_ns = relay->context->now_ns + refused_ns;
@@ -182,6 +187,7 @@ static void
 send_batch(struct relay *relay)
 {
 	struct relay_port *port = relay->current;
+
 	if (relay->batch.count == 0 || port == NULL)
 		return;
 	if (relay_batch_send(&relay->batch, port->fd))
@@ -219,6 +225,7 @@ relay_ask(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
 	struct relay_query *query = relay_query_of(inflight);
+
 	if (!take_place(relay, query))
 		return; /* no descriptor: the retry time comes */
 	uint8_t *room = relay_batch_room(&relay->batch);
@@ -232,6 +239,7 @@ static void
 relay_ask_on(void *arg, struct inflight *inflight)
 {
 	struct relay_query *query = relay_query_of(inflight);
+
 	query->over_tcp = false;
 	query->waited = 0;
 	relay_ask(arg, inflight);
@@ -242,6 +250,7 @@ static void
 send_again(struct relay *relay, struct relay_query *query)
 {
 	uint8_t message[DNS_UDP_QUERY_MAX];
+
 	stats_add(&relay->context->stats->forward_retries, 1);
 	if (query->port == NULL) {
 		relay_ask(relay, &query->base);
@@ -262,6 +271,7 @@ relay_retry(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
 	struct relay_query *query = relay_query_of(inflight);
+
 	query->waited++;
 	if (query->conn != NULL || query->queued ||
 	    (query->port != NULL && query->waited != RETRY_FIRST && query->waited != RETRY_SECOND))
@@ -281,6 +291,7 @@ relay_forget(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
 	struct relay_query *query = relay_query_of(inflight);
+
 	leave_port(relay, query);
 	if (query->queued && !query->over_tcp) {
 		TAILQ_REMOVE(&relay->refused, query, by_queue);
@@ -341,6 +352,7 @@ int64_t
 relay_turn(struct relay *relay)
 {
 	struct relay_query *query;
+
 	while ((query = TAILQ_FIRST(&relay->refused)) != NULL &&
 	       query->again_at_ns <= relay->context->now_ns) {
 		TAILQ_REMOVE(&relay->refused, query, by_queue);
@@ -358,7 +370,8 @@ struct relay *
 relay_new(
     struct worker_context *context, struct inflight_table *inflight, const struct server *resolver)
 {
-	struct relay *relay = xcalloc(1, sizeof(*relay));
+	struct relay *relay = xcalloc(1, sizeof *relay);
+
 	relay->context = context;
 	relay->inflight = inflight;
 	relay->resolver = *resolver;

@@ -18,9 +18,10 @@ static bool
 has_segments(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = 0;
+
 	if (fd < 0)
 		return false;
-	bool has = setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof(size)) == 0;
+	bool has = setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof size) == 0;
 	close(fd);
 	return has;
 }
@@ -54,14 +55,15 @@ static void
 segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
 {
 	uint16_t value = (uint16_t)len;
+
 	*size = (struct segment_size){ 0 };
 	hdr->msg_control = size->room;
-	hdr->msg_controllen = sizeof(size->room);
+	hdr->msg_controllen = sizeof size->room;
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
 	*cmsg = (struct cmsghdr){
-		.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof(value))
+		.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof value)
 	};
-	memcpy(CMSG_DATA(cmsg), &value, sizeof(value));
+	memcpy(CMSG_DATA(cmsg), &value, sizeof value);
 }
 
 /* Longest first, so that messages of one length are neighbours. */
@@ -71,6 +73,7 @@ sort_by_length(struct relay_batch *batch)
 	for (unsigned i = 1; i < batch->count; i++) {
 		struct iovec iov = batch->iov[i];
 		unsigned at = i;
+
 		for (; at > 0 && batch->iov[at - 1].iov_len < iov.iov_len; at--)
 			batch->iov[at] = batch->iov[at - 1];
 		batch->iov[at] = iov;
@@ -86,6 +89,7 @@ run_length(const struct relay_batch *batch, unsigned first)
 {
 	const struct iovec *iov = batch->iov + first;
 	unsigned count = 1, max = batch->segments ? batch->count - first : 1;
+
 	for (size_t len = iov->iov_len; count < max; count++) {
 		len += iov[count].iov_len;
 		if (len > RUN_MAX || iov[count - 1].iov_len < iov->iov_len)
@@ -102,10 +106,12 @@ static unsigned
 make_runs(struct relay_batch *batch, struct mmsghdr *out, struct segment_size *sizes)
 {
 	unsigned runs = 0;
+
 	sort_by_length(batch);
 	for (unsigned i = 0; i < batch->count; runs++) {
 		struct msghdr *hdr = &out[runs].msg_hdr;
 		unsigned count = run_length(batch, i);
+
 		*hdr = (struct msghdr){ .msg_iov = batch->iov + i, .msg_iovlen = count };
 		if (count > 1)
 			segment_size(hdr, &sizes[runs], batch->iov[i].iov_len);
@@ -133,8 +139,10 @@ relay_batch_send(struct relay_batch *batch, int fd)
 	struct segment_size sizes[RELAY_BATCH];
 	unsigned runs = make_runs(batch, out, sizes), sent = 0;
 	bool refused = false, again = true;
+
 	while (sent < runs) {
 		int n = messages_send(fd, out + sent, runs - sent);
+
 		if (n > 0) {
 			sent += (unsigned)n;
 			again = true;

@@ -39,7 +39,8 @@ struct relay_tcp *
 relay_tcp_new(
     struct worker_context *context, struct inflight_table *inflight, const struct server *resolver)
 {
-	struct relay_tcp *tcp = xcalloc(1, sizeof(*tcp));
+	struct relay_tcp *tcp = xcalloc(1, sizeof *tcp);
+
 	tcp->context = context;
 	tcp->inflight = inflight;
 	tcp->resolver = *resolver;
@@ -65,6 +66,7 @@ static uint64_t
 conn_key(const struct relay_tcp *tcp, const struct relay_conn *conn)
 {
 	uint32_t slot = 0;
+
 	while (tcp->conns[slot] != conn)
 		slot++;
 	return worker_key(PART_RELAY_TCP, slot, conn->generation);
@@ -77,10 +79,11 @@ conn_open(struct relay_tcp *tcp, struct relay_conn *conn)
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(&tcp->resolver, &ss);
 	int on = 1;
+
 	conn->fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (conn->fd < 0)
 		return -errno;
-	setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	if (connect(conn->fd, (struct sockaddr *)&ss, len) != 0 && errno != EINPROGRESS)
 		return -errno;
 	if (worker_epoll_ctl(tcp->context, EPOLL_CTL_ADD, conn->fd, EPOLLIN | EPOLLOUT,
@@ -118,7 +121,7 @@ free_conn(struct relay_tcp *tcp)
 {
 	for (size_t i = 0; i < CONNS_MAX; i++) {
 		if (tcp->conns[i] == NULL) {
-			tcp->conns[i] = xmalloc(sizeof(*tcp->conns[i]));
+			tcp->conns[i] = xmalloc(sizeof *tcp->conns[i]);
 			*tcp->conns[i] = (struct relay_conn){ .fd = -1 };
 		}
 		if (tcp->conns[i]->query == NULL)
@@ -131,6 +134,7 @@ void
 relay_tcp_ask(struct relay_tcp *tcp, struct relay_query *query)
 {
 	struct relay_conn *conn = free_conn(tcp);
+
 	if (conn != NULL) {
 		conn_start(tcp, conn, query);
 	} else {
@@ -143,6 +147,7 @@ static void
 next_waiting(struct relay_tcp *tcp, struct relay_conn *conn)
 {
 	struct relay_query *query = TAILQ_FIRST(&tcp->waiting);
+
 	if (query == NULL) {
 		conn_close(conn); /* dnsmasq takes few connections */
 		return;
@@ -160,6 +165,7 @@ relay_tcp_forget(struct relay_tcp *tcp, struct relay_query *query)
 	query->queued = false;
 	if (query->conn != NULL) {
 		struct relay_conn *conn = query->conn;
+
 		conn_close(conn); /* its reply would be taken for the next one's */
 		if (!TAILQ_EMPTY(&tcp->waiting))
 			next_waiting(tcp, conn);
@@ -175,6 +181,7 @@ conn_failed(struct relay_tcp *tcp, struct relay_conn *conn)
 {
 	struct relay_query *query = conn->query;
 	bool again = conn->reused && conn->in_len == 0;
+
 	conn_close(conn);
 	if (again && query != NULL) {
 		conn_start(tcp, conn, query);
@@ -209,6 +216,7 @@ conn_read(struct relay_conn *conn)
 	for (;;) {
 		size_t whole =
 		    conn->in_len < PREFIX ? PREFIX : PREFIX + (size_t)wire_get16(conn->in);
+
 		if (conn->in_len >= PREFIX && conn->in_len == whole)
 			return 1;
 		ssize_t n =
@@ -225,6 +233,7 @@ void
 relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 {
 	struct relay_conn *conn = slot < CONNS_MAX ? tcp->conns[slot] : NULL;
+
 	if (conn == NULL || conn->fd < 0 || conn->generation != generation)
 		return;
 	struct relay_query *query = conn->query;

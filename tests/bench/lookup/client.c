@@ -63,6 +63,7 @@ lookup(const char *name)
 	while (!result.done) {
 		fd_set in, out;
 		struct timeval most = { 1, 0 }, wait;
+
 		FD_ZERO(&in);
 		FD_ZERO(&out);
 		int count = ares_fds(channel, &in, &out);
@@ -102,6 +103,7 @@ main(int argc, char **argv)
 		return 1;
 	for (int i = 0; i < count; i++) {
 		long long begun = now_ns();
+
 		found += lookup(argv[2]);
 		took[i] = now_ns() - begun;
 		usleep(pause_us);
