@@ -13,18 +13,21 @@ step() {
 
 # clang-tidy with .clang-tidy, one file a run: over several it once brought a finding from one into another. What is linked into a program, no more: the
 # analyser does not know that cmocka's assertions return only when they hold. A file without findings is not analysed again until it, a header that it
-# includes or the configuration changes: build/tidy/ has a stamp named for the hash of all of them.
+# includes or the configuration changes: build/tidy/ has a stamp named for the hash of all of them. dialect.py reads the tests' sources as well, and looks
+# for pointers that are used as truth values.
 # shellcheck disable=SC2317 # called by step
 analyse() {
 	mkdir -p build/tidy
 	find build/tidy -type f -mtime +14 -delete
-	# shellcheck disable=SC2016 # expanded by the inner shell
-	find lib treecache kubedns nanny sidecar migrate -name '*.c' | sort | xargs -P "$(nproc)" -n 1 sh -c '
-		flags="-std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I. -Ibuild"
+	"$python" tests/dialect.py --pointers -- || return
+	# shellcheck disable=SC2016,SC2086 # expanded by the inner shell; a list of words
+	printf '%s\n' $sources | PYTHON=$python xargs -P "$(nproc)" -n 1 sh -c '
+		flags="-std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I. -Ibuild -Itests/unit"
 		read_too=$(clang -MM $flags "$1" | sed "s/^[^:]*://; s/\\\\$//") || exit 1
-		stamp=build/tidy/$({ echo "$1" "$flags"; clang-tidy --version; sha256sum .clang-tidy tests/lint.sh $read_too; } | sha256sum | cut -d" " -f1)
+		stamp=build/tidy/$({ echo "$1" "$flags"; clang-tidy --version; sha256sum .clang-tidy tests/lint.sh tests/dialect.py $read_too; } | sha256sum | cut -d" " -f1)
 		[ -e "$stamp" ] && exec touch "$stamp"
-		clang-tidy -quiet "$1" -- $flags 2>/dev/null && touch "$stamp"' tidy
+		case $1 in tests/*) ;; *) clang-tidy -quiet "$1" -- $flags 2>/dev/null ;; esac &&
+			"$PYTHON" tests/dialect.py --pointers $flags -- "$1" && touch "$stamp"' tidy
 }
 
 # The longest a function and a file may be, in lines, and how long they are: median and ninth of ten.
@@ -163,6 +166,7 @@ scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.g
 # shellcheck disable=SC2086 # lists of words
 {
 	step form clang-format --dry-run -Werror $sources $headers
+	step dialect "$python" tests/dialect.py $sources $headers
 	step arrows check_arrows
 	step lengths check_lengths
 	step stages check_stages
