@@ -154,12 +154,12 @@ unit: $(unit_tests) ## build and run the unit tests
 	@BUILD=$(BUILD) sh tests/run.sh unit
 .PHONY: unit
 
-# The packages of Debian 12, by purpose; `make deps` installs what is missing of the first four.
+# Debian packages, by purpose, under names that every release has; `make deps` installs what is missing of the first four.
 PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libfstrm-dev libprotobuf-c-dev protobuf-c-compiler nettle-dev
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
 PACKAGES_test := conntrack fstrm-bin gpg gpg-agent skopeo libcmocka-dev libldns-dev ldnsutils bind9 bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
-PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
+PACKAGES_lint := clang clang-format clang-tidy libclang-rt-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
 PACKAGES_bench := knot nsd unbound dnsperf valgrind linux-perf musl-tools python3
 # An engine that is there, whoever packaged it, is enough.
 PACKAGES_image := mmdebstrap
