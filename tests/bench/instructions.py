@@ -2,14 +2,16 @@
 User-space instructions of a query and of an object of a sync, counted by callgrind: the same on a noisy machine as on a quiet one, so that
 CI can refuse a change that makes the server dearer.
 
-A query is one that comes alone: read, answered, written, and the wait for the next. The figures kept are in instructions.json,
-beside this file; --update replaces them, which a commit that means to must do.
+A query is one that comes alone: read, answered, written, and the wait for the next. The file instructions.json beside this one keeps the figures of
+each build: a processor, a compiler and a release. A run is compared with the figures of its own build alone. --update replaces those figures; a commit
+that changes them on purpose must do that.
 """
 
 import argparse
 import glob
 import json
 import os
+import platform
 import re
 import socket
 import statistics
@@ -132,24 +134,32 @@ def measure(a):
     return {k: round(v) for k, v in figures.items()}
 
 
-def compiler():
-    return subprocess.run(["cc", "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[0]
+def build():
+    """What the figures depend on beside our sources: the processor, the compiler and the release that has the libraries."""
+    version = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=True).stdout
+    compiler = "clang" if "clang" in version else "gcc"
+    major = subprocess.run(["cc", "-dumpversion"], capture_output=True, text=True, check=True).stdout.split(".")[0].strip()
+    release = platform.freedesktop_os_release()
+    return f"{platform.machine()}, {compiler} {major}, {release['ID']} {release.get('VERSION_ID', 'testing')}"
 
 
 def main(argv):
     a = arguments(argv)
     os.makedirs(DIRECTORY, exist_ok=True)
     figures = measure(a)
-    kept = {}
+    builds = {}
     if os.path.exists(KEPT):
         with open(KEPT, encoding="utf-8") as f:
-            kept = json.load(f)["figures"]
+            builds = json.load(f)
+    kept = builds.get(build(), {})
     save("instructions", {"figures": figures, "kept": kept})
     if a.update:
         with open(KEPT, "w", encoding="utf-8") as f:
-            json.dump({"compiler": compiler(), "figures": {**kept, **figures}}, f, indent=1)
+            json.dump({**builds, build(): {**kept, **figures}}, f, indent=1)
             f.write("\n")
         return 0
+    if not kept:
+        print(f"no figures are kept for this build ({build()}): nothing is compared; --update keeps these", file=sys.stderr)
     worse = {k: (v, kept[k]) for k, v in figures.items() if k in kept and v > kept[k] * ALLOWED}
     for kind, (now, before) in worse.items():
         print(f"{kind}: {now:,} instructions, {now / before - 1:+.1%} of the {before:,} kept; more than {ALLOWED - 1:.0%} is refused", file=sys.stderr)

@@ -276,7 +276,7 @@ def test_the_follower_sees_a_change_after_it_was_made(kubedns, objects, tmp_path
 
 def test_the_gate_refuses_more_than_five_per_cent(tmp_path, monkeypatch, capsys):
     kept = tmp_path / "instructions.json"
-    kept.write_text(json.dumps({"figures": {"cluster_a": 1000, "nxdomain": 1000}}))
+    kept.write_text(json.dumps({instructions.build(): {"cluster_a": 1000, "nxdomain": 1000}}))
     monkeypatch.setattr(instructions, "KEPT", str(kept))
     monkeypatch.setattr(results, "DIRECTORY", str(tmp_path))
     monkeypatch.setattr(results, "PATH", str(tmp_path / "results.json"))
@@ -287,6 +287,20 @@ def test_the_gate_refuses_more_than_five_per_cent(tmp_path, monkeypatch, capsys)
     assert "nxdomain: 1,051" in said and "cluster_a" not in said
     assert instructions.main(["--update"]) == 0
     assert instructions.main([]) == 0
+
+
+def test_the_gate_compares_only_figures_of_the_same_build(tmp_path, monkeypatch, capsys):
+    kept = tmp_path / "instructions.json"
+    kept.write_text(json.dumps({"another": {"cluster_a": 1}}))
+    monkeypatch.setattr(instructions, "KEPT", str(kept))
+    monkeypatch.setattr(results, "DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(results, "PATH", str(tmp_path / "results.json"))
+    monkeypatch.setattr(instructions, "DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(instructions, "measure", lambda a: {"cluster_a": 1049})
+    assert instructions.main([]) == 0
+    assert f"no figures are kept for this build ({instructions.build()})" in capsys.readouterr().err
+    assert instructions.main(["--update"]) == 0
+    assert json.loads(kept.read_text()) == {"another": {"cluster_a": 1}, instructions.build(): {"cluster_a": 1049}}
 
 
 def test_slopes_are_the_exponent_of_growth():
