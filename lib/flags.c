@@ -603,6 +603,31 @@ format_size(int64_t bytes, char text[32])
 	snprintf(text, 32, "%lld%c", (long long)bytes, units[unit]);
 }
 
+/* A size of memory: bytes, or k, M or G in either case, with or without an i. All are powers of 1,024, although
+ * Kubernetes's own k, M and G are powers of 1,000. 0, or -EINVAL. A size of more than FLAGS_SIZE_MOST comes out
+ * as more than FLAGS_SIZE_MOST. */
+static int
+parse_size(const char *text, size_t *bytes)
+{
+	static const char letters[] = "kmg";
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	unsigned long long n = strtoull(text, &end, 10);
+	if (*end != '\0') {
+		const char *unit = strchr(letters, *end | 0x20);
+
+		if (unit == NULL || (strcmp(end + 1, "") != 0 && strcmp(end + 1, "i") != 0))
+			return -EINVAL;
+		for (const char *u = letters; u <= unit; u++)
+			n = n > FLAGS_SIZE_MOST ? n : n * 1024;
+	}
+	*bytes = errno != 0 || n > SIZE_MAX ? SIZE_MAX : (size_t)n;
+	return 0;
+}
+
 static int
 check_size(const struct flag *f, const char *text, size_t *value)
 {
@@ -613,7 +638,7 @@ check_size(const struct flag *f, const char *text, size_t *value)
 	if ((*text == '\0' && (f->deflt == NULL || *f->deflt == '\0')) ||
 	    (off && strcmp(text, "off") == 0))
 		return 0;
-	if (flags_size(text, value) == 0 && *value >= (size_t)f->min && *value <= (size_t)f->max)
+	if (parse_size(text, value) == 0 && *value >= (size_t)f->min && *value <= (size_t)f->max)
 		return 0;
 	*value = 0;
 	format_size(f->min, least);
@@ -946,27 +971,5 @@ flags_duration(const char *text, long long *ms)
 			return -EINVAL;
 	long long rounded = ns / NS_PER_MS + (ns % NS_PER_MS != 0);
 	*ms = negative ? -rounded : rounded;
-	return 0;
-}
-
-int
-flags_size(const char *text, size_t *bytes)
-{
-	static const char letters[] = "kmg";
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	errno = 0;
-	unsigned long long n = strtoull(text, &end, 10);
-	if (*end != '\0') {
-		const char *unit = strchr(letters, *end | 0x20);
-
-		if (unit == NULL || (strcmp(end + 1, "") != 0 && strcmp(end + 1, "i") != 0))
-			return -EINVAL;
-		for (const char *u = letters; u <= unit; u++)
-			n = n > FLAGS_SIZE_MOST ? n : n * 1024;
-	}
-	*bytes = errno != 0 || n > SIZE_MAX ? SIZE_MAX : (size_t)n;
 	return 0;
 }

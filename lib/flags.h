@@ -140,11 +140,7 @@ void flags_free(const struct flag *table, void *options, struct flags_common *co
 /* Parses Go's duration spelling into milliseconds (rounded up); 0, or -EINVAL. */
 int flags_duration(const char *text, long long *ms);
 
+/* The most that a flag of a size of memory may say, in bytes. */
 enum { FLAGS_SIZE_MOST = 1024 * 1024 * 1024 };
-
-/* Parses a size of memory: bytes, or k, M or G in either case, with or without an i. All are powers of 1,024,
- * although Kubernetes's own k, M and G are powers of 1,000. 0, or -EINVAL. A size of more than FLAGS_SIZE_MOST
- * comes out as more than FLAGS_SIZE_MOST. */
-int flags_size(const char *text, size_t *bytes);
 
 #endif
