@@ -14,8 +14,8 @@ from collections import defaultdict
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDERS = ("kubedns", "nanny", "sidecar", "migrate", "treecache", "lib")
 SMALL = 60  # lines: a .c file below must earn its name
-# Lower these when a figure falls. The aim: 6 circles, 4 files in the largest, 10 internal headers, 10 small files, 12 files at the top of kubedns/.
-LIMITS = {"circles": 5, "files in the largest circle": 11, "internal headers": 13, "small .c files": 31, "files at the top of kubedns/": 3}
+# Lower these when a figure falls. The aim for small files is 10.
+LIMITS = {"circles": 0, "files in the largest circle": 0, "internal headers": 6, "small .c files": 16, "files at the top of kubedns/": 3}
 
 
 def symbols(build):

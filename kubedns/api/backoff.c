@@ -27,3 +27,13 @@ backoff_good(struct backoff *b, int64_t now_ms)
 	if (!b->good_since_ms)
 		b->good_since_ms = now_ms;
 }
+
+int64_t
+backoff_retry_after(struct backoff *b, int64_t now_ms, int64_t asked_ms, bool grow)
+{
+	int64_t ms = asked_ms < 1000 ? 1000 : asked_ms;
+
+	if (ms > BACKOFF_RETRY_AFTER_MAX_MS)
+		ms = BACKOFF_RETRY_AFTER_MAX_MS;
+	return ms + (grow ? backoff_failed(b, now_ms, BACKOFF_MAX_MS) : backoff_jitter(ms / 10));
+}

@@ -10,13 +10,15 @@
 #ifndef KUBEDNS_API_BACKOFF_H
 #define KUBEDNS_API_BACKOFF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
 	BACKOFF_FIRST_MS = 800,
 	BACKOFF_MAX_MS = 30000,
 	BACKOFF_AWAY_MAX_MS = 5000,
-	BACKOFF_GOOD_MS = 120000
+	BACKOFF_GOOD_MS = 120000,
+	BACKOFF_RETRY_AFTER_MAX_MS = 300000
 };
 
 /* All zero: nothing has failed yet. */
@@ -30,6 +32,13 @@ int64_t backoff_failed(struct backoff *b, int64_t now_ms, int64_t max_ms);
 
 /* Notes a success; two minutes of these, without a failure between, reset the backoff. */
 void backoff_good(struct backoff *b, int64_t now_ms);
+
+/*
+ * Milliseconds to wait after a reply with Retry-After: what the server asked for, from 1 s to the limit,
+ * and a random time more, so that refused clients do not all come back at one moment. With `grow` (--node-role)
+ * the random time grows with each refusal, because thousands of nodes may start together.
+ */
+int64_t backoff_retry_after(struct backoff *b, int64_t now_ms, int64_t asked_ms, bool grow);
 
 /* A random number from 0 to `max_ms`. */
 int64_t backoff_jitter(int64_t max_ms);

@@ -424,24 +424,6 @@ token_expired(struct reflector *r, int64_t now_ms, const char *token)
 		wait_for(r, now_ms, 0);
 }
 
-/*
- * Retry-After, and a random time more, so that clients that were refused together do not come back
- * together. With --node-role that time grows with each refusal: thousands of nodes start at one moment
- * when their cluster comes back, and the server takes some requests at a time. The first request is
- * made at once: a node that starts alone need not wait.
- */
-static int64_t
-retry_after_ms(struct reflector *r, int64_t now_ms, int64_t said_ms)
-{
-	int64_t ms = said_ms < 1000 ? 1000 : said_ms;
-
-	if (ms > REFLECTOR_RETRY_AFTER_MAX_MS)
-		ms = REFLECTOR_RETRY_AFTER_MAX_MS;
-	if (r->spread)
-		return ms + backoff_failed(&r->backoff, now_ms, BACKOFF_MAX_MS);
-	return ms + backoff_jitter(ms / 10);
-}
-
 /* Not a 200. */
 static void
 request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
@@ -457,7 +439,8 @@ request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end 
 	if (end->too_large && r->version != NULL) {
 		version_lost(r, now_ms, RELIST_WENT_BACK);
 	} else if (end->retry_after_ms >= 0 && (status == 429 || status >= 500)) {
-		wait_for(r, now_ms, retry_after_ms(r, now_ms, end->retry_after_ms));
+		wait_for(r, now_ms,
+		    backoff_retry_after(&r->backoff, now_ms, end->retry_after_ms, r->spread));
 	} else if (status == 401 && end->new_token && !r->retried_token) {
 		r->retried_token = true;
 		wait_for(r, now_ms, 0);

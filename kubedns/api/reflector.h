@@ -34,7 +34,6 @@ enum {
 	 * cluster's size. */
 	REFLECTOR_SPREAD_BYTES_S = 500000,
 	REFLECTOR_SPREAD_MAX_MS = 120000,
-	REFLECTOR_RETRY_AFTER_MAX_MS = 300000,
 	REFLECTOR_OVERSTAY_MS = 30000, /* a watch may outlive its timeoutSeconds by this */
 	REFLECTOR_NO_WATCHLIST_MS =
 	    1800000, /* after that a WatchList is tried again at the next relist */

@@ -7,13 +7,15 @@
 
 #include "sidecar/verdict/judgement.h"
 
-/* rules_processes.c: processes, and what kubedns knows of the cluster. */
+/* rules_processes.c: dnsmasq and kubedns. */
 void judge_dnsmasq(struct judgement *j);
 void judge_kubedns(struct judgement *j);
+void judge_statistics(struct judgement *j);
+
+/* rules_api.c: where kubedns's data come from. */
 void judge_sync(struct judgement *j);
 void judge_manifests(struct judgement *j);
 void judge_api(struct judgement *j);
-void judge_statistics(struct judgement *j);
 
 /* rules_servers.c: servers that dnsmasq and kubedns send queries to. */
 void judge_servers(struct judgement *j);
