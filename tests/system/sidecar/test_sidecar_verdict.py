@@ -128,10 +128,12 @@ def test_the_servers_are_hidden_from_strangers(make_pod, upstream):
     pod = make_pod(servers(dead, acme=upstream.server))
     says(pod, "no upstream server answers", "server", within=LIMIT_S + 5)
     foreign = {"Host": "evil.example"}  # by DNS rebinding: loopback, and not to be trusted
-    for path in ("/", "/status.json"):
+    assert dead not in pod.sidecar.get("/")[1], "the page has no data of its own"
+    assert upstream.server in pod.sidecar.get("/status.json")[1]
+    for path in ("/status.txt", "/status.json"):
         shown, hidden = pod.sidecar.get(path)[1], pod.sidecar.get(path, foreign)[1]
         assert "no upstream server answers" in shown and "no upstream server answers" in hidden
-        assert dead in shown and upstream.server in shown
+        assert dead in shown
         assert dead not in hidden and upstream.server not in hidden and "acme.test" not in hidden
 
 
