@@ -263,18 +263,21 @@ resolve(const struct answer_config *config, const struct tree *tree, const struc
 static int
 octet(const uint8_t *label)
 {
-	unsigned value = 0;
+	unsigned len = label[0], value = label[1] - (unsigned)'0', digit;
 
-	if (label[0] == 0 || label[0] > 3 || (label[0] > 1 && label[1] == '0'))
+	if (len == 0 || len > 3 || value > 9)
 		return -1;
-	for (unsigned i = 1; i <= label[0]; i++) {
-		unsigned digit = label[i] - (unsigned)'0';
-
-		if (digit > 9)
-			return -1;
-		value = value * 10 + digit;
-	}
-	return value <= 255 ? (int)value : -1;
+	if (len == 1)
+		return (int)value;
+	digit = label[2] - (unsigned)'0';
+	if (value == 0 || digit > 9)
+		return -1;
+	value = value * 10 + digit;
+	if (len == 2)
+		return (int)value;
+	digit = label[3] - (unsigned)'0';
+	value = value * 10 + digit;
+	return digit <= 9 && value <= 255 ? (int)value : -1;
 }
 
 /* A label that is a hexadecimal digit (lower case); -1: it is none. */
@@ -313,16 +316,20 @@ resolve_reverse_name(const struct name *name, struct addr *addr)
 		return -1;
 	memset(addr, 0, sizeof *addr);
 	addr->family = v4 ? AF_INET : AF_INET6;
-	for (int i = 0; i < labels; i++) {
-		const uint8_t *label = label_at(name, (unsigned)(labels - 1 - i));
-		int value = v4 ? octet(label) : nibble(label);
+	/* One loop for each family: most PTR queries are for IPv4, and this is their dearest step. */
+	for (int i = 0; v4 && i < labels; i++) {
+		int value = octet(label_at(name, (unsigned)(labels - 1 - i)));
 
 		if (value < 0)
 			return -1;
-		if (v4)
-			addr->bytes[i] = (uint8_t)value;
-		else
-			addr->bytes[i / 2] |= (uint8_t)(i % 2 == 0 ? value << 4 : value);
+		addr->bytes[i] = (uint8_t)value;
+	}
+	for (int i = 0; !v4 && i < labels; i++) {
+		int value = nibble(label_at(name, (unsigned)(labels - 1 - i)));
+
+		if (value < 0)
+			return -1;
+		addr->bytes[i / 2] |= (uint8_t)(i % 2 == 0 ? value << 4 : value);
 	}
 	return labels * (v4 ? 8 : 4);
 }
