@@ -87,7 +87,7 @@ refusal(const struct answer_config *config, const struct query *query, enum quer
 
 /* Goes on to the alias's target, which is last in the message. The chain ends where the alias answers by itself, or is
  * a loop, or too long. */
-static enum step
+OWN_FRAME static enum step
 follow(struct lookup *l)
 {
 	struct reply *reply = l->reply;
@@ -117,7 +117,7 @@ first_of(const struct stage *const *stage, struct lookup *l, enum step otherwise
 }
 
 /* An alias of the zones beside the cluster's led to the name. */
-static enum step
+OWN_FRAME static enum step
 beside_stages(struct lookup *l)
 {
 	const struct stage *const *stage = l->reply->config->stages.outside;
@@ -178,6 +178,8 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 		bool alias = false;
 
 		step = pass_stages(&l);
+		if (step == STEP_DONE && l.judge == NULL)
+			return ANSWER_REPLY;
 		if (step == STEP_ALIAS) {
 			step = follow(&l);
 			alias = step == STEP_DONE;
@@ -220,11 +222,14 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 
 /* Whether --external-address answers the name. --domain may lie inside one of the zones for the world
  * outside, and stays the cluster's; no reverse zone can (options_external.c). */
-static bool
-is_for_outside(const struct answer_config *config, const struct name *name)
+OWN_FRAME static bool
+is_for_outside(const struct answer_config *config, const struct query *query)
 {
-	return name_below(name, &config->zone) < 0 &&
-	       external_zone_of(config->external, name) != NULL;
+	const struct name name = { query->qname, query->labels, query->qname_len,
+		query->label_count };
+
+	return name_below(&name, &config->zone) < 0 &&
+	       external_zone_of(config->external, &name) != NULL;
 }
 
 void
@@ -239,13 +244,13 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	if (info->read == QUERY_IGNORE)
 		return;
 	info->refused = (uint8_t)refusal(config, q, info->read);
-	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
 	if (config->external_only && info->refused == RCODE_NOERROR &&
-	    (q->qclass == CLASS_CH || !is_for_outside(config, &name)))
+	    (q->qclass == CLASS_CH || !is_for_outside(config, q)))
 		info->refused = RCODE_REFUSED;
 	if (info->refused != RCODE_NOERROR || q->qclass == CLASS_CH)
 		return;
-	info->below = name_below(&name, &config->zone);
+	const struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
+	info->below = name_labels_below(&name, &config->zone);
 	if (info->below > 0) {
 		path->wire = q->qname;
 		path->offsets = q->labels;

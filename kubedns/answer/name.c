@@ -29,13 +29,5 @@ name_copy_lower(struct name_buf *buf, const uint8_t *wire, size_t len)
 int
 name_below(const struct name *name, const struct dname *zone)
 {
-	if (name->len < zone->len ||
-	    !name_same_bytes(name->wire + name->len - zone->len, zone->wire, zone->len))
-		return -1;
-	/* Only a label border counts: "xcluster.local" is not below "cluster.local". */
-	unsigned at = (unsigned)name->len - zone->len;
-	for (unsigned i = name->count; i-- > 0 && name->offsets[i] >= at;)
-		if (name->offsets[i] == at)
-			return (int)i;
-	return zone->len == 1 ? name->count : -1;
+	return name_labels_below(name, zone);
 }

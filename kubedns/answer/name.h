@@ -43,4 +43,19 @@ name_same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
 	return true;
 }
 
+/* name_below(), inline for every query. */
+static inline int
+name_labels_below(const struct name *name, const struct dname *zone)
+{
+	if (name->len < zone->len ||
+	    !name_same_bytes(name->wire + name->len - zone->len, zone->wire, zone->len))
+		return -1;
+	/* Only a label border counts: "xcluster.local" is not below "cluster.local". */
+	unsigned at = (unsigned)name->len - zone->len;
+	for (unsigned i = name->count; i-- > 0 && name->offsets[i] >= at;)
+		if (name->offsets[i] == at)
+			return (int)i;
+	return zone->len == 1 ? name->count : -1;
+}
+
 #endif
