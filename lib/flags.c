@@ -314,7 +314,8 @@ flags_given(const struct flags_common *common, const char *name)
 static const char *
 flag_give(struct parse *p, const struct flag *f, void *base, const char *value)
 {
-	bool first = !is_given(p->common, f->name);
+	size_t at = given_at(p->common, f->name);
+	bool first = at == SIZE_MAX;
 
 	if (first && flag_is_list(f))
 		list_clear((struct flag_list *)(void *)((char *)base + f->offset));
@@ -322,10 +323,9 @@ flag_give(struct parse *p, const struct flag *f, void *base, const char *value)
 		list_add(&p->common->set, f->name, strlen(f->name));
 		list_add(&p->common->texts, value, strlen(value));
 	} else {
-		char **text = &p->common->texts.items[given_at(p->common, f->name)];
-
-		free(*text);
-		*text = xstrdup(value);
+		assert(at < p->common->texts.count); /* a text for each name of `set` */
+		free(p->common->texts.items[at]);
+		p->common->texts.items[at] = xstrdup(value);
 	}
 	if (f->type == FLAG_IGNORED && first)
 		list_add(&p->ignored, f->name, strlen(f->name));
