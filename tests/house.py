@@ -86,6 +86,10 @@ def circles(graph):
 
 def main():
     build = pathlib.Path(sys.argv[1])
+    unbuilt = [s for f in FOLDERS for s in (ROOT / f).rglob("*.c") if s.name != "main.c" and not (build / s.relative_to(ROOT)).with_suffix(".o").exists()]
+    if unbuilt:
+        print(f"house: {len(unbuilt)} sources have no object file in {build}, such as {unbuilt[0].relative_to(ROOT)}: build first", file=sys.stderr)
+        return True
     groups = circles(needs(symbols(build)))
     sources = [p for f in FOLDERS for p in (ROOT / f).rglob("*.[ch]")]
     lines = {p: len(p.read_text().splitlines()) for p in sources}
