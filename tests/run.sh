@@ -13,7 +13,7 @@
 # tests may be repeated.
 set -u
 
-: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=6}" "${QUIET_JOBS:=3}" "${TIMING_TESTS:=10}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$(nproc)}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}" "${REPEATS:=3}"
+: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=6}" "${QUIET_JOBS:=2}" "${TIMING_TESTS:=10}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$(nproc)}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}" "${REPEATS:=3}"
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
 export BUILD

@@ -309,7 +309,7 @@ fill_record(
 	record->truncated = info->truncated;
 	record->filtered = info->filtered;
 	record->outside = info->system == SYSTEM_RECURSIVE;
-	record->below = (int8_t)info->below;
+	record->below = info->below == UINT8_MAX ? -1 : info->below;
 	record->made = made == 0 ? (enum answer_made)info->system : (enum answer_made)(made - 1);
 }
 

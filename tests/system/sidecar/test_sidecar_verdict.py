@@ -292,7 +292,7 @@ def test_a_flood_that_kubedns_does_not_keep_up_with(make_pod, upstream):
     pod.kill("kubedns", signal.SIGCONT)
     said = says(pod, f"packets dropped, while {FLOODER} had ", "load", alerts=["DNSOverload"])[-1]
     assert re.search(rf"kubedns does not keep up: [0-9,]+ packets dropped, while {FLOODER} had \d+ % of the answers", said), said
-    assert pod.sidecar.status()["findings"][0]["command"].endswith(f"grep -wF {FLOODER}")
+    wait_for(lambda: pod.sidecar.status()["findings"][0]["command"].endswith(f"grep -wF {FLOODER}"), 5)
     assert FLOODER not in pod.sidecar.get("/status.json", {"Host": "evil.example"})[1]
     # The alert fired ten minutes later still.
     wait_for(lambda: pod.sentence().startswith(WELL), 30)

@@ -114,7 +114,7 @@ def test_a_query_longer_than_the_resolver_would_read_is_refused(tmp_path):
         assert len(u.asked) == 1 and k.metric("kubedns_dns_dropped_total", reason="forward_size") == 2
 
 
-@pytest.mark.quiet
+@pytest.mark.timing
 def test_more_long_replies_than_dnsmasq_serves_on_a_connection_or_at_once(classic):
     """dnsmasq closes a connection after 100 queries and serves 20 connections."""
     k, _ = classic
