@@ -50,7 +50,7 @@ def environment():
 
 @pytest.mark.timing
 def test_no_question_is_lost_on_a_node_whose_kubedns_is_killed():
-    """bench-node with one case: no query over UDP is lost, and answers follow the API. A TCP connection with a query in flight breaks: one per client and kill at most."""
+    """bench-node with one case: no query over UDP is lost, and answers follow the API. TCP queries that are sent before the rules are removed break: no more than of a tenth of a second."""
     command = [sys.executable, os.path.join(HERE, "..", "..", "bench", "bench.py"), "node", "--clients=2", "--seconds=14", "--proxy=nftables",
                "--cases=kubedns killed"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
@@ -59,7 +59,7 @@ def test_no_question_is_lost_on_a_node_whose_kubedns_is_killed():
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = results.load()["node"]["rows"]
     assert (row["asked"], row["lost"] - row["lost_tcp"], row["wrong"]) == (5600, 0, 0) and row["times"] >= 1
-    assert row["lost_tcp"] <= 2 * row["times"]
+    assert row["lost_tcp"] <= 0.1 * row["asked"] / 14 * row["times"], "asked in 14 s"
     assert row["again"] < row["asked"] / 2 and 0 < row["central"] < row["asked"]
 
 
