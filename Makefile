@@ -1,12 +1,12 @@
 # Build, run, test and lint; mk/ has benches, packages, images and cluster tests. `make help` lists the targets.
 
-# From git, or of the source archive; given on the command line where neither is there, as in a package's build.
+# The version comes from git or from the source archive. A build that has neither, such as the build of a package, gives the version on the command line.
 ifneq ($(origin VERSION),command line)
 VERSION := $(shell sh conf/version.sh)
 endif
 BUILD ?= build
 CC ?= cc
-# Debian's own, which sees Debian's modules, before whatever else PATH has.
+# Debian's Python comes first, because it finds the modules from Debian's packages.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 prefix ?= /usr
 sbindir ?= $(prefix)/sbin
@@ -15,41 +15,45 @@ sysconfdir ?= /etc
 datadir ?= $(prefix)/share
 
 PROGRAMS := kubedns nanny sidecar
-# A tool without an image of its own: its directory, and below the name of the program.
+# Tools have no container image. TOOLS lists their directories. name_DIRECTORY is the name of the program if it differs from the
+# directory's.
 TOOLS := migrate
 name_migrate := kubedns-migrate
 name = $(or $(name_$(1)),$(1))
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
 	-Wwrite-strings -Wcast-qual -Wvla $(WERROR)
-# What the processor offers against overwritten return addresses goes by architecture; _FORTIFY_SOURCE needs optimisation.
+# The processor's protection of return addresses depends on the architecture. _FORTIFY_SOURCE needs optimisation.
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
-# Locals are zeroed before their first use, where the compiler can do it: a forgotten one holds nothing of an earlier caller's. Not on the way of
-# a query, which has large arrays of which little is used: SRV sets cost ten times as much, and with the largest excepted a tenth more.
+# If the compiler supports it, local variables are set to zero before their first use. A forgotten initialisation then exposes no old data.
+# The object files on the path of a query (QUERY_PATH) are excluded, because they use only a small part of large arrays. With zeroing,
+# answers with SRV sets took ten times as long. With zeroing of all but the largest array, they still took a tenth longer.
 ZEROED := -ftrivial-auto-var-init=zero
 ZEROED := $(if $(shell $(CC) $(ZEROED) -E -x c /dev/null >/dev/null 2>&1 && echo yes),$(ZEROED))
 HARDENING ?= $(ZEROED) -fPIE -fstack-protector-strong -fstack-clash-protection \
 	$(if $(filter x86_64-%,$(MACHINE)),-fcf-protection)$(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard) \
 	$(if $(filter -O0,$(OPTIMISE) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 OPTIMISE ?= -O2 -g -ffunction-sections -fdata-sections
-# GCC makes "rep movs" of a copy whose length it does not know, which takes longer to begin than the library's function to end.
+# GCC compiles a copy of unknown length to "rep movs", which takes longer to start than the whole library function.
 STRINGS := -mmemcpy-strategy=libcall:-1:noalign -mmemset-strategy=libcall:-1:noalign
 STRINGS := $(if $(shell $(CC) $(STRINGS) -E -x c /dev/null >/dev/null 2>&1 && echo yes),$(STRINGS))
 CFLAGS_ALL = -std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -I. -MMD -MP \
 	$(OPTIMISE) $(STRINGS) $(WARNINGS) $(HARDENING) $(SANITIZE) $(CFLAGS)
 LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(LDFLAGS)
 
-# kubedns holds the cluster in many small blocks, and a change comes and goes in some hundred smaller ones. Sanitizers bring their own;
-# `make BUILD=build-libc ALLOCATOR=` builds with libc's, in a directory of its own, for what is built already is not built again.
+# The memory allocator of kubedns. kubedns keeps the cluster in many small blocks. Each change frees and allocates about a hundred even
+# smaller blocks. Sanitizers have their own allocator. `make BUILD=build-libc ALLOCATOR=` builds with libc's allocator. It needs a separate
+# directory, because existing object files are not rebuilt.
 ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
 LIBS_kubedns := -lnettle -lpcre2-8 -lfstrm -lprotobuf-c -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares -lseccomp -lmnl
-LIBS_sidecar := -ljson-c -lmicrohttpd -lseccomp -lm
+LIBS_sidecar := -lgnutls -ljson-c -lmicrohttpd -lseccomp -lm
 LIBS_migrate := -ljson-c -lyaml
 LIBS_treecache := -lurcu-memb -lurcu-common
 LIBS_lib := -ljson-c -lmicrohttpd -lcares -lyaml -lseccomp
 
-# A program is its directory: main.c beside what it is made of, in rooms where it is large; an archive a program, for the tests to link.
+# Each program is a directory with main.c and its other sources, in subdirectories if there are many. The objects of each program also form
+# an archive. Tests are linked with these archives.
 present := $(foreach p,$(PROGRAMS) $(TOOLS),$(if $(wildcard $(p)/main.c),$(p)))
 dirs := lib treecache $(PROGRAMS) $(TOOLS)
 objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(foreach depth,* */* */*/*,$(wildcard $(1)/$(depth).c))))
@@ -76,10 +80,10 @@ ifeq ($(ALLOCATOR),-lmimalloc)
 $(BUILD)/kubedns/main.o: CFLAGS_ALL += -DMIMALLOC
 endif
 
-# The page's files are part of the program (sidecar/page/assets.c).
+# The files of the status page are compiled into the sidecar (sidecar/page/assets.c).
 $(BUILD)/sidecar/page/assets.o: $(addprefix sidecar/page/,page.html page.css page.js icon.svg)
 
-# Compiled again when the version is another, and linked before the archives, whose version.o is the tests'.
+# version.o is compiled again when the version changes. It is linked before the archives, which contain another version.o for the tests.
 $(BUILD)/version: always
 	@mkdir -p $(@D)
 	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
@@ -87,7 +91,7 @@ $(BUILD)/version: always
 $(BUILD)/version.o: lib/version.c $(BUILD)/version Makefile
 	$(CC) $(CFLAGS_ALL) -DVERSION='"$(VERSION)"' -c -o $@ $<
 
-# dnstap's messages are described in dnstap.proto. What protoc-c makes of it is not ours to warn about.
+# dnstap.proto describes dnstap's messages. protoc-c generates code from it. This code is compiled without our warnings.
 DNSTAP := kubedns/dnstap/dnstap
 $(BUILD)/$(DNSTAP).pb-c.c $(BUILD)/$(DNSTAP).pb-c.h &: $(DNSTAP).proto
 	@mkdir -p $(@D)
@@ -101,7 +105,7 @@ generated_kubedns := $(BUILD)/$(DNSTAP).pb-c.o
 define archive
 $(BUILD)/$(1).a: $(call objs,$(1)) $(generated_$(1))
 	@rm -f $$@
-	ar qcs $$@ $$^
+	$(AR) qcs $$@ $$^
 endef
 $(foreach d,$(dirs),$(eval $(call archive,$(d))))
 
@@ -112,15 +116,16 @@ $(BUILD)/bin/$(call name,$(1)): $(BUILD)/$(1)/main.o $(BUILD)/version.o $(foreac
 endef
 $(foreach p,$(present),$(eval $(call program,$(p),$(if $(filter kubedns,$(p)),$(ALLOCATOR)))))
 
-# A unit test belongs to the program, or else the library, whose headers it includes, and is linked with that and what is below it
-# alone. What several tests share is in files of tests/unit that are not called test_*.
+# A unit test belongs to the program whose headers it includes. Without such headers it belongs to lib. It is linked only with the archive
+# of that program and the archives that the program uses. Code that several tests share is in files of tests/unit that are not called
+# test_*.
 unit_includes := $(shell awk -F'["/]' '/^.include "/ { print FILENAME ":" $$2 }' tests/unit/test_*.c | sort -u)
 unit_owner = $(firstword $(foreach d,kubedns nanny sidecar migrate treecache,$(if $(filter tests/unit/$(1).c:$(d),$(unit_includes)),$(d))) lib)
 unit_shared := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 
 $(BUILD)/tests/unit/shared.a: $(unit_shared)
 	@rm -f $@
-	ar rcs $@ $^
+	$(AR) rcs $@ $^
 
 define unit_test
 $(BUILD)/tests/unit/$(1): $(BUILD)/tests/unit/$(1).o $(BUILD)/tests/unit/shared.a $($(2)_archives)
@@ -128,40 +133,45 @@ $(BUILD)/tests/unit/$(1): $(BUILD)/tests/unit/$(1).o $(BUILD)/tests/unit/shared.
 endef
 $(foreach t,$(unit_tests),$(eval $(call unit_test,$(notdir $(t)),$(call unit_owner,$(notdir $(t))))))
 
-archives: $(archives) ## build the parts without linking them
+archives: $(archives) ## compile all sources without linking programs
 .PHONY: archives
 .SECONDARY:
 
-# Each fuzz target twice: with replay.c over its seeds, for every `make test`, and with a fuzzer, for `make fuzz`.
+# Each fuzz target is built twice. One program contains replay.c, which runs the seeds in every `make test`. The other contains a fuzzer for `make fuzz`.
 fuzz_targets := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 replays := $(fuzz_targets:%=$(BUILD)/tests/replay/%)
 fuzzers := $(fuzz_targets:%=$(BUILD)/tests/fuzzer/%)
 
-# Both call the target through price.c, which finds inputs that cost more than their length.
+# Both programs call the target through price.c. It finds inputs that cost more than their length allows.
 PRICED := -Wl,--wrap=LLVMFuzzerTestOneInput
 $(BUILD)/tests/replay/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/replay.o $(BUILD)/tests/fuzz/price.o $(archives)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -o $@ $^ $(archives) $(LIBS_kubedns)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -o $@ $^ $(archives) $(LIBS_kubedns) -lgnutls
 
 $(BUILD)/tests/fuzzer/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/price.o $(archives)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns) -lgnutls
 
 built-tests: all $(unit_tests) $(replays) bench-tools
 .PHONY: built-tests
+
+unit-tests: $(unit_tests) $(replays)
+.PHONY: unit-tests
 
 unit: $(unit_tests) ## build and run the unit tests
 	@BUILD=$(BUILD) sh tests/run.sh unit
 .PHONY: unit
 
-# Debian packages, by purpose, under names that every release has; `make deps` installs what is missing of the first four.
-PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libfstrm-dev libprotobuf-c-dev protobuf-c-compiler nettle-dev
+# Debian packages by purpose, with names that every release has. By default `make deps` installs the missing packages for building, running,
+# testing and lint.
+PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev libgnutls28-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libfstrm-dev libprotobuf-c-dev protobuf-c-compiler nettle-dev
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
-PACKAGES_test := conntrack fstrm-bin gpg gpg-agent skopeo libcmocka-dev libldns-dev ldnsutils bind9 bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
+PACKAGES_unit := libcmocka-dev libldns-dev netbase nftables
+PACKAGES_test := conntrack fstrm-bin gpg gpg-agent skopeo $(PACKAGES_unit) ldnsutils bind9 bind9-utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
 PACKAGES_lint := clang clang-format clang-tidy libclang-rt-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
 PACKAGES_bench := knot nsd unbound dnsperf valgrind linux-perf musl-tools python3
-# An engine that is there, whoever packaged it, is enough.
+# Any container engine that exists on the machine is enough.
 PACKAGES_image := mmdebstrap
 PACKAGES_cluster := $(if $(shell command -v docker 2>/dev/null),,docker.io) mmdebstrap conntrack iptables
 DEPS ?= build run test lint
@@ -171,22 +181,31 @@ deps: ## install the Debian packages that are missing (DEPS="build run test lint
 	@$(call deps,$(DEPS))
 .PHONY: deps
 
-# Twice make: what is built can be known only when the packages are there.
+packages: ## print the names of those packages (DEPS="build run")
+	@echo $(sort $(foreach purpose,$(DEPS),$(PACKAGES_$(purpose))))
+.PHONY: packages
+
+# make runs again after the installation of packages, because only then does it know what to build.
 JOBS ?= $(shell nproc)
 again = $(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)
 
-test: ## install what is missing, build, run every test
+# The tests of the nanny run with the other engine in a root file system of Debian 13, because Debian 12's unbound is too old.
+test: ## install missing packages, build, and run all tests (ENGINE=unbound: the nanny's tests with that engine; root)
+ifeq ($(ENGINE),unbound)
+	@tests/release.sh unbound
+else
 	@$(call deps,build run test)
 	@$(again) -s built-tests
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh
+endif
 .PHONY: test
 
-check: ## the same without installing anything
+check: ## like test, without installing packages
 	@$(again) -s built-tests
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh
 .PHONY: check
 
-test-dirty: ## the tests on a machine full of other things: files in /tmp, taken ports, a proxy, other DNS servers (root)
+test-dirty: ## the tests on a machine with files in /tmp, used ports, a proxy and other DNS servers (root)
 	@$(call deps,build run test)
 	@$(again) -s built-tests
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' bash tests/dirty.sh
@@ -204,13 +223,13 @@ soak: ## the tests that take more than a minute each
 	@$(MAKE) -s test-versions
 .PHONY: soak
 
-run: ## install what is missing, build, and run the three programs on example manifests until Ctrl-C
+run: ## install missing packages, build, and run the three programs on example manifests until Ctrl-C
 	@$(call deps,build run)
 	@$(again) -s all
-	@BUILD=$(BUILD) bash conf/example/run.sh
+	@BUILD=$(BUILD) exec bash conf/example/run.sh
 .PHONY: run
 
-# The sanitizers: every test again with memory and undefined behaviour, then with data races looked at.
+# Runs all tests with AddressSanitizer and UndefinedBehaviorSanitizer, and then with ThreadSanitizer.
 sanitized = $(MAKE) --no-print-directory -j$(JOBS) HARDENING=-fPIE OPTIMISE="-O1 -g -fno-omit-frame-pointer"
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=all
 asan: ## the tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -227,7 +246,15 @@ tsan: ## the tests with ThreadSanitizer
 		BUILD=build-tsan PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' UNIT_TIMEOUT=900 SYSTEM_TIMEOUT=2400 sh tests/run.sh
 .PHONY: tsan
 
-# Zeroed locals and an allocator of its own would hide uninitialised bytes.
+test-release: ## build and test on the other one of Debian 12 and 13, and for arm64 (root, mmdebstrap; RELEASE=other, arm64, deb or unbound)
+	@tests/release.sh $(RELEASE)
+.PHONY: test-release
+
+ci-all: ## everything on both Debian releases and arm64, with a table of times (root, docker, Go; hours)
+	@.ci/run all
+.PHONY: ci-all
+
+# The build has no zeroed local variables and no mimalloc, because these hide uninitialised bytes.
 memcheck: ## unit tests, fuzz seeds and a sample of the system tests under Valgrind's memcheck
 	@$(call deps,build run test bench)
 	@$(MAKE) --no-print-directory -j$(JOBS) -s BUILD=build-memcheck ALLOCATOR= HARDENING=-fPIE OPTIMISE="-O1 -g -fno-omit-frame-pointer" \
@@ -249,37 +276,37 @@ fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer (FUZZ=fuzz_addr for on
 fuzzers: $(fuzzers)
 .PHONY: fuzzers
 
-lint: ## form, static analysis, manual pages and scripts
+lint: ## check formatting, code, manual pages and scripts
 	@$(call deps,build test lint)
 	@$(again) -s BUILD=build build/$(DNSTAP).pb-c.h archives
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 
-# The suite's own documents and what an operator copies and edits go where Debian puts examples: nothing here is read by a program.
+# Documents and example files go to Debian's directory for examples. No program reads them.
 docdir ?= $(datadir)/doc/kubedns
 install: all ## install programs, man pages and examples below DESTDIR
-	install -d "$(DESTDIR)$(sbindir)" "$(DESTDIR)$(mandir)/man8" "$(DESTDIR)$(docdir)/examples"
+	install -d "$(DESTDIR)$(sbindir)" $(foreach n,5 7 8,"$(DESTDIR)$(mandir)/man$(n)") "$(DESTDIR)$(docdir)/examples"
 	install -m 755 $(foreach p,$(present),$(BUILD)/bin/$(call name,$(p))) "$(DESTDIR)$(sbindir)"
-	for page in $(wildcard $(patsubst %,%/*.8,$(PROGRAMS) $(TOOLS))); do \
-		gzip -9nc "$$page" >"$(DESTDIR)$(mandir)/man8/$$(basename "$$page").gz" || exit 1; done
+	for page in $(wildcard $(foreach p,$(PROGRAMS) $(TOOLS),$(p)/*.8 $(p)/man/*.[57])); do \
+		gzip -9nc "$$page" >"$(DESTDIR)$(mandir)/man$${page##*.}/$$(basename "$$page").gz" || exit 1; done
 	install -m 644 README.md CHANGELOG.md LICENSE docs/*.md "$(DESTDIR)$(docdir)"
 	for d in kubernetes helm prometheus grafana example; do \
 		[ ! -d conf/$$d ] || cp -RL --no-preserve=ownership conf/$$d "$(DESTDIR)$(docdir)/examples/" || exit 1; done
 .PHONY: install
 
-version: ## what git says that this is
+version: ## print the version that git describes
 	@echo $(VERSION)
 .PHONY: version
 
-clean: ## remove what was built
+clean: ## remove all build results
 	rm -rf build build-*
 .PHONY: clean
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile mk/*.mk | expand -t 28
 .PHONY: help
 
-# Benches, packages, images and cluster tests. Building an image needs none of them (conf/image/Dockerfile), so they may be absent.
+# Benches, packages, images and cluster tests. conf/image/Dockerfile does not copy mk/, because building an image does not need it.
 include $(wildcard mk/*.mk)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

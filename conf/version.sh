@@ -1,7 +1,7 @@
 #!/bin/sh
-# version.sh: the suite's version, for make: X.Y.Z at the commit with the tag vX.Y.Z, X.Y.Z+COMMITS.gREVISION so many commits after it.
-# In a source tree without git it is the archive's own: of the file .version, which `make release` puts into the tarball, or as git archive
-# wrote it below. Where no tag is known (none yet, or a shallow clone), X.Y.Z is the newest version of CHANGELOG.md.
+# version.sh: prints the version for make. At a commit with the tag vX.Y.Z, the version is X.Y.Z. COMMITS commits later it is
+# X.Y.Z+COMMITS.gREVISION. Without git, the version comes from the source archive. `make release` puts the file .version into its tarball,
+# and git archive fills in the lines below. If no tag is known (none yet, or a shallow clone), X.Y.Z is the newest version in CHANGELOG.md.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ if [ -e .version ]; then
 	exit
 fi
 newest=$(sed -n 's/^## \([0-9][0-9.]*\)$/\1/p' CHANGELOG.md | head -1)
-# Of this tree: it may lie unpacked in another that git knows.
+# Ignores the git repository of a directory above, because this tree may be unpacked inside another repository.
 if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$(pwd -P)" ] && git rev-parse -q --verify HEAD >/dev/null; then
 	if described=$(git describe --tags --match 'v[0-9]*' --abbrev=12 2>/dev/null); then
 		of_tag "$described"

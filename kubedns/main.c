@@ -21,6 +21,7 @@
 #endif
 
 #include "kubedns/api/api_source.h"
+#include "kubedns/audit/audit.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/run/confine.h"
 #include "kubedns/dnstap/dnstap.h"
@@ -29,6 +30,7 @@
 #include "kubedns/run/handover.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
+#include "kubedns/pages/digest_page.h"
 #include "kubedns/pages/query_log.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/observe/observers.h"
@@ -41,6 +43,7 @@
 #include "kubedns/config/wanted_namespaces.h"
 #include "lib/clock.h"
 #include "lib/http_ready.h"
+#include "lib/confdir.h"
 #include "lib/log.h"
 #include "treecache/treecache.h"
 
@@ -77,40 +80,43 @@ make_store(struct kubedns *k)
 {
 	const struct options *o = &k->options;
 	struct store_config config = { .records = { o->answers.zone, o->answers.ttl_s },
-		.reverse_all_endpoints = o->reverse_all_endpoints,
-		.endpoint_pod_names = o->endpoint_pod_names,
-		.client_pods = o->client_pods != CLIENT_PODS_OFF,
-		.visibility = o->answers.visibility,
-		.visible_to_only = o->visibility == VISIBILITY_VISIBLE_TO,
-		.nearest = o->answers.nearest,
-		.zonal = o->answers.zonal,
-		.pod_places = o->answers.pod_places,
-		.namespaces = o->wanted_namespaces,
-		.namespace_labels = o->namespace_selector };
+		.reverse_all_endpoints = o->reverse.all_endpoints,
+		.endpoint_pod_names = o->zone.endpoint_pod_names,
+		.client_pods = o->clients.pods != CLIENT_PODS_OFF,
+		.visibility = o->clients.view.visibility,
+		.visible_to_only = o->clients.visibility == VISIBILITY_VISIBLE_TO,
+		.nearest = o->place.choice.nearest,
+		.zonal = o->place.choice.zonal,
+		.pod_places = o->clients.view.pod_places,
+		.namespaces = o->source.wanted_namespaces,
+		.namespace_labels = o->source.namespace_selector };
 
 	k->cache = treecache_new(random_seed());
 	k->status.store = store_new(k->cache, &config);
+	k->status.digest = digest_new(o);
+	if (o->observe.explain_by_dns)
+		explain_by_dns(&k->options.answers, digest_text, k->status.digest);
 	k->status.external = external_names_new(&k->options, k->status.store, random_seed());
-	store_addresses(k->status.store, o->ns_addrs, o->ns_addr_count);
+	store_addresses(k->status.store, o->zone.ns_addrs, o->zone.ns_addr_count);
 }
 
 static int
 start_http(struct kubedns *k)
 {
 	const struct options *o = &k->options;
-	struct http_config config = { .address = o->healthz_address,
-		.port = (uint16_t)o->healthz_port,
+	struct http_config config = { .address = o->observe.healthz_address,
+		.port = (uint16_t)o->observe.healthz_port,
 		.routes = status_routes,
 		.changes = status_changes,
 		.arg = &k->status,
-		.debug_remote = o->debug_remote };
+		.debug_remote = o->observe.debug_remote };
 
 	if (http_start(&k->http, &config) < 0)
 		return EXIT_FAILED;
-	if (o->metrics_port == 0)
+	if (o->observe.metrics_port == 0)
 		return 0;
-	status_metrics_routes(k->metrics_routes, o->metrics_path);
-	config.port = o->metrics_port;
+	status_metrics_routes(k->metrics_routes, o->observe.metrics_path);
+	config.port = o->observe.metrics_port;
 	config.routes = k->metrics_routes;
 	config.changes = NULL;
 	return http_start(&k->metrics, &config) < 0 ? EXIT_FAILED : 0;
@@ -119,14 +125,14 @@ start_http(struct kubedns *k)
 static struct dnstap *
 make_dnstap(const struct options *o)
 {
-	const struct dnstap_config config = {
-		.target = o->dnstap, .identity = o->answers.hostname, .version = o->answers.version
-	};
+	const struct dnstap_config config = { .target = o->observe.dnstap,
+		.identity = o->answers.hostname,
+		.version = o->answers.version };
 
-	return *o->dnstap_text != '\0' ? dnstap_new(&config) : NULL;
+	return *o->observe.dnstap_text != '\0' ? dnstap_new(&config) : NULL;
 }
 
-/* Who reads the workers' rings in the main thread. */
+/* The observers that read the workers' rings in the main thread. */
 static const struct observer *const observer_table[] = { &top_clients_observer, &query_log_observer,
 	NULL };
 
@@ -134,7 +140,7 @@ static void
 start_observers(struct kubedns *k)
 {
 	struct status *s = &k->status;
-	bool recorded = k->options.recorder_bytes > 0;
+	bool recorded = k->options.observe.recorder_bytes > 0;
 
 	for (unsigned w = 0; w < workers_count(s->workers); w++) {
 		if (recorded)
@@ -147,7 +153,7 @@ start_observers(struct kubedns *k)
 		observers_set(s->observers, &top_clients_observer, s->top_clients);
 	}
 	s->query_log = query_log_new(recorded ? s->observers : NULL, s->store,
-	    k->options.wants_query_log ? &k->options.query_log : NULL);
+	    k->options.observe.wants_query_log ? &k->options.observe.query_log : NULL);
 }
 
 static int
@@ -157,44 +163,44 @@ open_workers(struct kubedns *k)
 
 	k->status.dnstap = make_dnstap(o);
 	k->status.observers = observers_new(observer_table);
-	struct workers_config config = { .address = o->address,
-		.port = (uint16_t)o->port,
-		.share_port = o->share_port,
-		.threads = (unsigned)o->threads,
-		.tcp_connections = (unsigned)o->tcp_connections,
-		.recorder_bytes = o->recorder_bytes,
-		.tcp_memory = o->tcp_bytes,
-		.forward_max = o->in_flight,
+	struct workers_config config = { .address = o->listen.text,
+		.port = (uint16_t)o->listen.port,
+		.share_port = o->listen.share_port,
+		.threads = (unsigned)o->limits.threads,
+		.tcp_connections = (unsigned)o->limits.tcp_connections,
+		.recorder_bytes = o->observe.recorder_bytes,
+		.tcp_memory = o->limits.tcp_bytes,
+		.forward_max = o->limits.in_flight,
 		.whole_messages = k->status.dnstap != NULL,
 		.listener = dnstap_listener(k->status.dnstap),
 		.wake_observers = observers_fd(k->status.observers),
-		.fair_share = o->fair_share,
-		.explain = o->explain_by_dns ? explain_brief : NULL,
-		.resolver = o->has_resolver ? &o->resolver : NULL,
-		.servfail_retry = o->servfail_retry,
-		.until_synced = o->until_synced.servers,
-		.until_synced_count = o->until_synced.count,
-		.search_resolver = o->has_search_resolver ? &o->search_resolver : NULL,
+		.fair_share = o->clients.fair_share,
+		.resolver = o->upstream.has_resolver ? &o->upstream.resolver : NULL,
+		.servfail_retry = o->upstream.servfail_retry,
+		.until_synced = o->upstream.until_synced.servers,
+		.until_synced_count = o->upstream.until_synced.count,
+		.search_resolver = o->search.has_resolver ? &o->search.resolver : NULL,
 		.tree = k->cache,
 		.answers = &o->answers };
 
-	if (*o->external_address_only != '\0') {
-		config.external_address = o->external_address_only;
-		config.external_port = o->external_address.port;
-		config.external_answers = &o->external_answers;
-		log_info("answering the external zones alone on %s", o->external_address_text);
+	if (*o->external.address_only != '\0') {
+		config.external_address = o->external.address_only;
+		config.external_port = o->external.address.port;
+		config.external_answers = &o->external.answers;
+		log_info("answering only the external zones on %s", o->external.address_text);
 	}
-	if (o->transfer.to_count > 0)
-		config.transfer = k->status.transfer = transfer_new(
-		    &o->transfer, &o->answers, k->cache, external_names_tree(k->status.external));
+	if (o->transfer.rules.to_count > 0)
+		config.transfer = k->status.transfer = transfer_new(&o->transfer.rules, &o->answers,
+		    k->cache, external_names_tree(k->status.external));
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
-	if (o->answer_cache_bytes > 0)
-		k->status.answer_cache = forwarded_cache_new(o->answer_cache_bytes, random_seed());
+	if (o->upstream.answer_cache_bytes > 0)
+		k->status.answer_cache =
+		    forwarded_cache_new(o->upstream.answer_cache_bytes, random_seed());
 	config.answer_cache = k->status.answer_cache;
 	k->settings_read = settings_reads(k->status.settings);
 	if (workers_open(&k->status.workers, &config) < 0)
 		return EXIT_FAILED;
-	if (o->share_port)
+	if (o->listen.share_port)
 		k->handover = handover_new(k->status.workers, config.resolver);
 	start_observers(k);
 	return 0;
@@ -203,27 +209,27 @@ open_workers(struct kubedns *k)
 static void
 watch_options(const struct options *o, struct api_source_config *config)
 {
-	*config = (struct api_source_config){ .kubecfg_file = o->kubecfg_file,
-		.master_url = o->master_url,
-		.pods = o->answers.pods == PODS_VERIFIED || o->client_pods != CLIENT_PODS_OFF,
-		.visibility = o->answers.visibility,
-		.pods_node = o->client_pods == CLIENT_PODS_NODE ? o->node_name : NULL,
-		.nodes = o->federations.count > 0 || o->answers.pod_places,
-		.places = o->answers.nearest || o->answers.zonal,
-		.endpoint_pods = o->endpoint_pod_names,
-		.config_map = o->config_map,
-		.config_map_namespace = o->config_map_namespace,
-		.namespaces = (const char *const *)o->wanted_namespaces,
-		.hosts_namespaces = (const char *const *)o->hosts_namespaces_in_force,
-		.namespace_labels = o->namespace_selector != NULL,
-		.endpointslice_selector = o->endpointslice_selector,
-		.external = o->external_zone_count > 0,
-		.imports = o->has_clusterset,
-		.headless_slices = o->node_role && !o->ignore_empty_service &&
-				   !o->reverse_all_endpoints && !o->has_clusterset &&
-				   o->federations.count == 0,
-		.one_of_many = o->node_role,
-		.no_api = *o->objects_dir != '\0' };
+	*config = (struct api_source_config){ .kubecfg_file = o->source.kubecfg_file,
+		.master_url = o->source.master_url,
+		.pods = o->zone.pods == PODS_VERIFIED || o->clients.pods != CLIENT_PODS_OFF,
+		.visibility = o->clients.view.visibility,
+		.pods_node = o->clients.pods == CLIENT_PODS_NODE ? o->source.node_name : NULL,
+		.nodes = o->zone.federations.count > 0 || o->clients.view.pod_places,
+		.places = o->place.choice.nearest || o->place.choice.zonal,
+		.endpoint_pods = o->zone.endpoint_pod_names,
+		.config_map = o->configmap.name,
+		.config_map_namespace = o->configmap.namespace,
+		.namespaces = (const char *const *)o->source.wanted_namespaces,
+		.hosts_namespaces = (const char *const *)o->hosts.in_force,
+		.namespace_labels = o->source.namespace_selector != NULL,
+		.endpointslice_selector = o->source.endpointslice_selector,
+		.external = o->external.zone_count > 0,
+		.imports = o->clusterset.wanted,
+		.headless_slices = o->source.node_role && !o->zone.ignore_empty_service &&
+				   !o->reverse.all_endpoints && !o->clusterset.wanted &&
+				   o->zone.federations.count == 0,
+		.one_of_many = o->source.node_role,
+		.no_api = *o->source.objects_dir != '\0' };
 }
 
 static int
@@ -237,39 +243,41 @@ start_source(struct kubedns *k)
 		return EXIT_MISTAKE;
 	if (settings_has_federations(k->status.settings))
 		api_source_want_federations(k->status.watch);
+	if (k->options.source.audit && !config.no_api)
+		k->status.audit = audit_new(k->status.store, event_sink_take, k);
 	if (!config.no_api)
 		return 0;
-	k->status.manifests = manifests_new(k->options.objects_dir, event_sink_take, k);
+	k->status.manifests = manifests_new(k->options.source.objects_dir, event_sink_take, k);
 	if (config.external)
 		manifests_read_external(k->status.manifests);
 	if (config.imports)
 		manifests_read_imports(k->status.manifests);
-	if (access(k->options.objects_dir, R_OK | X_OK) < 0)
+	if (access(k->options.source.objects_dir, R_OK | X_OK) < 0)
 		log_error("--objects-dir=%s: answering SERVFAIL until it can be read",
-		    k->options.objects_dir);
+		    k->options.source.objects_dir);
 	return 0;
 }
 
-/* All that is needed before the first object can be taken. */
+/* Prepares everything that is needed before the first object can be handled. */
 static void
 prepare(struct kubedns *k)
 {
 	k->signal_fd = open_signals();
 	k->started_ms = clock_mono_ms();
-	k->next_period_ms = k->started_ms; /* the first turn reads everything */
+	k->next_period_ms = k->started_ms; /* the first iteration reads everything */
 	status_init(&k->status);
 	k->status.options = &k->options;
 	make_store(k);
 	k->status.cache = k->cache;
-	k->status.namespaces = wanted_namespaces_new(
-	    k->options.wanted_namespaces, k->options.hosts_namespaces_in_force);
-	if (k->options.hosts_namespaces_in_force != NULL)
-		k->status.hosts = hosts_maps_new(&k->options.answers, k->options.hosts_scopes,
-		    k->options.hosts_namespaces.count);
+	k->status.namespaces =
+	    wanted_namespaces_new(k->options.source.wanted_namespaces, k->options.hosts.in_force);
+	if (k->options.hosts.in_force != NULL)
+		k->status.hosts = hosts_maps_new(&k->options.answers, k->options.hosts.scopes,
+		    k->options.hosts.namespaces.count);
 	k->status.settings = settings_new(&k->options);
 	settings_poll(k->status.settings, true);
 	publish_settings(k);
-	publish_turn(k);
+	publish_iteration(k);
 }
 
 static int
@@ -286,21 +294,25 @@ run(struct kubedns *k)
 	if (k->status.transfer != NULL)
 		transfer_start(k->status.transfer);
 	loop_fill_fds(k);
-	log_info("answering %s on %s port %u, %u threads%s", k->options.domain, k->options.address,
-	    workers_port(k->status.workers), workers_count(k->status.workers),
-	    workers_held(k->status.workers) ? ", once synced: another kubedns has the port" : "");
+	log_info("answering %s on %s port %u, %u threads%s", k->options.zone.domain,
+	    k->options.listen.text, workers_port(k->status.workers),
+	    workers_count(k->status.workers),
+	    workers_held(k->status.workers)
+		? ", after the first sync, because another kubedns has the port"
+		: "");
 	while (!k->stop)
-		loop_turn(k);
+		loop_iteration(k);
 	return k->failed ? EXIT_FAILED : EXIT_STOPPED;
 }
 
 static void
 stop(struct kubedns *k)
 {
-	query_log_free(k->status.query_log);
 	transfer_stop(k->status.transfer);
 	handover_free(k->handover);
 	workers_stop(k->status.workers);
+	/* Both functions read the last answers from the rings, which the workers own. */
+	query_log_free(k->status.query_log);
 	dnstap_free(k->status.dnstap);
 	workers_free(k->status.workers);
 	observers_free(k->status.observers);
@@ -311,12 +323,14 @@ stop(struct kubedns *k)
 	http_stop(k->metrics);
 	manifests_free(k->status.manifests);
 	api_source_free(k->status.watch);
+	audit_free(k->status.audit);
 	store_free(k->status.store);
 	external_names_free(k->status.external);
 	settings_free(k->status.settings);
 	hosts_maps_free(k->status.hosts);
 	wanted_namespaces_free(k->status.namespaces);
 	treecache_free(k->cache);
+	digest_free(k->status.digest);
 	free(k->status.visibility);
 	free(k->status.node_places);
 	kubedns_options_free(&k->options, &k->common);
@@ -332,10 +346,13 @@ check(struct kubedns *k)
 	k->status.settings = settings_new(&k->options);
 	settings_poll(k->status.settings, true);
 	mistakes += settings_mistakes(k->status.settings);
+	if (flags_given(&k->common, "config-dir") &&
+	    !confdir_check("--config-dir", k->options.configmap.dir))
+		mistakes++;
 	watch_options(&k->options, &config);
 	if (config.no_api)
 		mistakes +=
-		    manifests_check(k->options.objects_dir, config.external, config.imports);
+		    manifests_check(k->options.source.objects_dir, config.external, config.imports);
 	else if (api_source_check(&config) < 0)
 		mistakes++;
 	sandbox_check(k->common.sandbox);
@@ -343,22 +360,22 @@ check(struct kubedns *k)
 	return mistakes == 0 ? EXIT_STOPPED : EXIT_MISTAKE;
 }
 
-/* --print-zone: the source's objects as a zone, without serving it. */
+/* --print-zone: prints the source's objects as a zone, without serving the zone. */
 static int
 print_zone(struct kubedns *k)
 {
 	size_t zone;
 	int rc;
 
-	k->options.drain_ms = 0; /* nobody is being answered */
+	k->options.limits.drain_ms = 0; /* no drain, because there are no clients */
 	prepare(k);
-	if (zone_find(&k->options.answers, k->options.print_zone, &zone) < 0)
+	if (zone_find(&k->options.answers, k->options.commands.print_zone, &zone) < 0)
 		return EXIT_MISTAKE;
 	if ((rc = start_source(k)) != 0)
 		return rc;
 	loop_fill_fds(k);
 	while (!k->status.synced && !k->stop)
-		loop_turn(k);
+		loop_iteration(k);
 	if (!k->status.synced)
 		return EXIT_FAILED;
 	return zone_print(stdout, &k->options.answers, treecache_next(k->cache), zone) == 0
@@ -370,7 +387,7 @@ print_zone(struct kubedns *k)
 static int
 say_where_migrate_is(const char *file)
 {
-	log_errorx("--migrate: this is a program of its own: kubedns-migrate %s", file);
+	log_errorx("--migrate: moved to a separate program: run kubedns-migrate %s", file);
 	return EXIT_MISTAKE;
 }
 
@@ -379,28 +396,28 @@ act(struct kubedns *k)
 {
 	if (k->common.check)
 		return check(k);
-	if (*k->options.migrate != '\0')
-		return say_where_migrate_is(k->options.migrate);
-	if (*k->options.explain != '\0')
-		return explain_ask(k->options.explain, k->options.healthz_address,
-			   k->options.healthz_port) == 0
+	if (*k->options.commands.migrate != '\0')
+		return say_where_migrate_is(k->options.commands.migrate);
+	if (*k->options.commands.explain != '\0')
+		return explain_ask(k->options.commands.explain, k->options.observe.healthz_address,
+			   k->options.observe.healthz_port) == 0
 			   ? EXIT_STOPPED
 			   : EXIT_FAILED;
-	if (k->options.ready)
-		return http_ready_ask((uint16_t)k->options.healthz_port) == 0 ? EXIT_STOPPED
-									      : EXIT_FAILED;
-	return k->options.wants_zone ? print_zone(k) : run(k);
+	if (k->options.commands.ready)
+		return http_ready_ask((uint16_t)k->options.observe.healthz_port) == 0 ? EXIT_STOPPED
+										      : EXIT_FAILED;
+	return k->options.commands.wants_zone ? print_zone(k) : run(k);
 }
 
-/* Keeps the resident set close to the memory in use: the pod's memory is limited. */
+/* Keeps the resident set close to the memory in use, because the pod's memory is limited. */
 static void
 limit_resident_memory(void)
 {
-	/* Where transparent huge pages are always on they would add some 5 MB. */
+	/* Transparent huge pages would add some 5 MB if the kernel always uses them. */
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 #ifdef MIMALLOC
-	/* Free pages are returned at once: mimalloc would do it at a later allocation, and after an
-	 * object of a megabyte there may be none for hours. */
+	/* Makes mimalloc return free pages at once. By default, it returns them at a later
+	 * allocation. After an object of a megabyte, there may be no allocation for hours. */
 	mi_option_set_default(mi_option_purge_delay, 0);
 #endif
 }
@@ -410,7 +427,8 @@ main(int argc, char **argv)
 {
 	struct kubedns k = {
 		.common = { .program = "kubedns",
-		    .summary = "Kubernetes cluster DNS: names from the API, answers over DNS" }
+		    .summary = "Kubernetes cluster DNS: names from the API, answers over DNS" },
+		.drain = { .until_ms = CLOCK_NEVER }
 	};
 	int rc = EXIT_MISTAKE;
 

@@ -12,8 +12,8 @@ addr_parse(const char *text, struct addr *addr)
 {
 	struct addr parsed = { .family = AF_INET };
 
-	/* inet_pton takes neither shorthand (10.1) nor leading zeros nor zones, which is the
-	 * strictness we want. */
+	/* inet_pton refuses short forms (10.1), leading zeros and zones, which this parser must
+	 * refuse too. */
 	if (inet_pton(AF_INET, text, parsed.bytes) != 1) {
 		parsed.family = AF_INET6;
 		if (inet_pton(AF_INET6, text, parsed.bytes) != 1)
@@ -27,7 +27,7 @@ const char *
 addr_format(const struct addr *addr, char *text)
 {
 	if (inet_ntop(addr->family, addr->bytes, text, ADDR_TEXT_MAX) == NULL)
-		*text = '\0'; /* AF_UNSPEC: no address */
+		*text = '\0'; /* AF_UNSPEC means that there is no address */
 	return text;
 }
 
@@ -46,8 +46,8 @@ addr_in_prefix(const struct addr *addr, const struct addr *prefix, unsigned bits
 	       (rest == 0 || (addr->bytes[whole] ^ prefix->bytes[whole]) >> (8 - rest) == 0);
 }
 
-/* Decimal digits only, 1..65535; 0 for anything else. Leading zeros are refused like those of
- * addresses. */
+/* Accepts only decimal digits with a value of 1..65535; returns 0 for anything else. Leading zeros
+ * are refused, as in addresses. */
 static uint16_t
 port_parse(const char *text)
 {
@@ -74,8 +74,9 @@ refuse_server(const char **why, const char *reason)
 }
 
 /*
- * Finds where the address ends: `host` receives it, `port` points behind the colon, or is NULL
- * without one. More than one colon outside brackets is a bare IPv6 address.
+ * Finds the end of the address. Copies the address to `host`. `port` then points at the byte after
+ * the colon, or is NULL if there is no colon. More than one colon outside brackets means a bare
+ * IPv6 address.
  */
 static const char *
 server_split(const char *text, char *host, const char **port)
@@ -106,7 +107,7 @@ server_split(const char *text, char *host, const char **port)
 	return NULL;
 }
 
-/* What stands in an address's place, and what should. */
+/* Returns why the text is not an address, and what to write instead. */
 static const char *
 no_address(const char *host)
 {
@@ -132,11 +133,10 @@ server_parse(const char *text, uint16_t default_port, struct server *server, con
 	struct server parsed = { .port = default_port };
 
 	if (strstr(text, "://") != NULL)
-		return refuse_server(why,
-		    "a URL, but servers are asked over plain UDP and TCP: write ADDRESS or "
-		    "ADDRESS:PORT");
+		return refuse_server(why, "a URL, but queries are sent over plain UDP and TCP: "
+					  "write ADDRESS or ADDRESS:PORT");
 	if (strchr(text, '#') != NULL)
-		return refuse_server(why, "the port stands behind ':', as in 10.0.0.1:5353");
+		return refuse_server(why, "the port must follow ':', as in 10.0.0.1:5353");
 	const char *reason = server_split(text, host, &port);
 	if (reason != NULL)
 		return refuse_server(why, reason);

@@ -1,7 +1,5 @@
-/*
- * Addresses as DNS needs them: 4 or 16 bytes in network order, parsed strictly (010.1.1.1 is
- * refused, never read as octal).
- */
+/* Addresses of 4 or 16 bytes in network order. They are parsed strictly: 010.1.1.1 is refused, and
+ * never read as octal. */
 #ifndef LIB_ADDR_H
 #define LIB_ADDR_H
 
@@ -17,21 +15,20 @@ struct addr {
 
 enum { ADDR_TEXT_MAX = 46, SERVER_TEXT_MAX = 56 };
 
-/* An address and a port: where a server listens. */
+/* The address and port at which a server listens. */
 struct server {
 	struct addr addr;
 	uint16_t port;
 };
 
-/* Bytes of an address of this family: 4 or 16. */
+/* Returns the number of bytes in an address of this family: 4 or 16. */
 static inline size_t
 addr_len(const struct addr *addr)
 {
 	return addr->family == AF_INET ? 4 : 16;
 }
 
-/* Parses a literal IPv4 or IPv6 address (no brackets, no zone, no surrounding space); 0 or
- * -EINVAL. */
+/* Parses a literal IPv4 or IPv6 address without brackets, zone and surrounding space. Returns 0 or -EINVAL. */
 int addr_parse(const char *text, struct addr *addr);
 
 /* Writes the canonical text (RFC 5952 for IPv6) into `text` of ADDR_TEXT_MAX bytes; returns it. */
@@ -43,9 +40,9 @@ bool addr_equal(const struct addr *a, const struct addr *b);
 bool addr_in_prefix(const struct addr *addr, const struct addr *prefix, unsigned bits);
 
 /*
- * Parses `ip`, `ip:port`, `[v6]`, `[v6]:port` or a bare IPv6; port 1..65535, `default_port` without
- * one. 0 or -EINVAL; `why` (may be NULL) then points at a static reason such as "not an address" or
- * "port out of range".
+ * Parses `ip`, `ip:port`, `[v6]`, `[v6]:port` or a bare IPv6 address. The port is 1..65535. If the
+ * text has no port, the port is `default_port`. Returns 0 or -EINVAL. On failure `why` (may be
+ * NULL) points at a static reason such as "not an address" or "port out of range".
  */
 int server_parse(const char *text, uint16_t default_port, struct server *server, const char **why);
 
@@ -54,10 +51,11 @@ const char *server_format(const struct server *server, char *text);
 
 bool server_equal(const struct server *a, const struct server *b);
 
-/* Fills a socket address; returns its length. */
+/* Fills in a socket address; returns its length. */
 socklen_t server_sockaddr(const struct server *server, struct sockaddr_storage *ss);
 
-/* Reads one; v4-mapped becomes IPv4. 0 or -EAFNOSUPPORT. */
+/* Reads a socket address. An IPv4-mapped address becomes an IPv4 address. Returns 0 or
+ * -EAFNOSUPPORT. */
 int server_from_sockaddr(const struct sockaddr *sa, struct server *server);
 
 #endif

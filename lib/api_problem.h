@@ -1,7 +1,5 @@
-/*
- * What is wrong with requests to the API server, as kubedns's /readiness?format=json names it and the
- * sidecar reads it. Words for people come beside it.
- */
+/* The problems with requests to the API server. kubedns reports their names in
+ * /readiness?format=json, and the sidecar reads the names. The JSON also has a text for people. */
 #ifndef LIB_API_PROBLEM_H
 #define LIB_API_PROBLEM_H
 
@@ -9,15 +7,15 @@
 
 enum api_problem {
 	API_PROBLEM_NONE,
-	API_PROBLEM_UNREACHABLE,       /* no connection, or it broke */
-	API_PROBLEM_SILENT,            /* the server takes requests and answers none */
+	API_PROBLEM_UNREACHABLE,       /* no connection, or the connection broke */
+	API_PROBLEM_SILENT,            /* the server accepts requests but does not answer */
 	API_PROBLEM_CERTIFICATE_EARLY, /* the server's certificate is not valid yet */
 	API_PROBLEM_CERTIFICATE_EXPIRED,
-	API_PROBLEM_CERTIFICATE,  /* it cannot be verified for another reason */
-	API_PROBLEM_NO_TOKEN,     /* the token's file is not there yet */
+	API_PROBLEM_CERTIFICATE,  /* the certificate cannot be verified for another reason */
+	API_PROBLEM_NO_TOKEN,     /* the token file does not exist yet */
 	API_PROBLEM_UNAUTHORIZED, /* 401 */
 	API_PROBLEM_FORBIDDEN,    /* 403 */
-	API_PROBLEM_OTHER,        /* another status, or an answer that is malformed */
+	API_PROBLEM_OTHER,        /* another HTTP status, or a malformed response */
 	API_PROBLEM_COUNT,
 };
 
@@ -41,7 +39,7 @@ api_problem_name(enum api_problem problem)
 	return names[problem];
 }
 
-/* API_PROBLEM_OTHER for a name that a newer kubedns may have. */
+/* Returns API_PROBLEM_OTHER for an unknown name, because a newer kubedns may have more problems. */
 static inline enum api_problem
 api_problem_named(const char *name)
 {

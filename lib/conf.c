@@ -81,8 +81,8 @@ conf_addr_useless(const struct addr *addr, const char **why)
 	return true;
 }
 
-/* Whether `text` could only have been meant as an address: its last label is a number, or it has a
- * colon too many. */
+/* Whether `text` looks like a malformed address, because its last label is a number or it has too
+ * many colons. */
 static bool
 meant_as_address(const char *text)
 {
@@ -120,14 +120,63 @@ parse_port(const char *text, uint16_t *port)
 	return 0;
 }
 
+/* Parses ADDRESS[:PORT]#SERVER-NAME. */
+static int
+parse_tls(const char *text, struct conf_server *server, const char **why)
+{
+	char address[SERVER_TEXT_MAX];
+	const char *name = strchr(text, '#'), *ignored;
+	size_t len = strcspn(text, "#");
+	struct addr addr;
+
+	*why = "the server name is missing: write tls://ADDRESS#SERVER-NAME, with the name in the "
+	       "server's certificate";
+	if (name == NULL || name[1] == '\0')
+		return -EINVAL;
+	*why = "not tls://ADDRESS#SERVER-NAME: the address is missing";
+	if (len == 0)
+		return -EINVAL;
+	*why = "not an address: write tls://ADDRESS#SERVER-NAME, such as "
+	       "tls://10.0.0.10#dns.example.org";
+	if (len >= sizeof address)
+		return -EINVAL;
+	memcpy(address, text, len);
+	address[len] = '\0';
+	*why = "an IPv6 address needs brackets: write tls://[ADDRESS]#SERVER-NAME";
+	if (address[0] != '[' && strchr(address, ':') != strrchr(address, ':'))
+		return -EINVAL;
+	if (server_parse(address, 853, &server->server, why) < 0 ||
+	    conf_addr_useless(&server->server.addr, why))
+		return -EINVAL;
+	*why = "the server name is an address: write a name in the server's certificate";
+	if (addr_parse(name + 1, &addr) == 0)
+		return -EINVAL;
+	*why = "the server name is not a domain name";
+	return conf_name_parse(name + 1, server->tls_name, &ignored);
+}
+
+/* Parses an address with an optional port, or a tls:// server. */
+static int
+parse_address(const char *text, struct conf_server *server, const char **why)
+{
+	static const char scheme[] = "tls://";
+
+	*server = (struct conf_server){ .host = "" };
+	if (strncmp(text, scheme, sizeof scheme - 1) == 0)
+		return parse_tls(text + sizeof scheme - 1, server, why);
+	*why = "only tls:// is supported: write ADDRESS, ADDRESS:PORT or tls://ADDRESS#SERVER-NAME";
+	if (strstr(text, "://") != NULL)
+		return -EINVAL;
+	return server_parse(text, 53, &server->server, why);
+}
+
 int
 conf_server_parse(const char *text, struct conf_server *server, const char **why)
 {
-	*server = (struct conf_server){ .host = "" };
-	if (server_parse(text, 53, &server->server, why) == 0)
+	if (parse_address(text, server, why) == 0)
 		return conf_addr_useless(&server->server.addr, why) ? -EINVAL : 0;
 	if (meant_as_address(text))
-		return -EINVAL; /* with server_parse's reason */
+		return -EINVAL; /* server_parse set the reason */
 	char host[CONF_HOST_MAX + 1];
 	size_t len = strcspn(text, ":");
 	server->server = (struct server){ .port = 53 };
@@ -143,22 +192,60 @@ conf_server_parse(const char *text, struct conf_server *server, const char **why
 	return conf_name_parse(host, server->host, &ignored);
 }
 
-/* --- stubDomains --- */
-
-static bool
-same_conf_server(const struct conf_server *a, const struct conf_server *b)
+const char *
+conf_server_format(const struct conf_server *server, char *text)
 {
-	if (strcmp(a->host, b->host) != 0)
+	char address[SERVER_TEXT_MAX];
+
+	if (server->host[0] != '\0')
+		snprintf(text, CONF_SERVER_TEXT_MAX, "%s:%u", server->host, server->server.port);
+	else
+		snprintf(text, CONF_SERVER_TEXT_MAX, "%s%s%s%s",
+		    server->tls_name[0] ? "tls://" : "", server_format(&server->server, address),
+		    server->tls_name[0] ? "#" : "", server->tls_name);
+	return text;
+}
+
+bool
+conf_server_equal(const struct conf_server *a, const struct conf_server *b)
+{
+	if (strcmp(a->host, b->host) != 0 || strcmp(a->tls_name, b->tls_name) != 0)
 		return false;
 	return a->host[0] ? a->server.port == b->server.port : server_equal(&a->server, &b->server);
 }
 
-/* Appends what is not there yet; false if there is no room. */
+char *
+conf_servers_no_tls(const struct conf_server *servers, size_t count, const char *program)
+{
+	char text[CONF_SERVER_TEXT_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		if (servers[i].tls_name[0] != '\0')
+			return xasprintf("\"%s\": %s cannot encrypt queries: run the nanny with "
+					 "--engine=unbound, or remove tls:// and the server name",
+			    conf_server_format(&servers[i], text), program);
+	return NULL;
+}
+
+/* Whether the list would have plain servers and tls:// servers. */
+static bool
+is_mixed(const struct conf_server *servers, size_t count, const struct conf_server *server)
+{
+	return count > 0 && (servers[0].tls_name[0] == '\0') != (server->tls_name[0] == '\0');
+}
+
+static const char mixed[] =
+    "plain servers and tls:// servers in one list: an engine that fails over "
+    "would send queries unencrypted; use one kind";
+
+/* --- stubDomains --- */
+
+/* Appends the server unless it is a duplicate. Returns false if the stub domain has too many servers. */
 static bool
 add_server(struct conf_stub *stub, const struct conf_server *server)
 {
 	for (size_t i = 0; i < stub->count; i++)
-		if (same_conf_server(&stub->servers[i], server))
+		if (conf_server_equal(&stub->servers[i], server))
 			return true;
 	if (stub->count == CONF_STUB_SERVERS_MAX)
 		return false;
@@ -185,7 +272,12 @@ parse_stub_servers(
 			return conf_refuse(why, domain, place, "not a string");
 		struct conf_server server;
 		const char *reason, *text = json_object_get_string(item);
-		if (conf_server_parse(text, &server, &reason) < 0) {
+		int rc = conf_server_parse(text, &server, &reason);
+		if (rc == 0 && is_mixed(stub->servers, stub->count, &server)) {
+			reason = mixed;
+			rc = -EINVAL;
+		}
+		if (rc < 0) {
 			char *at = conf_quote(domain);
 			char *where = xasprintf(" (server %zu of %s)", i + 1, at);
 
@@ -200,7 +292,7 @@ parse_stub_servers(
 	return 0;
 }
 
-/* Why the cluster does not let `domain` be a stub, or NULL. */
+/* Returns why `domain` cannot be a stub domain of this cluster, or NULL. */
 static const char *
 reserved(const char *domain, const char *cluster_domain)
 {
@@ -210,7 +302,7 @@ reserved(const char *domain, const char *cluster_domain)
 	if (conf_name_parse(cluster_domain, cluster, &why) < 0)
 		return NULL;
 	if (strcmp(domain, cluster) == 0)
-		return "is the cluster domain, which kubedns answers: take it out";
+		return "is the cluster domain, which kubedns answers: remove it";
 	snprintf(below, sizeof below, "svc.%s", cluster);
 	if (conf_name_under(domain, below))
 		return "holds the cluster's services";
@@ -236,7 +328,8 @@ stub_order(const void *a, const void *b)
 	return strcmp(((const struct conf_stub *)a)->domain, ((const struct conf_stub *)b)->domain);
 }
 
-/* What can only be said of all stubs together: none twice (however spelled), not too many names. */
+/* Checks all stub domains together. Refuses a domain that occurs twice in any spelling, and too
+ * many servers given by name. */
 static int
 check_stubs(struct conf_stubs *stubs, char **why)
 {
@@ -302,7 +395,7 @@ char *
 conf_stubs_empty(const struct conf_stubs *stubs)
 {
 	for (size_t i = 0; i < stubs->count; i++)
-		if (stubs->items[i].count == 0)
+		if (!conf_stub_has_effect(&stubs->items[i]))
 			return xasprintf(
 			    "\"%s\": has no server, so it has no effect: give it one, or "
 			    "remove the domain",
@@ -324,18 +417,22 @@ conf_stubs_free(struct conf_stubs *stubs)
 static int
 add_upstream(struct conf_upstreams *upstreams, const char *text, size_t index, char **why)
 {
-	struct server server;
+	struct conf_server server;
 	const char *reason = NULL;
+	int rc = parse_address(text, &server, &reason);
 
-	if (server_parse(text, 53, &server, &reason) < 0 ||
-	    conf_addr_useless(&server.addr, &reason)) {
+	if (rc == 0 && is_mixed(upstreams->servers, upstreams->count, &server)) {
+		reason = mixed;
+		rc = -EINVAL;
+	}
+	if (rc < 0 || conf_addr_useless(&server.server.addr, &reason)) {
 		char place[32];
 
 		snprintf(place, sizeof place, " (server %zu)", index + 1);
 		return conf_refuse(why, text, place, reason);
 	}
 	for (size_t i = 0; i < upstreams->count; i++)
-		if (server_equal(&upstreams->servers[i], &server))
+		if (conf_server_equal(&upstreams->servers[i], &server))
 			return 0;
 	if (upstreams->count == CONF_UPSTREAMS_MAX)
 		return conf_refuse_plain(why, "more than 15 servers");
@@ -379,7 +476,7 @@ conf_upstreams_parse(const char *text, size_t len, struct conf_upstreams *upstre
 static int
 add_federation(struct conf_federations *federations, const char *item, char **why)
 {
-	struct conf_federation f = { 0 }; /* settings are compared as bytes */
+	struct conf_federation f = { 0 }; /* zeroed, because settings are compared as bytes */
 	char name[CONF_HOST_MAX];
 	const char *reason, *equals = strchr(item, '=');
 
@@ -402,13 +499,13 @@ add_federation(struct conf_federations *federations, const char *item, char **wh
 	return 0;
 }
 
-/* One item of the list; blanks are allowed around it and around its '='. Linear in its length. */
+/* Reads one item of the list. Blanks are allowed around it and around its '='. Costs O(length). */
 static int
 parse_federation(
     struct conf_federations *federations, const char *text, size_t len, bool last, char **why)
 {
 	len = conf_trim(&text, len);
-	if (len == 0 && last) /* after a final comma */
+	if (len == 0 && last) /* after a trailing comma */
 		return 0;
 	const char *equals = memchr(text, '=', len);
 	if (equals == NULL) {

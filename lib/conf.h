@@ -1,15 +1,18 @@
 /*
- * The keys of the ConfigMap kube-system/kube-dns, each parsed and validated alone and whole:
+ * The keys of the ConfigMap kube-system/kube-dns. Each key is parsed and validated alone, as a
+ * whole:
  *
  *	stubDomains          {"acme.local": ["10.0.0.1", "[fd00::1]:5353", "ns.acme.example:53"]}
  *	upstreamNameservers  ["8.8.8.8", "[2001:db8::1]:53"]
+ *	                     ["tls://9.9.9.9#dns.quad9.net", "tls://[2001:db8::1]:853#dns.example"]
  *	federations          name=domain,name=domain
  *
- * Pure: bytes in, a value or a reason out. `text` is untrusted: `len` bytes that may hold NULs. A
- * parser returns 0, or -EINVAL and in `*why` one line that says what is wrong and where (caller
- * frees; `why` must not be NULL); the result is then empty. A blank text is the empty value, as
- * `null` is: an operator who empties a key takes its entries away. The kubelet exchanges all keys of
- * a mounted ConfigMap at once, so a blank text is not a file that is just being written.
+ * The parsers are pure: they take bytes and return a value or a reason. `text` is untrusted: `len`
+ * bytes that may contain NULs. A parser returns 0 or -EINVAL. On failure the result is empty, and
+ * `*why` is one line that says what is wrong and where. `why` must not be NULL; the caller frees
+ * `*why`. A blank text means the empty value, like `null`. An operator who empties a key thus
+ * removes its entries. A blank text is never a half-written file, because the kubelet replaces all
+ * keys of a mounted ConfigMap at once.
  */
 #ifndef LIB_CONF_H
 #define LIB_CONF_H
@@ -21,38 +24,46 @@
 #include "lib/addr.h"
 
 enum {
-	CONF_UPSTREAMS_MAX = 15, /* kube-dns allowed 3 */
-	CONF_STUBS_MAX =
-	    20000, /* dnsmasq reads so many in about 20 ms, and stands still meanwhile */
-	CONF_STUB_SERVERS_MAX = 16, /* of one domain */
-	CONF_STUB_NAMES_MAX = 1000, /* servers given by name, in all */
+	CONF_UPSTREAMS_MAX = 15, /* name servers in the key; kube-dns allowed 3 */
+	/* dnsmasq needs about 20 ms to read this number of stub domains. Meanwhile dnsmasq answers nothing. */
+	CONF_STUBS_MAX = 20000,
+	CONF_STUB_SERVERS_MAX = 16, /* per domain */
+	CONF_STUB_NAMES_MAX = 1000, /* stub servers given by name, in total */
 	CONF_FEDERATIONS_MAX = 64,
-	CONF_HOST_MAX = 254, /* text of a host or domain name, NUL included */
+	CONF_HOST_MAX = 254, /* text of a host or domain name, including the NUL */
+	CONF_SERVER_TEXT_MAX = 6 + SERVER_TEXT_MAX + CONF_HOST_MAX,
 };
 
-/* A server as it was written: a literal address, or a host name yet to be resolved. */
+/* A server as written in the key. It is an address, or a host name that is not resolved yet. A
+ * server with a `tls_name` must never get a query in plain text. */
 struct conf_server {
 	char host[CONF_HOST_MAX]; /* lower case, no final dot; "" for an address */
-	struct server server;     /* of a name, only the port is set */
+	struct server server;     /* with a host name, only the port is set */
+	/* tls://: the name that the server's certificate must have, in the form of `host`; "": plain */
+	char tls_name[CONF_HOST_MAX];
 };
 
 /* One stub domain and its servers, duplicates removed, in the order written. */
 struct conf_stub {
 	char domain[CONF_HOST_MAX]; /* lower case, no final dot */
 	struct conf_server *servers;
-	size_t count; /* may be 0: such a domain is as if it were not there */
+	size_t count; /* 0 if the domain has no server. Unless it is closed, it has no effect */
+	bool closed;  /* its names get SERVFAIL (lib/conf_closed.h); it has no server */
 };
 
-/* Stub domains in the order of their names, so that another order of the same object is no
- * change. */
+/* Stub domains, sorted by name. The same domains in another order are thus not a change. */
 struct conf_stubs {
 	struct conf_stub *items;
 	size_t count;
+	/* The text is refused and asks for TLS (lib/conf_closed.h). The domains are closed, or, with
+	 * `closed_all`, all external names. */
+	bool closed, closed_all;
 };
 
 struct conf_upstreams {
-	struct server servers[CONF_UPSTREAMS_MAX];
+	struct conf_server servers[CONF_UPSTREAMS_MAX];
 	size_t count;
+	bool closed; /* all external names get SERVFAIL (lib/conf_closed.h); there is no server */
 };
 
 struct conf_federation {
@@ -66,43 +77,66 @@ struct conf_federations {
 };
 
 /*
- * Parses stubDomains. `cluster_domain` (text, final dot or not) itself, `svc` and `pod` under it
- * and what is below those two are refused, and the root. Caller frees with conf_stubs_free.
+ * Parses stubDomains. Refuses the root, `cluster_domain` itself, and all names at or below `svc`
+ * and `pod` in it. `cluster_domain` is text with or without a final dot. Caller frees with
+ * conf_stubs_free.
  */
 int conf_stubs_parse(
     const char *text, size_t len, const char *cluster_domain, struct conf_stubs *stubs, char **why);
 void conf_stubs_free(struct conf_stubs *stubs);
 
-/* What to say of the first domain without a server, which has no effect; NULL: each has one. Caller
- * frees. */
+/* Whether the domain has servers or is closed. A domain without effect is ignored. */
+static inline bool
+conf_stub_has_effect(const struct conf_stub *stub)
+{
+	return stub->count > 0 || stub->closed;
+}
+
+/* Returns a message about the first domain that has no servers and therefore no effect, or NULL if
+ * every domain has servers. Caller frees. */
 char *conf_stubs_empty(const struct conf_stubs *stubs);
 
-/* Parses upstreamNameservers: addresses, ports optional, duplicates removed. */
+/* Parses upstreamNameservers: addresses with optional ports, or tls:// servers. `host` of each server
+ * is "". Removes duplicates. */
 int conf_upstreams_parse(
     const char *text, size_t len, struct conf_upstreams *upstreams, char **why);
 
-/* Parses federations; blanks around names and an empty last item are allowed. */
+/* Parses federations. Blanks around names and an empty last item are allowed. */
 int conf_federations_parse(
     const char *text, size_t len, struct conf_federations *federations, char **why);
 
 /*
- * Parses one stub server: `ip`, `ip:port`, `[v6]:port`, `name`, `name:port`. 0, or -EINVAL and a
- * static reason in `why`.
+ * Parses one server: `ip`, `ip:port`, `[v6]:port`, `name`, `name:port` or
+ * `tls://ADDRESS[:PORT]#SERVER-NAME`. The default port is 53, or 853 for tls://. Returns 0, or
+ * -EINVAL and a static reason in `why`.
+ *
+ * A list has either only tls:// servers or none. A resolver that fails over to a plain server would
+ * send queries unencrypted that the operator wants encrypted.
  */
 int conf_server_parse(const char *text, struct conf_server *server, const char **why);
 
+/* Writes the server in the form that conf_server_parse reads, always with its port, to `text` of
+ * CONF_SERVER_TEXT_MAX bytes; returns it. */
+const char *conf_server_format(const struct conf_server *server, char *text);
+
+bool conf_server_equal(const struct conf_server *a, const struct conf_server *b);
+
+/* Returns why `program`, which cannot use TLS, cannot use these servers; NULL if none of them is a
+ * tls:// server. Caller frees. */
+char *conf_servers_no_tls(const struct conf_server *servers, size_t count, const char *program);
+
 /*
- * Copies `text` to `name` in lower case and without its final dot if it is a DNS name that is safe
- * in a configuration: labels of letters, digits, '-' and '_', no '-' at either end. 0, or -EINVAL
- * and a static reason in `why`.
+ * Copies `text` to `name`, in lower case and without the final dot. `text` must be a DNS name that
+ * is safe in a configuration file: labels of letters, digits, '-' and '_', without '-' at either
+ * end. Returns 0, or -EINVAL and a static reason in `why`.
  */
 int conf_name_parse(const char *text, char name[CONF_HOST_MAX], const char **why);
 
-/* Whether `name` is `zone` or below it; both without a final dot, any case. */
+/* Whether `name` is `zone` or below it. Both names have no final dot, and may be in any case. */
 bool conf_name_under(const char *name, const char *zone);
 
-/* Whether no server can have this address: unspecified, multicast, reserved, IPv4-mapped. `why`
- * then gets a static reason. */
+/* Whether no server can have this address, because it is unspecified, multicast, reserved or
+ * IPv4-mapped. If so, sets `why` to a static reason. */
 bool conf_addr_useless(const struct addr *addr, const char **why);
 
 #endif

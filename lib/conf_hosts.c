@@ -9,7 +9,7 @@
 
 struct hosts_reader {
 	struct conf_hosts *hosts;
-	size_t room;
+	size_t capacity;
 	unsigned line;
 	char **why;
 };
@@ -31,19 +31,20 @@ add_host(struct hosts_reader *r, const char *word, const struct addr *addr)
 		return refuse_word(r, word, reason);
 	if (hosts->count == CONF_HOSTS_MAX)
 		return refuse_word(r, word, "more than 10000 names with an address");
-	if (hosts->count == r->room) {
-		r->room = r->room == 0 ? 64 : r->room * 2;
-		hosts->items = xreallocarray(hosts->items, r->room, sizeof *hosts->items);
+	if (hosts->count == r->capacity) {
+		r->capacity = r->capacity == 0 ? 64 : r->capacity * 2;
+		hosts->items = xreallocarray(hosts->items, r->capacity, sizeof *hosts->items);
 	}
 	struct conf_host *host = &hosts->items[hosts->count];
-	*host = (struct conf_host){ .addr = *addr }; /* what is behind the name is compared too */
+	*host = (struct conf_host){ .addr = *addr }; /* zeroed, because the bytes after the name are
+						      * compared too */
 	if (dname_from_text(&host->name, name) < 0)
 		return refuse_word(r, word, "not a DNS name");
 	hosts->count++;
 	return 0;
 }
 
-/* The next word of the line, cut off by a NUL; NULL at its end. */
+/* Returns the next word of the line and ends it with a NUL; NULL at the end of the line. */
 static char *
 next_word(char **rest)
 {
@@ -60,7 +61,7 @@ next_word(char **rest)
 	return word;
 }
 
-/* An address of IPv4 in IPv6's spelling (::ffff:10.0.0.1) is that IPv4 address, as for libc. */
+/* Converts an IPv4-mapped IPv6 address (::ffff:10.0.0.1) to IPv4, as libc does. */
 static void
 unmap(struct addr *addr)
 {
@@ -73,7 +74,7 @@ unmap(struct addr *addr)
 	addr->family = AF_INET;
 }
 
-/* Whether it is an address of one interface (fe80::1%lo0), which is of no use elsewhere. */
+/* Whether the word is a scoped address (fe80::1%lo0), which is useless on other machines. */
 static bool
 is_scoped(const char *word)
 {
@@ -88,7 +89,7 @@ is_scoped(const char *word)
 	return scoped;
 }
 
-/* Lines of hosts files of other systems that mean nothing here: they are no mistake. */
+/* Ignores a line that is valid in other hosts files but has no meaning here. */
 static int
 pass_over(struct hosts_reader *r, const char *word, const char *reason)
 {
@@ -117,7 +118,7 @@ read_line(void *arg, unsigned number, char *line)
 	unmap(&addr);
 	char *name = next_word(&line);
 	if (name == NULL)
-		return pass_over(r, word, "has no name behind it");
+		return pass_over(r, word, "is not followed by a name");
 	for (; name != NULL; name = next_word(&line)) {
 		int rc = add_host(r, name, &addr);
 
@@ -145,8 +146,8 @@ by_addr(const void *a, const void *b)
 	return order != 0 ? order : dname_compare(x->name.wire, y->name.wire);
 }
 
-/* Looks for more than CONF_HOSTS_OF_NAME_MAX neighbours with the same name (`of_addr`: address);
- * one of them, or NULL. */
+/* Checks whether more than CONF_HOSTS_OF_NAME_MAX neighbours have the same name or, with `of_addr`,
+ * the same address. Returns one of these neighbours, or NULL if there are not so many. */
 static const struct conf_host *
 find_crowd(const struct conf_hosts *hosts, bool of_addr)
 {

@@ -1,5 +1,6 @@
 #include "lib/conf_keys.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <time.h>
 
 #include "lib/conf.h"
+#include "lib/conf_closed.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
 #include "lib/conf_rewrites.h"
@@ -19,7 +21,7 @@
 
 enum { LOG_LEVEL_MOST = 10 };
 
-/* --- the parsers of the rows: those of the keys' headers, with one type --- */
+/* --- the parsers of the rows: each calls the parser of a key --- */
 
 static int
 parse_stubs(const char *text, size_t len, const char *domain, void *value, char **why)
@@ -33,11 +35,40 @@ free_stubs(void *value)
 	conf_stubs_free(value);
 }
 
+static char *
+close_stubs(const char *text, size_t len, void *value)
+{
+	return conf_stubs_close(text, len, value) ? conf_stubs_closed_names(value) : NULL;
+}
+
+static bool
+empty_stubs(const void *value)
+{
+	const struct conf_stubs *stubs = value;
+
+	for (size_t i = 0; i < stubs->count; i++)
+		if (stubs->items[i].count > 0)
+			return false;
+	return true;
+}
+
 static int
 parse_upstreams(const char *text, size_t len, const char *domain, void *value, char **why)
 {
 	(void)domain;
 	return conf_upstreams_parse(text, len, value, why);
+}
+
+static char *
+close_upstreams(const char *text, size_t len, void *value)
+{
+	return conf_upstreams_close(text, len, value) ? xstrdup("all external names") : NULL;
+}
+
+static bool
+empty_upstreams(const void *value)
+{
+	return ((const struct conf_upstreams *)value)->count == 0;
 }
 
 static int
@@ -85,7 +116,7 @@ free_rewrites(void *value)
 	conf_rewrites_free(value);
 }
 
-/* 0 to 10, as -v. A key that is blank, or gone, leaves the level to -v: -1. */
+/* Parses a level from 0 to 10, like -v. If the key is blank or absent, the value is -1 and -v applies. */
 static int
 parse_log_level(const char *text, size_t len, const char *domain, void *value, char **why)
 {
@@ -102,7 +133,7 @@ parse_log_level(const char *text, size_t len, const char *domain, void *value, c
 	unsigned long number = *word >= '0' && *word <= '9' ? strtoul(word, &end, 10) : 0;
 	if (len >= sizeof word || strlen(word) != len || end == word || *end != '\0' ||
 	    number > LOG_LEVEL_MOST) {
-		*why = xstrdup("must be a number from 0 to 10; debug lines appear from 4 on");
+		*why = xstrdup("must be a number from 0 to 10; 4 and above: debug lines");
 		return -EINVAL;
 	}
 	*level = (int)number;
@@ -124,20 +155,24 @@ apply_log_level(void *arg, struct conf_content *content)
 
 const struct conf_key_row conf_key_rows[CONF_KEYS] = {
 	[CONF_KEY_STUBS] = { "stubDomains", sizeof(struct conf_stubs), parse_stubs, free_stubs,
-	    { [CONF_KUBEDNS] = CONF_READ, [CONF_NANNY] = CONF_APPLY },
-	    .help = "domains whose names other servers resolve" },
+	    close_stubs, empty_stubs, { [CONF_KUBEDNS] = CONF_READ, [CONF_NANNY] = CONF_APPLY },
+	    .help = "servers for the names of single domains" },
 	[CONF_KEY_UPSTREAMS] = { "upstreamNameservers", sizeof(struct conf_upstreams),
-	    parse_upstreams, NULL, BOTH, .help = "servers for external names" },
+	    parse_upstreams, NULL, close_upstreams, empty_upstreams, BOTH,
+	    .help = "servers for external names" },
 	[CONF_KEY_FEDERATIONS] = { "federations", sizeof(struct conf_federations),
-	    parse_federations, NULL, { [CONF_KUBEDNS] = CONF_APPLY }, .help = "federation names" },
-	[CONF_KEY_HOSTS] = { "hosts", sizeof(struct conf_hosts), parse_hosts, free_hosts, BOTH,
-	    .help = "addresses of names, as lines of /etc/hosts" },
+	    parse_federations, NULL, NULL, NULL, { [CONF_KUBEDNS] = CONF_APPLY },
+	    .help = "federation names" },
+	[CONF_KEY_HOSTS] = { "hosts", sizeof(struct conf_hosts), parse_hosts, free_hosts, NULL,
+	    NULL, BOTH, .help = "addresses of names, as lines of /etc/hosts" },
 	[CONF_KEY_RECORDS] = { "records", sizeof(struct conf_records), parse_records, free_records,
-	    BOTH, .help = "records of any type, as lines of a master file" },
+	    NULL, NULL, BOTH, .help = "records of any type, as lines of a master file" },
 	[CONF_KEY_REWRITES] = { "rewrites", sizeof(struct conf_rewrites), parse_rewrites,
-	    free_rewrites, BOTH, .help = "names that are looked up in place of others" },
-	[CONF_KEY_LOG_LEVEL] = { "logLevel", sizeof(int), parse_log_level, NULL, BOTH,
-	    .help = "0 to 10, in place of -v: debug lines from 4 on", .apply = apply_log_level },
+	    free_rewrites, NULL, NULL, BOTH,
+	    .help = "replacements of queried names before the lookup" },
+	[CONF_KEY_LOG_LEVEL] = { "logLevel", sizeof(int), parse_log_level, NULL, NULL, NULL, BOTH,
+	    .help = "log level, 0 to 10, overrides -v; 4 and above: debug lines",
+	    .apply = apply_log_level },
 };
 
 void
@@ -166,9 +201,10 @@ conf_key_help(enum conf_program program, const char *lines[CONF_KEY_HELP_MAX])
 
 /* --- the state of one key --- */
 
-void
-conf_key_judge(struct conf_key *key, const char *subject, const char *name, const char *text,
-    size_t len, char *error)
+/* Does the same as conf_key_judge. `closed` says which names get SERVFAIL because of the error, or is NULL. */
+static void
+judge(struct conf_key *key, const char *subject, const char *name, const char *text, size_t len,
+    char *error, const char *closed)
 {
 	uint64_t hash = text != NULL ? hash64(HASH_START, text, len) : 0;
 
@@ -176,9 +212,14 @@ conf_key_judge(struct conf_key *key, const char *subject, const char *name, cons
 		hash = hash64(hash, error, strlen(error));
 	bool news = hash != key->hash || (error == NULL) != (key->error == NULL);
 	if (error != NULL && news) {
-		log_errorx("conf %s: %s: %s; %s", subject, name, error,
-		    key->had_good ? "keeping previous"
-				  : "ignored, as there is no good value before it");
+		if (closed != NULL)
+			log_errorx("conf %s: %s: %s; %s get SERVFAIL until it is corrected, "
+				   "because it has tls:// and there is no earlier good value",
+			    subject, name, error, closed);
+		else
+			log_errorx("conf %s: %s: %s; %s", subject, name, error,
+			    key->had_good ? "keeping previous"
+					  : "ignored, because there is no earlier good value");
 		key->refused++;
 		key->error_since = time(NULL);
 	} else if (error == NULL && key->error != NULL) {
@@ -190,6 +231,13 @@ conf_key_judge(struct conf_key *key, const char *subject, const char *name, cons
 	key->hash = hash;
 	free(key->error);
 	key->error = error;
+}
+
+void
+conf_key_judge(struct conf_key *key, const char *subject, const char *name, const char *text,
+    size_t len, char *error)
+{
+	judge(key, subject, name, text, len, error, NULL);
 }
 
 void
@@ -207,24 +255,56 @@ conf_keys_applies(const struct conf_keys *keys, enum conf_key_id id)
 	return conf_key_rows[id].use[keys->program] == CONF_APPLY;
 }
 
-/* Parses a content and puts it in force; NULL, or why not. */
 static char *
-apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, bool *changed)
+put(struct conf_keys *keys, enum conf_key_id id, struct conf_content *content)
+{
+	const struct conf_key_row *row = &conf_key_rows[id];
+
+	return (row->apply != NULL ? row->apply : keys->apply[id])(keys->arg, content);
+}
+
+static void
+free_content(const struct conf_key_row *row, struct conf_content *content)
+{
+	if (row->free != NULL)
+		row->free(content->value);
+	free(content->value);
+}
+
+/* Parses a content and puts it in force. Returns NULL, or the reason why the content is refused. Sets `good` to
+ * whether the content is an earlier good value for the next ones. */
+static char *
+apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, bool *changed,
+    bool *good)
 {
 	const struct conf_key_row *row = &conf_key_rows[id];
 	struct conf_content content = { .value = xcalloc(1, row->size), .present = text != NULL };
 	char *why = NULL;
 
 	if (text == NULL || row->parse(text, len, keys->domain, content.value, &why) == 0) {
-		conf_key_apply *put = row->apply != NULL ? row->apply : keys->apply[id];
-
-		why = put(keys->arg, &content);
-		if (row->free != NULL)
-			row->free(content.value);
+		*good = text != NULL && (row->empty == NULL || !row->empty(content.value));
+		why = put(keys, id, &content);
+		*changed = content.changed;
 	}
-	free(content.value);
-	*changed = content.changed;
+	free_content(row, &content);
 	return why;
+}
+
+/* Puts in force what is left of a refused content without an earlier good value. Returns which names get
+ * SERVFAIL (caller frees), or NULL. */
+static char *
+apply_closed(
+    struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, bool *changed)
+{
+	const struct conf_key_row *row = &conf_key_rows[id];
+	struct conf_content content = { .value = xcalloc(1, row->size), .present = text != NULL };
+	char *names = text != NULL ? row->close(text, len, content.value) : NULL;
+	char *why = put(keys, id, &content);
+
+	assert(why == NULL); /* a value without servers is never refused */
+	*changed = content.changed;
+	free_content(row, &content);
+	return names;
 }
 
 bool
@@ -232,15 +312,28 @@ conf_keys_take(
     struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error)
 {
 	struct conf_key *state = &keys->states[id];
-	bool changed = false;
-	char *why = error != NULL ? xstrdup(error) : apply(keys, id, text, len, &changed);
+	bool changed = false, good = false;
+	char *closed = NULL;
+	char *why = error != NULL ? xstrdup(error) : apply(keys, id, text, len, &changed, &good);
+	bool refused = why != NULL;
 
+	if (why != NULL && !state->had_good && conf_key_rows[id].close != NULL)
+		closed = apply_closed(keys, id, text, len, &changed);
+	bool news = closed != NULL && !state->closed;
+	state->closed = closed != NULL;
 	if (conf_keys_applies(keys, id)) {
-		conf_key_judge(state, keys->subject, conf_key_rows[id].name, text, len, why);
+		judge(state, keys->subject, conf_key_rows[id].name, text, len, why, closed);
 	} else {
+		/* The program that applies the key logs the reason. */
+		if (news)
+			log_errorx("conf %s: %s: refused: %s get SERVFAIL until it is corrected",
+			    keys->subject, conf_key_rows[id].name, closed);
 		free(state->error);
 		state->error = why;
 	}
+	if (!refused)
+		state->had_good = good;
+	free(closed);
 	return changed;
 }
 

@@ -1,12 +1,12 @@
 /*
- * The schema of the ConfigMap kube-dns: one row for each key, with its parser and with what each
- * program does with the key. kubedns and the nanny read the same ConfigMap by this one table.
+ * The schema of the ConfigMap kube-dns. Each key has one row. The row has the parser, and tells
+ * what each program does with the key. kubedns and the nanny both use this table.
  *
  *	text --parse (the row's)--> value --apply (the program's)--> in force, or why not
  *
- * Keys are independent. A refused key keeps its last good value, which belongs to the program; each
- * refused content is logged once, and so is the first good content after it. A deleted key returns
- * to its default. Every key takes effect while the programs run.
+ * Keys are independent. If new content is refused, the program keeps the key's last good value.
+ * Each refused content is logged once. The first good content after it is logged too. A deleted key
+ * returns to its default. Every change takes effect without a restart.
  */
 #ifndef LIB_CONF_KEYS_H
 #define LIB_CONF_KEYS_H
@@ -34,55 +34,66 @@ enum conf_program { CONF_KUBEDNS, CONF_NANNY, CONF_PROGRAMS };
 
 enum conf_use {
 	CONF_UNUSED,
-	CONF_READ,  /* for explanations: the other program applies the key and reports mistakes */
-	CONF_APPLY, /* with a state, a metric and messages */
+	CONF_READ,  /* the program reads the key only for explanations; the other program applies
+		     * it */
+	CONF_APPLY, /* the program applies the key, with a state, a metric and messages */
 };
 
-/* One key's content on its way to a program. */
+/* The content of one key, on its way to a program. */
 struct conf_content {
-	void *value;  /* as parsed; empty if the key is absent. Who keeps parts of it zeroes it. */
+	void *value;  /* the parsed value; empty if the key is absent. A program that keeps parts of
+		       * the value must zero it */
 	bool present; /* the ConfigMap has the key */
-	bool changed; /* set by the program: what is in force has changed */
+	bool changed; /* set by the program if the value in force has changed */
 };
 
-/* Puts a value in force; NULL, or why the program refuses it (caller frees). */
+/* Puts a value in force. Returns NULL, or the reason why the program refuses it (caller frees). A program
+ * never refuses a value without servers, of a key that has `close`. */
 typedef char *conf_key_apply(void *arg, struct conf_content *content);
 
 struct conf_key_row {
 	const char *name;
-	size_t size; /* of the value, a struct of conf.h, conf_hosts.h, ... */
+	size_t size; /* size of the value, a struct of conf.h, conf_hosts.h, ... */
 	/* As in conf.h; `domain` is the cluster domain. */
 	int (*parse)(const char *text, size_t len, const char *domain, void *value, char **why);
-	void (*free)(void *value); /* of what the value points to; NULL: nothing */
+	void (*free)(void *value); /* frees the memory that the value points to; NULL: there is
+				    * none */
+	/* Makes the value for a refused text without an earlier good value (lib/conf_closed.h). Returns
+	 * which names get SERVFAIL (caller frees), or NULL and an empty value. NULL: the key has no servers. */
+	char *(*close)(const char *text, size_t len, void *value);
+	bool (*empty)(const void *value); /* set together with `close`: the value has no server */
 	enum conf_use use[CONF_PROGRAMS];
-	const char *help; /* one line: what the key does */
-	/* Of a key that means the same in each program; NULL: the program has the function. */
+	const char *help; /* one line that says what the key does */
+	/* Set for a key that means the same in each program. If it is NULL, each program has its
+	 * own function. */
 	conf_key_apply *apply;
 };
 
 extern const struct conf_key_row conf_key_rows[CONF_KEYS];
 
-/* The names of the keys that the program uses; NULL ends: for confdir_new. */
+/* Lists the names of the keys that the program uses, followed by NULL, for confdir_new. */
 void conf_key_names(enum conf_program program, const char *names[CONF_KEYS + 1]);
 
-/* The names and lines of --help of these keys, one after the other; NULL ends. */
+/* Lists name and help line of each of these keys, one after the other, followed by NULL. */
 enum { CONF_KEY_HELP_MAX = 2 * CONF_KEYS + 1 };
 void conf_key_help(enum conf_program program, const char *lines[CONF_KEY_HELP_MAX]);
 
-/* The state of one key: whether its present content is in force or was refused, and why. */
+/* The state of one key: whether its current content is in force or was refused, and why. */
 struct conf_key {
 	bool present;
-	bool had_good;       /* a content is in force: the present one, or the last good one */
-	char *error;         /* why the present content is not in force; NULL: it is */
+	bool had_good; /* a content is in force, which is the current or the last good
+			      * content. A content without servers does not count */
+	bool closed;   /* the content is refused, and its names get SERVFAIL (lib/conf_closed.h) */
+	char *error;   /* why the current content is not in force; NULL: it is in force */
 	int64_t error_since; /* Unix time, seconds */
-	uint64_t refused;    /* contents refused since the start */
-	uint64_t hash;       /* of the content last judged, and of its error */
+	uint64_t refused;    /* refused contents since startup */
+	uint64_t hash;       /* hash of the content that was checked last, and of its error */
 };
 
 /*
- * Takes the verdict on a content of `len` bytes (`text` NULL: the key is absent): `error` (taken)
- * or NULL. A new one is logged as "conf SUBJECT: NAME: ERROR; keeping previous", or "...; ignored,
- * as there is no good value before it".
+ * Records the result for a content of `len` bytes. `text` is NULL if the key is absent. `error` is
+ * the reason for refusing the content (taken), or NULL. A new error is logged as "conf SUBJECT:
+ * NAME: ERROR; keeping previous", or with another end if there is no earlier good value.
  */
 void conf_key_judge(struct conf_key *key, const char *subject, const char *name, const char *text,
     size_t len, char *error);
@@ -92,28 +103,29 @@ void conf_key_clear(struct conf_key *key);
 /* A program's keys. */
 struct conf_keys {
 	enum conf_program program;
-	const char *subject;          /* where the ConfigMap is, for messages */
+	const char *subject;          /* name of the place that has the ConfigMap, for messages */
 	const char *domain;           /* the cluster domain */
-	conf_key_apply *const *apply; /* by key; NULL where the row has it, or unused */
+	conf_key_apply *const *apply; /* one function for each key; NULL if the row has the
+				       * function, or if the program does not use the key */
 	void *arg;
 	struct conf_key states[CONF_KEYS];
 };
 
-/* Parses, applies and judges one content (`text` NULL: the key is absent), or the `error` with which
- * it could not be read (else NULL). True if what is in force has changed. */
+/* Parses, applies and checks one content. `text` is NULL if the key is absent. `error` tells why
+ * the content could not be read, or is NULL. Returns true if the value in force has changed. */
 bool conf_keys_take(
     struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error);
 
-/* The same for each key that the program uses. */
+/* Parses, applies and checks the content of every key that the program uses. */
 bool conf_keys_take_set(struct conf_keys *keys, const struct confdir_set *set);
 
 /* Whether the program applies the key. */
 bool conf_keys_applies(const struct conf_keys *keys, enum conf_key_id id);
 
-/* How many keys are refused: for --check. Logs those that the program only reads. */
+/* Returns how many keys are refused, for --check. Logs errors of keys that the program only reads. */
 unsigned conf_keys_mistakes(const struct conf_keys *keys);
 
-/* One value for each key that the program applies: 1 while its content is refused. */
+/* Writes one sample for each key that the program applies: 1 while its content is refused. */
 void conf_keys_metrics(const struct conf_keys *keys, struct metrics *m);
 
 void conf_keys_clear(struct conf_keys *keys);

@@ -12,7 +12,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
-/* --- what the records may be together: RFC 1034 section 3.6, RFC 2181 section 5, RFC 4592 --- */
+/* --- which records may exist together: RFC 1034 section 3.6, RFC 2181 section 5, RFC 4592 --- */
 
 static int
 by_name_and_data(const void *a, const void *b)
@@ -47,7 +47,7 @@ refuse_record(const struct conf_record *record, const char *reason, char **why)
 	return conf_refuse_word(why, record->line, dname_to_text(record->name, text), reason);
 }
 
-/* Leaves each record once; what differs in its TTL alone is no other record. */
+/* Sorts the records and removes duplicates. Refuses a name and type that has different TTLs. */
 static int
 sort(struct conf_records *records, char **why)
 {
@@ -60,8 +60,8 @@ sort(struct conf_records *records, char **why)
 		if (kept > 0 && same_set(&items[kept - 1], &items[i]) &&
 		    items[kept - 1].ttl_s != items[i].ttl_s)
 			return refuse_record(&items[i],
-			    "has another TTL than its other records of this type; give all the "
-			    "same",
+			    "has another TTL than other records of the same name and type; use one "
+			    "TTL for all of them",
 			    why);
 		if (kept == 0 || by_name_and_data(&items[kept - 1], &items[i]) != 0)
 			items[kept++] = items[i];
@@ -72,7 +72,7 @@ sort(struct conf_records *records, char **why)
 
 /* --- names --- */
 
-/* How many labels both have at the end. */
+/* Returns the number of labels that both names have in common at the end. */
 static unsigned
 common_labels(const uint8_t *a, const uint8_t *b)
 {
@@ -92,7 +92,7 @@ common_labels(const uint8_t *a, const uint8_t *b)
 	return common;
 }
 
-/* Counts the names, and those between them and the root. */
+/* Counts the names, including the root and empty non-terminals. */
 static int
 check_count(const struct conf_records *records, char **why)
 {
@@ -107,12 +107,13 @@ check_count(const struct conf_records *records, char **why)
 			 (i > 0 ? common_labels(item[-1].name, item->name) : 0);
 		if (names > CONF_RECORDS_NAMES_MAX)
 			return refuse_record(item,
-			    "more than 20000 names, those between them and the root included", why);
+			    "more than 20000 names, including the names between them and the root",
+			    why);
 	}
 	return 0;
 }
 
-/* Labels that the name has before the domain, -1: it is not in it. */
+/* Returns the number of labels of the name before the domain, or -1 if the name is not in the domain. */
 static int
 labels_before(const struct conf_record *item, const char *domain)
 {
@@ -130,7 +131,8 @@ is_in(const struct conf_record *item, const char *domain)
 	return labels_before(item, domain) >= 0;
 }
 
-/* The reverse names of addresses, or all of them; others in arpa are as others (home.arpa, RFC 8375). */
+/* Whether the record is at the reverse name of an address, or at a wildcard that covers such names.
+ * Other names in arpa (home.arpa, RFC 8375) are ordinary names. */
 static bool
 is_reverse(const struct conf_record *item)
 {
@@ -140,7 +142,8 @@ is_reverse(const struct conf_record *item)
 	       dname_equal(item->name, arpa) || dname_equal(item->name, below);
 }
 
-/* The cluster's own name; zones and wildcards, which are about names that are not written there. */
+/* Refuses records at the cluster domain itself, and zones and wildcards in places where they would
+ * hide the cluster's names. */
 static int
 check_place(const struct conf_record *item, const char *cluster_domain, char **why)
 {
@@ -150,28 +153,27 @@ check_place(const struct conf_record *item, const char *cluster_domain, char **w
 		return refuse_record(item, "a wildcard cannot be a zone", why);
 	if (item->type != TYPE_SOA && labels_before(item, cluster_domain) == 0)
 		return refuse_record(item,
-		    "is the cluster's domain itself, which would lose its SOA and NS records; "
-		    "use a name in it",
+		    "is the cluster domain itself, which would lose its SOA and NS records; use a "
+		    "name in it",
 		    why);
 	if (!wildcard && item->type != TYPE_SOA)
 		return 0;
 	if (is_in(item, cluster_domain))
 		return refuse_record(item,
-		    "is in the cluster's domain, where neither a SOA record nor a wildcard may be; "
+		    "is in the cluster domain, where SOA records and wildcards are not allowed; "
 		    "write the names",
 		    why);
 	if (is_reverse(item))
 		return refuse_record(item,
-		    "is a reverse name, where neither a SOA record nor a wildcard may be; write "
-		    "the "
-		    "PTR records",
+		    "is a reverse name, for which SOA records and wildcards are not allowed; write "
+		    "the PTR records",
 		    why);
 	return 0;
 }
 
 /* --- record sets --- */
 
-/* The records [0, count) of one name. */
+/* Checks the records [0, count), which share one name. */
 static int
 check_name(const struct conf_record *items, size_t count, char **why)
 {
@@ -185,14 +187,14 @@ check_name(const struct conf_record *items, size_t count, char **why)
 			ns = &items[i];
 	}
 	if (soas > 1)
-		return refuse_record(&items[count - 1], "has two SOA records; take one out", why);
+		return refuse_record(&items[count - 1], "has two SOA records; remove one", why);
 	if (cnames > 0 && count > 1)
 		return refuse_record(&items[count - 1],
-		    "has a CNAME record beside others; an alias has that one alone", why);
+		    "has a CNAME record and others; an alias may have no other records", why);
 	if (ns != NULL && soas == 0)
 		return refuse_record(ns,
-		    "has NS records and no SOA record: names are not delegated from here; the key "
-		    "stubDomains does that",
+		    "has NS records and no SOA record: kubedns does not delegate names; use the "
+		    "key stubDomains",
 		    why);
 	return 0;
 }
@@ -211,7 +213,7 @@ check_set(const struct conf_record *items, size_t count, char **why)
 	return 0;
 }
 
-/* Calls `check` for each run of items that are the same. */
+/* Calls `check` for each run of items for which `same` is true. */
 static int
 each_run(const struct conf_records *records,
     bool (*same)(const struct conf_record *a, const struct conf_record *b),
@@ -228,8 +230,8 @@ each_run(const struct conf_records *records,
 	return rc;
 }
 
-/* Puts the items in order, each once, and says whether they may stand beside each other; as
- * conf_records_parse(), but frees nothing. */
+/* Sorts the items, removes duplicates and checks that they may exist together. Returns 0 or
+ * -EINVAL, like conf_records_parse(), but frees nothing. */
 static int
 judge(struct conf_records *records, const char *cluster_domain, char **why)
 {
@@ -249,9 +251,9 @@ judge(struct conf_records *records, const char *cluster_domain, char **why)
 struct records_reader {
 	struct conf_records *records;
 	struct master_entry entry;
-	struct dname origin, owner; /* owner.len 0: no line had one */
+	struct dname origin, owner; /* owner.len 0: no line had an owner yet */
 	uint32_t ttl_s;
-	size_t room, len, bytes_room;
+	size_t capacity, len, bytes_capacity;
 	char **why;
 };
 
@@ -261,15 +263,15 @@ refuse(struct records_reader *r, const char *word, const char *reason)
 	return conf_refuse_word(r->why, r->entry.line, word, reason);
 }
 
-/* Room for that many bytes behind those that are there. */
+/* Makes space for `len` more bytes and returns their address. */
 static uint8_t *
 reserve(struct records_reader *r, size_t len)
 {
 	struct conf_records *records = r->records;
 
-	if (r->len + len > r->bytes_room) {
-		r->bytes_room = 2 * (r->len + len);
-		records->bytes = xreallocarray(records->bytes, r->bytes_room, 1);
+	if (r->len + len > r->bytes_capacity) {
+		r->bytes_capacity = 2 * (r->len + len);
+		records->bytes = xreallocarray(records->bytes, r->bytes_capacity, 1);
 	}
 	return records->bytes + r->len;
 }
@@ -295,13 +297,13 @@ read_directive(struct records_reader *r)
 	const char *word = e->words[0];
 
 	if (strcasecmp(word, "$INCLUDE") == 0)
-		return refuse(r, word, "no files are read; write its lines here");
+		return refuse(r, word, "not supported; write the file's lines here");
 	if (strcasecmp(word, "$GENERATE") == 0)
 		return refuse(r, word, "not supported; write its lines out, or a wildcard");
 	if (strcasecmp(word, "$ORIGIN") != 0 && strcasecmp(word, "$TTL") != 0)
-		return refuse(r, word, "neither $ORIGIN nor $TTL");
+		return refuse(r, word, "not supported; only $ORIGIN and $TTL are");
 	if (e->count != 2)
-		return refuse(r, word, "one word has to follow");
+		return refuse(r, word, "must be followed by one word");
 	if (strcasecmp(word, "$ORIGIN") == 0)
 		return read_origin(r, e->words[1]);
 	if (!master_seconds(e->words[1], &r->ttl_s))
@@ -311,8 +313,8 @@ read_directive(struct records_reader *r)
 
 /* --- records --- */
 
-/* The name as text with a letter for each label that is an asterisk: RFC 4592 section 2.1.1 lets them
- * stand anywhere. */
+/* Writes the name as text with 'x' for each label that is an asterisk. RFC 4592 section 2.1.1
+ * allows such labels anywhere. */
 static void
 without_asterisks(const struct dname *name, char text[DNAME_TEXT_MAX])
 {
@@ -324,7 +326,8 @@ without_asterisks(const struct dname *name, char text[DNAME_TEXT_MAX])
 	dname_to_text(copy.wire, text);
 }
 
-/* The owner's name: what dnsmasq can be told too, but for asterisks. */
+/* Reads the owner's name. Apart from asterisks, it must be a name that is safe in dnsmasq's
+ * configuration. */
 static int
 read_owner(struct records_reader *r, const char *word)
 {
@@ -337,14 +340,15 @@ read_owner(struct records_reader *r, const char *word)
 		return refuse(r, word, "the root cannot have records");
 	bool wildcard = memcmp(r->owner.wire, "\1*", 2) == 0;
 	if (wildcard && r->owner.len == 3)
-		return refuse(r, word, "a wildcard for all names there are");
+		return refuse(
+		    r, word, "a wildcard below the root would match all names; add a domain");
 	without_asterisks(&r->owner, text);
 	if (conf_name_parse(text, ignored, &why) < 0)
 		return refuse(r, word, why);
 	return 0;
 }
 
-/* [TTL] [CLASS] or [CLASS] [TTL]: how many words these are. */
+/* Reads [TTL] [CLASS] or [CLASS] [TTL]. Returns the number of words that it has read. */
 static size_t
 read_ttl_and_class(
     struct records_reader *r, const struct master_entry *e, size_t at, uint32_t *ttl_s)
@@ -374,9 +378,9 @@ add_record(struct records_reader *r, uint32_t ttl_s, uint16_t type, size_t at)
 
 	if (records->count == CONF_RECORDS_MAX)
 		return refuse(r, e->words[0], "more than 10000 records");
-	if (records->count == r->room) {
-		r->room = r->room == 0 ? 64 : 2 * r->room;
-		records->items = xreallocarray(records->items, r->room, sizeof *records->items);
+	if (records->count == r->capacity) {
+		r->capacity = r->capacity == 0 ? 64 : 2 * r->capacity;
+		records->items = xreallocarray(records->items, r->capacity, sizeof *records->items);
 	}
 	uint8_t *bytes = reserve(r, DNAME_MAX + w.max);
 	memcpy(bytes, r->owner.wire, r->owner.len);
@@ -405,10 +409,12 @@ read_record(struct records_reader *r)
 	if (!e->blank && read_owner(r, e->words[at++]) < 0)
 		return -EINVAL;
 	if (r->owner.len == 0)
-		return refuse(r, e->words[0], "begins with a blank, and no name stands before it");
+		return refuse(r, e->words[0],
+		    "begins with a blank, which means the name of the line before, but no earlier "
+		    "line has a name");
 	at += read_ttl_and_class(r, e, at, &ttl_s);
 	if (at == e->count)
-		return refuse(r, e->words[at - 1], "no type stands behind it");
+		return refuse(r, e->words[at - 1], "is not followed by a type");
 	uint16_t type = rdata_type(e->words[at], &why);
 	if (type == 0)
 		return refuse(r, e->words[at], why);
@@ -433,7 +439,7 @@ read_line(void *arg, unsigned number, char *line)
 	return rc;
 }
 
-/* The bytes stay where they are from now on. */
+/* Sets the items' pointers, once the bytes cannot move any more. */
 static void
 point_to_bytes(struct conf_records *records)
 {

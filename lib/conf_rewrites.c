@@ -73,7 +73,7 @@ is_kind(const char *word)
 	       strcmp(word, "regex") == 0;
 }
 
-/* A comment is a line of its own: a pattern may hold a '#'. */
+/* Comments have lines of their own, because a pattern may contain '#'. */
 static int
 read_line(void *arg, unsigned number, char *line)
 {
@@ -89,7 +89,7 @@ read_line(void *arg, unsigned number, char *line)
 	char *from = strtok_r(NULL, blanks, &rest), *to = strtok_r(NULL, blanks, &rest);
 	if (to == NULL)
 		return refuse_word(
-		    r, kind, "needs the name that is asked and the name in its place");
+		    r, kind, "must be followed by the queried name and the name that replaces it");
 	char *more = strtok_r(NULL, blanks, &rest);
 	return more != NULL ? refuse_word(r, more, "is one word too many")
 			    : read_rule(r, kind, from, to);
@@ -105,7 +105,7 @@ by_name(const void *a, const void *b)
 				  : dname_compare(x->from.wire, y->from.wire);
 }
 
-/* No name may be rewritten to two. */
+/* Refuses a name that has two rewrites. */
 static int
 check_doubles(const struct conf_rewrites *rewrites, char **why)
 {
@@ -121,8 +121,8 @@ check_doubles(const struct conf_rewrites *rewrites, char **why)
 		qsort(places, count, sizeof *places, by_name);
 	for (size_t i = 1; i < count && rc == 0; i++)
 		if (by_name(&places[i - 1], &places[i]) == 0)
-			rc = conf_refuse(why, dname_to_text(places[i]->from.wire, text), "",
-			    "is rewritten twice");
+			rc = conf_refuse(
+			    why, dname_to_text(places[i]->from.wire, text), "", "has two rewrites");
 	free(places);
 	return rc;
 }

@@ -7,6 +7,7 @@
 
 #include <json-c/json.h>
 
+#include "lib/json_strict.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -112,8 +113,8 @@ scan_error(struct conf_json_scan *scan, size_t at, const char *error)
 	}
 }
 
-/* A \u0000 would end the C strings that json-c gives; a comma before '}' passes even its strict
- * mode. */
+/* Finds two things that json-c accepts even in strict mode: \u0000, which would end its C strings
+ * early, and a comma before '}'. */
 struct conf_json_scan
 conf_json_scan(const char *text, size_t len)
 {
@@ -147,7 +148,7 @@ conf_json_scan(const char *text, size_t len)
 	return scan;
 }
 
-/* Whether the text is `null`, or begins as the wanted kind of value. */
+/* Whether the text is `null`, or starts with `opening` like the wanted kind of value. */
 static bool
 begins_with(const char *text, size_t len, char opening)
 {
@@ -155,7 +156,7 @@ begins_with(const char *text, size_t len, char opening)
 	return *text == opening || (len == 4 && memcmp(text, "null", 4) == 0);
 }
 
-/* A value of another kind, or none: a list written without JSON, mostly. */
+/* Refuses a text of another kind. Often, this is a list that is not written as JSON. */
 static int
 refuse_other(char **why, const char *text, size_t len, const char *wanted)
 {
@@ -165,14 +166,15 @@ refuse_other(char **why, const char *text, size_t len, const char *wanted)
 	bool quoted = len > 2 && text[0] == '"' && text[len - 1] == '"';
 	char *shown = xstrndup(text + quoted, len - 2 * quoted);
 	if (server_parse(shown, 53, &server, NULL) == 0)
-		*why = xasprintf("\"%s\": an address alone; write [\"%s\"]", shown, shown);
+		*why =
+		    xasprintf("\"%s\": an address without brackets; write [\"%s\"]", shown, shown);
 	else
 		conf_refuse(why, shown, "", wanted);
 	free(shown);
 	return -EINVAL;
 }
 
-/* Whether a number that json-c cannot read at `end` looks like the beginning of an address. */
+/* Whether the number at `end`, where json-c stopped, looks like the start of an address. */
 static bool
 is_bare_address(const char *text, size_t len, size_t end)
 {
@@ -180,22 +182,22 @@ is_bare_address(const char *text, size_t len, size_t end)
 	       text[end - 1] >= '0' && text[end - 1] <= '9';
 }
 
-/* Why it is no JSON there, and what people mean who write so. */
+/* Returns why the text is not JSON. Recognises common mistakes. */
 static const char *
 why_no_json(const char *text, size_t len, size_t end, enum json_tokener_error error)
 {
 	size_t before = end;
 
 	if (is_bare_address(text, len, end))
-		return "an address must stand in double quotes";
+		return "an address must be in double quotes";
 	if (end >= len)
 		return json_tokener_error_desc(error);
 	while (before > 0 && conf_is_blank(text[before - 1]))
 		before--;
 	if ((text[end] == ']' || text[end] == '}') && before > 0 && text[before - 1] == ',')
-		return "a comma before the end of a list; take it out";
+		return "a comma before the end of a list; remove it";
 	if (text[end] == '\'' || (end > 0 && text[end - 1] == '\''))
-		return "strings stand in double quotes";
+		return "strings must be in double quotes";
 	return json_tokener_error_desc(error);
 }
 
@@ -213,16 +215,12 @@ conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
 		return conf_refuse_plain(why, "too large");
 	if (!begins_with(text, len, opening))
 		return refuse_other(why, text, len, wanted);
-	struct json_tokener *tokener = json_tokener_new_ex(JSON_DEPTH);
-	if (tokener == NULL)
-		log_fatalx("out of memory");
-	json_tokener_set_flags(tokener,
-	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
-	*object = json_tokener_parse_ex(tokener, text, (int)len);
-	size_t end = json_tokener_get_parse_end(tokener);
+	struct json_tokener *tokener = json_strict_new(JSON_DEPTH);
+	size_t end;
+	*object = json_strict_parse(tokener, JSON_TOKENER_VALIDATE_UTF8, text, len, &end);
 	if (json_tokener_get_error(tokener) == json_tokener_continue) {
-		*object = json_tokener_parse_ex(
-		    tokener, "", 1); /* a bare number or word ends with the text */
+		/* The end of the text ends a bare number or word. */
+		*object = json_tokener_parse_ex(tokener, "", 1);
 		end = len;
 	}
 	enum json_tokener_error error = json_tokener_get_error(tokener);

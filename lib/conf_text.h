@@ -1,6 +1,6 @@
 /*
- * How a key's content is read, whatever it means: strict JSON, or lines of words; and how it is refused.
- * The parsers of the keys (conf.h, conf_hosts.h, conf_records.h, conf_rewrites.h) are written with this.
+ * Helpers for the parsers of the keys (conf.h, conf_hosts.h, conf_records.h, conf_rewrites.h): they
+ * read strict JSON or lines of words, and build the messages that refuse a key.
  */
 #ifndef LIB_CONF_TEXT_H
 #define LIB_CONF_TEXT_H
@@ -15,7 +15,7 @@ conf_is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* The text's first offset from `from` on that is not blank. */
+/* Returns the first offset at or after `from` that is not blank. */
 static inline size_t
 conf_skip_blank(const char *text, size_t len, size_t from)
 {
@@ -24,7 +24,7 @@ conf_skip_blank(const char *text, size_t len, size_t from)
 	return from;
 }
 
-/* Cuts the blanks off both ends of `*text`; returns what is left of `len`. */
+/* Removes blanks from both ends of `*text`; returns the remaining length. */
 static inline size_t
 conf_trim(const char **text, size_t len)
 {
@@ -36,32 +36,33 @@ conf_trim(const char **text, size_t len)
 	return len;
 }
 
-/* What json-c does not tell about a text that it has accepted. */
+/* Facts that json-c does not report about a text that it has accepted. */
 struct conf_json_scan {
-	size_t members;    /* of the outermost object as written:
-			    * json-c keeps the last of two of a name */
-	const char *error; /* what json-c lets pass, NULL if nothing */
+	size_t members;    /* members of the outermost object as written; of two members with the
+			    * same name, json-c keeps only the last */
+	const char *error; /* a syntax error that json-c accepts; NULL: none */
 	size_t error_at;
 };
 
-/* `text` in quotes, fit for a log line and for JSON: shortened, and each byte that is not printable ASCII
- * written as \xHH. Caller frees. */
+/* Returns `text` in quotes, safe for a log line and for JSON. Long text is shortened, and each byte
+ * that is not printable ASCII is written as \xHH. Caller frees. */
 char *conf_quote(const char *text);
 
-/* Each sets *why (caller frees) and returns -EINVAL. `"subject"place: reason`. */
+/* Each of the four conf_refuse functions sets `*why` (caller frees) and returns -EINVAL. This
+ * function writes `"subject"place: reason`. */
 int conf_refuse(char **why, const char *subject, const char *place, const char *reason);
 
-/* The reason alone. */
+/* Writes only the reason. */
 int conf_refuse_plain(char **why, const char *reason);
 
-/* `line N, column N: reason`. */
+/* Writes `line N, column N: reason`. */
 int conf_refuse_at(char **why, const char *text, size_t offset, const char *reason);
 
-/* `line N: "word": reason`. */
+/* Writes `line N: "word": reason`. */
 int conf_refuse_word(char **why, unsigned line, const char *word, const char *reason);
 
-/* Takes line `number` of a key, counted from 1; may write to it. 0 or a negative errno value, which
- * ends the reading. */
+/* Reads line `number` of a key, counted from 1; may write to the line. Returns 0, or a negative
+ * errno value to stop. */
 typedef int conf_line_reader(void *arg, unsigned number, char *line);
 
 /* Calls the reader for each line of a key that is not JSON. A first line "null" is skipped. A key with a NUL
@@ -69,8 +70,8 @@ typedef int conf_line_reader(void *arg, unsigned number, char *line);
 int conf_lines(const char *text, size_t len, conf_line_reader *read, void *arg, char **why);
 
 /*
- * Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null or a blank
- * text. A text that begins as neither null nor `opening` is refused with `wanted`.
+ * Parses all of `text` as one JSON value, strictly. A NULL object stands for JSON's null or a blank
+ * text. A text that starts with neither null nor `opening` is refused with the reason `wanted`.
  */
 int conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
     struct json_object **object, char **why);

@@ -20,43 +20,43 @@ enum { CONFDIR_WATCHES_MAX = 128 };
 
 struct watched_dir {
 	int wd;
-	char *entry; /* the only name in that directory that matters; NULL: all */
+	char *entry; /* the only relevant name in that directory; NULL: all names are relevant */
 };
 
 /*
- * The path is walked from its root, link by link, and each directory on the way is watched for the
- * one entry that leads on: so a missing directory that appears, a swapped link and a replaced mount
- * are all the same event. The directory itself is watched for everything, and the files behind the
- * keys too, because a write into a bind-mounted file is no event of its directory. A watch is
- * always set before what it watches is read, so whatever happens later is an event.
+ * Watches every step of the path. The path is resolved from its root, link by link. In each
+ * directory on the way, only the entry that continues the path is watched. A missing directory that
+ * appears, a replaced link and a replaced mount thus all cause the same event.
+ *
+ * The directory itself is watched for all entries. The files of the keys are watched too, because a
+ * write into a bind-mounted file causes no event in its directory. Every watch is set before its
+ * object is read, so later changes always cause an event.
  */
 struct confdir_watch {
 	const char *path;
-	char *const *names; /* of the keys; NULL ends */
+	char *const *names; /* names of the keys; ends with NULL */
 	int fd;
-	bool warned; /* that inotify is not available */
+	bool warned; /* the absence of inotify has been logged */
 	struct watched_dir watches[CONFDIR_WATCHES_MAX];
 	size_t count;
 };
 
-/* Opens inotify and watches nothing yet; `path` and `names` are borrowed. */
+/* Opens inotify without watching anything. `path` and `names` are borrowed. */
 static void confdir_watch_init(struct confdir_watch *w, const char *path, char *const *names);
 
-/* Reads the pending events; true if one of them may have changed a key. */
+/* Reads the pending events. Returns true if one of these events may have changed a key. */
 static bool confdir_watch_changed(struct confdir_watch *w);
 
-/*
- * Sets the watches again, before the set is read. The new ones are added first and those that are
- * no longer needed removed afterwards: an unchanged path gives the same descriptors, and no event
- * of our own making.
- */
+/* Sets the watches again, before the set is read. It adds new watches first and removes unneeded
+ * watches afterwards. An unchanged path thus keeps its descriptors and causes no event. */
 static void confdir_watch_renew(struct confdir_watch *w);
 
 static void confdir_watch_clear(struct confdir_watch *w);
 
 /*
- * Reads the keys `names` (NULL ends) below `path` through one resolved `..data`. Where that is
- * exchanged again and again meanwhile, every key is in error until the next event or the period.
+ * Reads the keys `names` (ends with NULL) below `path`. Resolves the link `..data` once, for all keys. If `..data`
+ * is replaced during every attempt, all keys get an error until the next event or the next periodic
+ * read.
  */
 static void confdir_read(const char *path, char *const *names, struct confdir_set *set);
 
@@ -64,16 +64,15 @@ enum { ENTRIES_MAX = 1000 };
 
 struct confdir {
 	char *path;
-	char **names; /* NULL ends */
+	char **names; /* ends with NULL */
 	struct confdir_watch watch;
 	struct confdir_set last;
 	bool started;
-	bool missing;   /* and that has been logged */
-	char *misspelt; /* the entry last reported to look like a key */
+	bool missing;   /* the directory is missing, and that has been logged */
+	char *misspelt; /* the entry that was last reported as a misspelt key */
 };
 
-/* The key that an entry of the directory seems to have been meant for and that is not there; NULL:
- * none. */
+/* Returns the missing key for which the directory's entry is probably a misspelling, or NULL. */
 static const char *
 key_meant(const struct confdir *dir, const struct confdir_set *set, const char *entry)
 {
@@ -91,15 +90,13 @@ const char *
 confdir_foreign(const char *entry)
 {
 	return strcmp(entry, "Corefile") == 0
-		   ? "Corefile: this is CoreDNS's configuration, and nothing of it is read here; "
-		     "kubedns-migrate translates it"
+		   ? "Corefile: this is CoreDNS's configuration, which is not read here; translate "
+		     "it with kubedns-migrate"
 		   : "";
 }
 
-/*
- * A directory may hold keys for others, so an unknown one is not an error; one that looks like a
- * missing one of ours is a mistake that nothing else would ever show.
- */
+/* Logs an entry that looks like a misspelling of a missing key. Nothing else would show this
+ * mistake. Unknown entries are no errors, because a directory may have keys for other programs. */
 static void
 note_misspelt(struct confdir *dir, const struct confdir_set *set)
 {
@@ -116,7 +113,7 @@ note_misspelt(struct confdir *dir, const struct confdir_set *set)
 	const char *found = meant != NULL || *foreign ? e->d_name : "";
 	bool news = *found && (dir->misspelt == NULL || strcmp(dir->misspelt, found) != 0);
 	if (news && meant != NULL)
-		log_warnx("conf %s: %s: no key that is read here; %s?", dir->path, found, meant);
+		log_warnx("conf %s: %s: unknown key; did you mean %s?", dir->path, found, meant);
 	else if (news)
 		log_warnx("conf %s: %s", dir->path, foreign);
 	free(dir->misspelt);
@@ -129,10 +126,24 @@ static void
 note_missing(struct confdir *dir, bool missing)
 {
 	if (missing && !dir->missing)
-		log_warnx("conf %s: no such directory; everything in it has its default, and it is "
-			  "read as soon as it is there",
+		log_warnx(
+		    "conf %s: no such directory; its keys have their defaults until it exists",
 		    dir->path);
 	dir->missing = missing;
+}
+
+bool
+confdir_check(const char *flag, const char *path)
+{
+	DIR *entries = opendir(path);
+
+	if (entries == NULL) {
+		log_errorx("%s=%s: %s: create the directory, or correct the flag", flag, path,
+		    errno == ENOENT ? "no such directory" : strerror(errno));
+		return false;
+	}
+	closedir(entries);
+	return true;
 }
 
 static bool
@@ -271,14 +282,14 @@ watch_add(struct confdir_watch *w, const char *path, uint32_t mask, const char *
 		return;
 	int wd = inotify_add_watch(w->fd, path, mask | IN_MASK_ADD);
 	if (wd < 0)
-		return; /* missing or forbidden: the watch on its parent,
-			 * or the period, tells when that changes */
+		return; /* the directory is missing or forbidden; the watch on its parent or the
+			 * periodic read notices a change */
 	w->watches[w->count++] =
 	    (struct watched_dir){ .wd = wd, .entry = entry != NULL ? xstrdup(entry) : NULL };
 }
 
-/* Puts the target of the link at `path` (a directory's path, its last component cut off at
- * `dir_len`) before `rest`. */
+/* Resolves the link at `path`: puts its target before `rest` and cuts `path` off at `dir_len`, the
+ * length of its directory. */
 static bool
 follow_link(char *path, size_t dir_len, char *rest, size_t max)
 {
@@ -297,8 +308,8 @@ follow_link(char *path, size_t dir_len, char *rest, size_t max)
 	return fits;
 }
 
-/* Watches every directory on the way to w->path; `..` needs no care, since the kernel resolves what
- * has been walked so far. */
+/* Watches every directory on the way to w->path. `..` needs no special case, because the kernel
+ * resolves the path up to here. */
 static void
 watch_path(struct confdir_watch *w)
 {
@@ -354,7 +365,8 @@ static void
 confdir_watch_renew(struct confdir_watch *w)
 {
 	if (w->fd < 0 && (w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) < 0 && !w->warned) {
-		log_warn("conf %s: inotify is not available, changes are seen by the period only",
+		log_warn("conf %s: inotify is not available: changes are only noticed when the "
+			 "directory is read again",
 		    w->path);
 		w->warned = true;
 	}
@@ -370,8 +382,8 @@ confdir_watch_renew(struct confdir_watch *w)
 	}
 }
 
-/* A file that was only just created is not read before its writer closes it; a second link to a
- * whole one is. */
+/* Whether the event is the creation of an empty file, which is read when its writer closes it. A
+ * new hard link to an existing file is complete already. */
 static bool
 just_created(const struct confdir_watch *w, const struct inotify_event *event)
 {
@@ -384,7 +396,7 @@ just_created(const struct confdir_watch *w, const struct inotify_event *event)
 	return created;
 }
 
-/* Whether an event can concern us. */
+/* Whether the event may concern one of our keys. */
 static bool
 event_matters(const struct confdir_watch *w, const struct inotify_event *event)
 {
@@ -440,14 +452,14 @@ confdir_watch_clear(struct confdir_watch *w)
 /* --- reading --- */
 
 /*
- * One consistent set of keys. The kubelet exchanges a mounted ConfigMap by renaming the link
- * `..data`: all keys are read through one resolved `..data`, and read again when it was exchanged
- * meanwhile.
+ * Reads one consistent set of keys. The kubelet replaces a mounted ConfigMap by renaming the link
+ * `..data`. All keys are read through one resolved `..data`. If `..data` was replaced meanwhile,
+ * all keys are read again.
  */
 
 enum { READ_TRIES = 8 };
 
-/* Reads the open file `fd` into `key`; returns the reason why not, or NULL. */
+/* Reads the open file `fd` into `key`. Returns NULL, or the reason why it failed. */
 static const char *
 read_value(int fd, struct confdir_key *key)
 {
@@ -491,8 +503,8 @@ read_value(int fd, struct confdir_key *key)
 	return NULL;
 }
 
-/* Reads one key below `dfd` and appends it; nothing if it does not exist. O_NONBLOCK, because a key
- * may be a FIFO. */
+/* Reads one key below `dfd` and appends it, unless it does not exist. Uses O_NONBLOCK, because a
+ * key may be a FIFO. */
 static void
 read_key(int dfd, const char *name, struct confdir_set *set)
 {
@@ -509,9 +521,8 @@ read_key(int dfd, const char *name, struct confdir_set *set)
 		close(fd);
 }
 
-/* The directory that holds the keys: what `..data` points at, or `base` itself where there is no
- * such thing. A link that leads nowhere is not that: the kubelet may have exchanged it and removed
- * its target between the kernel's two steps. */
+/* Opens the directory that contains the keys: the target of `..data`, or `base` itself if there is
+ * no `..data`. A dangling `..data` is an error, because the kubelet may be replacing it. */
 static int
 open_data(int base)
 {
@@ -532,8 +543,8 @@ same_file(int a, int b)
 	       x.st_ino == y.st_ino;
 }
 
-/* Reads all keys through one resolved `..data`; false if it was exchanged meanwhile, in which case
- * some keys may have been gone already. */
+/* Reads all keys through one resolved `..data`. Returns false if `..data` was replaced meanwhile,
+ * because some keys may already have been deleted. */
 static bool
 read_once(char *const *names, int base, struct confdir_set *set)
 {
@@ -551,7 +562,7 @@ read_once(char *const *names, int base, struct confdir_set *set)
 	return same;
 }
 
-/* A directory that cannot be read has none of its keys deleted: each is there, with an error. */
+/* Gives each key an error. An unreadable directory does not mean that the keys are deleted. */
 static void
 all_unreadable(char *const *names, const char *error, struct confdir_set *set)
 {
@@ -562,8 +573,8 @@ all_unreadable(char *const *names, const char *error, struct confdir_set *set)
 		};
 }
 
-/* Reads the set. Where no quiet moment is to be had, every key is in error until the next event or
- * the period. */
+/* Reads the set. If `..data` is replaced during every attempt, all keys get an error until the next
+ * event or the next periodic read. */
 static void
 confdir_read(const char *path, char *const *names, struct confdir_set *set)
 {
@@ -587,5 +598,5 @@ confdir_read(const char *path, char *const *names, struct confdir_set *set)
 		confdir_set_free(set);
 	}
 	set->keys = xcalloc(count + 1, sizeof *set->keys);
-	all_unreadable(names, "..data cannot be read or does not stay", set);
+	all_unreadable(names, "..data cannot be read, or it changed during each attempt", set);
 }

@@ -82,7 +82,7 @@ dname_in_zone(const uint8_t *name, const uint8_t *zone)
 
 	if (name_len < zone_len)
 		return -1;
-	/* Only a label border counts: "xcluster.local" is not below "cluster.local". */
+	/* Only label borders count: "xcluster.local" is not below "cluster.local". */
 	while (at < name_len - zone_len)
 		at += 1u + name[at];
 	if (at != name_len - zone_len || !dname_equal(name + at, zone))
@@ -166,7 +166,7 @@ dname_octet(const char **text)
 int
 dname_from_text(struct dname *name, const char *text)
 {
-	size_t at = 0, label = 0; /* `label`: offset of the current label's length byte */
+	size_t at = 0, label = 0; /* `label`: offset of the length byte of the current label */
 
 	if (strcmp(text, ".") == 0) {
 		name->len = 1;

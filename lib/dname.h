@@ -1,7 +1,7 @@
 /*
- * DNS names in wire form (RFC 1035 section 3.1): length-prefixed labels ending in the root's zero
- * byte, at most 255 bytes. Comparison ignores ASCII case everywhere (RFC 4343). Nothing here
- * allocates.
+ * DNS names in wire format (RFC 1035 section 3.1): length-prefixed labels, ending with the root's
+ * zero byte, at most 255 bytes. All comparisons ignore ASCII case (RFC 4343). Nothing here
+ * allocates memory.
  */
 #ifndef LIB_DNAME_H
 #define LIB_DNAME_H
@@ -12,40 +12,42 @@
 #include <string.h>
 
 enum {
-	DNAME_MAX = 255, /* bytes on the wire, root included */
+	DNAME_MAX = 255, /* bytes on the wire, including the root */
 	DNAME_LABEL_MAX = 63,
 	DNAME_LABELS_MAX = 127,
-	DNAME_TEXT_MAX = 1025, /* 255 bytes each as \DDD, dots, NUL */
+	DNAME_TEXT_MAX = 1025, /* 255 bytes as \DDD, dots and the NUL */
 };
 
-/* A name with its length in bytes, root included: 1..255. */
+/* A name and its length in bytes (1..255), including the root. */
 struct dname {
 	uint8_t len;
 	uint8_t wire[DNAME_MAX];
 };
 
-/* Parses presentation form (RFC 1035 section 5.1 escapes; a missing final dot is added); 0 or
- * -EINVAL. */
+/* Parses presentation format (RFC 1035 section 5.1, with escapes). Adds a missing final dot.
+ * Returns 0 or -EINVAL. */
 int dname_from_text(struct dname *name, const char *text);
 
-/* The byte that stands at `*text` in presentation form, which is moved behind it; -1: a backslash with
- * neither a character nor three digits up to 255 behind it. */
+/* Reads one byte of presentation format at `*text` and moves `*text` past it. Returns -1 if a
+ * backslash is followed by neither a character nor three digits up to 255. */
 int dname_octet(const char **text);
 
-/* Writes presentation form with a final dot into `text` of DNAME_TEXT_MAX bytes; returns it. `wire`
- * must be a whole valid name. */
+/* Writes presentation format with a final dot into `text` of DNAME_TEXT_MAX bytes; returns it.
+ * `wire` must be a complete, valid name. */
 const char *dname_to_text(const uint8_t *wire, char *text);
 
-/* Bytes of the name at `wire` if it is whole, uncompressed and within `max`, else 0. */
+/* Returns the length of the name at `wire` in bytes. Returns 0 if the name is incomplete,
+ * compressed or longer than `max`. */
 size_t dname_length(const uint8_t *wire, size_t max);
 
-/* Folds A-Z to a-z in place; works on whole wire names since length bytes are below 'A'. */
+/* Converts A-Z to a-z in place. `wire` may be a complete wire name, because its length bytes are
+ * below 'A'. */
 void dname_lower(uint8_t *wire, size_t len);
 
 /*
- * Eight bytes at a time, since every query is folded here. Two sums over the low seven bits of each
- * byte carry into the eighth bit, one from 'A' on, the other from 'Z' + 1 on: where the carries
- * differ and the byte is below 128, it is a capital.
+ * Converts eight bytes at once, because every query's name is converted. For each byte, one sum
+ * sets bit 7 if its low seven bits are 'A' or above. Another sum sets bit 7 if they are above 'Z'.
+ * If the two bits differ and the byte is below 128, the byte is a capital letter.
  */
 static inline uint64_t
 dname_lower_eight(uint64_t bytes)
@@ -69,23 +71,24 @@ dname_lower_at(uint8_t *wire)
 
 bool dname_equal(const uint8_t *a, const uint8_t *b);
 
-/* Labels without the root. */
+/* Returns the number of labels, without the root. */
 unsigned dname_labels(const uint8_t *wire);
 
-/* If `name` is `zone` or below it: the offset in `name` at which the zone begins, else -1. */
+/* If `name` is `zone` or below it, returns the offset in `name` at which the zone begins. Otherwise
+ * returns -1. */
 int dname_in_zone(const uint8_t *name, const uint8_t *zone);
 
-/* Puts one label of `len` bytes before `name`, in place; 0 or -ENAMETOOLONG. */
+/* Prepends one label of `len` bytes to `name`, in place. Returns 0 or -ENAMETOOLONG. */
 int dname_prepend(struct dname *name, const void *label, size_t len);
 
-/* Appends the labels of `suffix` to `name`, in place; 0 or -ENAMETOOLONG. */
+/* Appends the labels of `suffix` to `name`, in place. Returns 0 or -ENAMETOOLONG. */
 int dname_append(struct dname *name, const uint8_t *suffix);
 
-/* Canonical order of RFC 4034 section 6.1: negative, 0 or positive. */
+/* Compares in the canonical order of RFC 4034 section 6.1. Returns a negative number, 0 or a
+ * positive number. */
 int dname_compare(const uint8_t *a, const uint8_t *b);
 
-/* Whether `label` is an RFC 1123 label:
- * 1..63 of a-z 0-9 '-' (upper case allowed), no '-' at either end. */
+/* Whether `label` is an RFC 1123 label: 1..63 of a-z, A-Z, 0-9 and '-', without '-' at either end. */
 bool dname_label_ok(const char *label, size_t len);
 
 #endif

@@ -7,22 +7,21 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "lib/json_strict.h"
 #include "lib/utf8.h"
 
-/* Fills `error`, whose text is cut if it must be. */
+/* Fills `error`; its text is truncated if necessary. */
 static void documents_error(struct documents_error *error, unsigned line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/*
- * Whether the document whose members were read so far may be a list: its kind ends in List, or is
- * not known yet. `hint` of 64 bytes gets the kind of its items, "" when that is not known.
- */
+/* Whether the document, as far as it was read, may be a list, because its kind ends in List or is
+ * unknown. `hint` of 64 bytes gets the kind of the items, or "" if that kind is unknown. */
 static bool documents_list_hint(struct json_object *document, char *hint);
 
-/* Whether the document is a list whose `items` is null or missing: there is nothing to hand on. */
+/* Whether the document is a list whose `items` is null or missing. Such a list has no objects. */
 static bool documents_empty_list(struct json_object *document);
 
-/* What YAML 1.1 makes of a plain scalar (NULL: null). */
+/* Converts a plain scalar as YAML 1.1 does. Returns NULL for null. */
 static struct json_object *documents_plain_scalar(const char *s, size_t len);
 
 static int documents_read_json(
@@ -41,7 +40,7 @@ documents_error(struct documents_error *error, unsigned line, const char *fmt, .
 	va_end(ap);
 }
 
-/* The document's kind if it is a string, else "". */
+/* Returns the document's kind if it is a string, else "". */
 static const char *
 document_kind(struct json_object *document)
 {
@@ -95,19 +94,16 @@ documents_read(FILE *in, enum documents_format format, documents_sink sink, void
 
 enum { CHUNK = 65536 };
 
-/*
- * json-c's tokener reads the values, chunk by chunk; the syntax around them at the top (the
- * document's braces, keys and commas, and those of `items`) is read here, so that no list is ever
- * built whole.
- */
+/* Reads JSON in chunks. json-c's tokener reads the values. The top level (braces, keys and commas
+ * of the document and of `items`) is parsed here. No list is thus ever completely in memory. */
 struct json {
 	FILE *in;
 	struct json_tokener *tokener;
 	char buf[CHUNK];
-	size_t at, len; /* whole characters: what has been read of them, and all */
-	size_t rest;    /* bytes behind them, of a character that is cut off or wrong */
+	size_t at, len; /* bytes consumed and bytes available, of complete characters */
+	size_t rest;    /* bytes after `len`, of an incomplete or invalid character */
 	unsigned line;
-	size_t weight; /* bytes of the object being read */
+	size_t weight; /* size of the object being read */
 	documents_sink sink;
 	void *arg;
 	struct documents_error *error;
@@ -120,7 +116,7 @@ json_fail(struct json *j, const char *reason)
 	return -EBADMSG;
 }
 
-/* 1: there is a byte at j->at; 0: the file has ended; -errno. */
+/* Returns 1 if there is a byte at j->at, 0 at the end of the file, or -errno. */
 static int
 fill(struct json *j)
 {
@@ -155,7 +151,8 @@ advance(struct json *j, size_t count)
 	j->at += count;
 }
 
-/* The next byte that is no white space, not consumed; 0 at the end of the file; -errno. */
+/* Returns the next byte that is not white space, without consuming it. Returns 0 at the end of the
+ * file, or -errno. */
 static int
 peek(struct json *j)
 {
@@ -171,7 +168,7 @@ peek(struct json *j)
 	}
 }
 
-/* Consumes the next byte that is no white space if it is `a` or `b`, and returns it. */
+/* If the next byte that is not white space is `a` or `b`, consumes and returns it. */
 static int
 expect(struct json *j, char a, char b)
 {
@@ -190,7 +187,7 @@ expect(struct json *j, char a, char b)
 	return c;
 }
 
-/* One value of any kind; `value` is NULL for null. Caller puts it. */
+/* Reads one value of any kind. `value` is NULL for null. Caller puts it. */
 static int
 json_read_value(struct json *j, struct json_object **value)
 {
@@ -200,9 +197,11 @@ json_read_value(struct json *j, struct json_object **value)
 
 		if (got <= 0)
 			return got < 0 ? got : json_fail(j, "ends in the middle of a value");
-		*value = json_tokener_parse_ex(j->tokener, j->buf + j->at, (int)(j->len - j->at));
+		size_t used;
+		/* fill() checks the encoding many bytes at a time. json-c's own check would take a
+		 * sixth of the total time. */
+		*value = json_strict_parse(j->tokener, 0, j->buf + j->at, j->len - j->at, &used);
 		enum json_tokener_error err = json_tokener_get_error(j->tokener);
-		size_t used = json_tokener_get_parse_end(j->tokener);
 		advance(j, used);
 		j->weight += used;
 		if (err != json_tokener_success && err != json_tokener_continue)
@@ -229,7 +228,7 @@ json_read_items(struct json *j, const char *hint)
 	do {
 		struct json_object *item;
 
-		c = peek(j); /* so that the line is the item's own */
+		c = peek(j); /* moves j->line to the item */
 		if (c < 0)
 			return c;
 		unsigned line = j->line;
@@ -261,7 +260,7 @@ json_read_key(struct json *j, const struct json_object *document, struct json_ob
 	if (strlen(s) != (size_t)json_object_get_string_len(*key))
 		err = json_fail(j, "a key holds a NUL");
 	else if (json_object_object_get_ex(document, s, NULL))
-		err = json_fail(j, "a key comes twice");
+		err = json_fail(j, "a key is given twice");
 	else
 		err = expect(j, ':', ':');
 	if (err > 0)
@@ -324,12 +323,7 @@ documents_read_json(FILE *in, documents_sink sink, void *arg, struct documents_e
 	struct json j = { .in = in, .line = 1, .sink = sink, .arg = arg, .error = error };
 	int c;
 
-	j.tokener = json_tokener_new_ex(DOCUMENTS_DEPTH);
-	if (j.tokener == NULL)
-		return -ENOMEM;
-	/* fill() checks the encoding, many bytes at a time; json-c's own check takes a sixth of the
-	 * whole time. */
-	json_tokener_set_flags(j.tokener, JSON_TOKENER_STRICT | JSON_TOKENER_ALLOW_TRAILING_CHARS);
+	j.tokener = json_strict_new(DOCUMENTS_DEPTH);
 	while ((c = peek(&j)) > 0) {
 		c = c == '{' ? json_read_document(&j)
 			     : json_fail(&j, "a document is not an object");
@@ -343,14 +337,14 @@ documents_read_json(FILE *in, documents_sink sink, void *arg, struct documents_e
 /* --- YAML, from libyaml's events --- */
 
 /*
- * Makes json-c values of libyaml's events, by recursion that DOCUMENTS_DEPTH bounds. A function
- * that reads a value is called with the value's first event in y->event, and has consumed its last
- * one when it returns 0; after any other result the stream is not read further.
+ * Builds json-c values from libyaml's events, recursively, to a depth of at most DOCUMENTS_DEPTH. A
+ * function that reads a value is called with the value's first event in y->event. On success it
+ * returns 0 and has consumed the value's last event. After any other result, reading stops.
  */
 struct yaml {
 	yaml_parser_t parser;
-	yaml_event_t event; /* the current one */
-	size_t weight;      /* of the object being built */
+	yaml_event_t event; /* the current event */
+	size_t weight;      /* size of the object being built */
 	unsigned depth;
 	documents_sink sink;
 	void *arg;
@@ -417,8 +411,7 @@ is_any(const char *s, const char *const *words)
 	return false;
 }
 
-/* Whether the whole of `s` is an integer as Go spells it: 12, -7, 0x1f, 0o17, 0b11, and 017 as
- * octal. */
+/* Whether all of `s` is an integer in Go's syntax: 12, -7, 0x1f, 0o17, 0b11, and 017 as octal. */
 static bool
 integer(const char *s, int64_t *value)
 {
@@ -443,7 +436,8 @@ integer(const char *s, int64_t *value)
 static bool
 floating(const char *s, double *value)
 {
-	/* strtod also reads "nan", "infinity" and hexadecimal, which YAML spells otherwise. */
+	/* strtod also accepts "nan", "infinity" and hexadecimal numbers. YAML writes them
+	 * differently. */
 	if (strspn(s, "+-.0123456789eE") != strlen(s) || strpbrk(s, "0123456789") == NULL)
 		return false;
 	char *end;
@@ -486,8 +480,8 @@ read_scalar(struct yaml *y, struct json_object **value)
 	bool plain = y->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 
 	if (tag != NULL) {
-		/* "!" and !!str make a string of anything; the other core tags say what a plain
-		 * scalar is anyway. */
+		/* "!" and !!str make any scalar a string. The other core tags agree with the type
+		 * of the plain scalar. */
 		if (strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0)
 			plain = false;
 		else if (strcmp(tag, YAML_NULL_TAG) != 0 && strcmp(tag, YAML_BOOL_TAG) != 0 &&
@@ -512,7 +506,7 @@ deeper(struct yaml *y)
 	return weigh(y, 32);
 }
 
-/* Consumes the started value without building it. */
+/* Consumes the current value without building it. */
 static int
 skip_value(struct yaml *y)
 {
@@ -563,7 +557,7 @@ read_sequence(struct yaml *y, struct json_object **value)
 	return err;
 }
 
-/* Copies the key in y->event to `*key`, and reads the first event of its value. */
+/* Copies the key in y->event to `*key`, and reads the first event of the value. */
 static int
 yaml_read_key(struct yaml *y, const struct json_object *mapping, char **key)
 {
@@ -573,7 +567,7 @@ yaml_read_key(struct yaml *y, const struct json_object *mapping, char **key)
 	if (strlen(s) != y->event.data.scalar.length)
 		return yaml_fail(y, "a key holds a NUL");
 	if (json_object_object_get_ex(mapping, s, NULL))
-		return yaml_fail(y, "a key comes twice");
+		return yaml_fail(y, "a key is given twice");
 	int err = weigh(y, y->event.data.scalar.length);
 	if (err != 0)
 		return err;
@@ -596,7 +590,7 @@ read_mapping(struct yaml *y, struct json_object **value)
 		struct json_object *member = NULL;
 
 		err = yaml_read_key(y, object, &key);
-		/* Half of a dump's bytes, and nothing that DNS needs. */
+		/* managedFields is half of a dump's bytes, and DNS does not need it. */
 		if (err == 0)
 			err = strcmp(key, "managedFields") == 0 ? skip_value(y)
 								: yaml_read_value(y, &member);
@@ -612,7 +606,7 @@ read_mapping(struct yaml *y, struct json_object **value)
 	return err;
 }
 
-/* Builds the value whose first event is in y->event; the caller puts `*value`, which may be there
+/* Builds the value whose first event is in y->event. The caller puts `*value`, which may be set
  * even after an error. */
 static int
 yaml_read_value(struct yaml *y, struct json_object **value)
@@ -629,7 +623,7 @@ yaml_read_value(struct yaml *y, struct json_object **value)
 	}
 }
 
-/* The items of a list, handed on one by one. */
+/* Passes the items of a list to the sink, one by one. */
 static int
 yaml_read_items(struct yaml *y, const char *hint)
 {
@@ -651,8 +645,8 @@ yaml_read_items(struct yaml *y, const char *hint)
 	return err;
 }
 
-/* A document's mapping: an object, handed on at its end, or a list, whose items are handed on as
- * they end. */
+/* Reads a document's mapping. Passes an object to the sink at its end, and each item of a list at
+ * the item's end. */
 static int
 read_top(struct yaml *y)
 {

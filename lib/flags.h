@@ -1,9 +1,9 @@
 /*
- * The schema of a program's command line: one table with its flags, their types, bounds and
- * defaults, what each needs and excludes, their group and line of --help.
+ * The schema of a program's command line. One table has all flags with their types, limits, defaults,
+ * the flags they need and exclude, their group, and their line in --help.
  *
  *	static const struct flag flags[] = {
- *		{ "Basics", .type = FLAG_GROUP },
+ *		{ "Basics", .type = FLAG_GROUP_FIRST },
  *		{ "domain", FLAG_STRING, offsetof(struct options, domain), "cluster.local.", "NAME",
  *		    "the cluster's DNS zone" },
  *		{ "pods", FLAG_CHOICE, offsetof(struct options, pods), "insecure",
@@ -13,17 +13,19 @@
  *		{ NULL }
  *	};
  *
- *	argv --flags_parse--> values --flags_check--> choices, sizes, servers; bounds and rules hold
+ *	argv --flags_parse--> values --flags_check--> choices, sizes, servers; limits and rules checked
  *
- * Flags take effect at the start. What can change while a program runs is in the ConfigMap, whose
- * schema is lib/conf_keys.h; --help lists its keys too.
+ * Flags take effect at startup. Settings that can change at run time are in the ConfigMap, whose
+ * schema is lib/conf_keys.h. --help lists its keys too.
  *
- * Flags are spelled as for Go's flag and pflag packages: `--flag=value`, `--flag value`, one dash
- * or two, `_` for `-`; a boolean takes a value only after `=`. Durations as Go writes them (10s,
- * 1m30s, 500ms). `--` ends the flags. The word own-loopback in an argument, also after `--`, stands
- * for an address (lib/own_loopback.h), which takes its place in argv. Every klog flag is accepted (-v sets the level, the rest warn
- * once); --log-format, --sandbox, --check, --version and --help are common to all programs and
- * handled here.
+ * The syntax is the same as in Go's packages flag and pflag: `--flag=value` or `--flag value`, one
+ * dash or two, `_` or `-`. A boolean's value can only follow `=`. Durations are written as in Go
+ * (10s, 1m30s, 500ms). `--` ends the flags.
+ *
+ * The word own-loopback in an argument, also after `--`, is replaced in argv by an address
+ * (lib/own_loopback.h). Every klog flag is accepted. -v sets the level, and the other klog flags
+ * cause a single warning. This module handles --log-format, --sandbox, --check, --version and
+ * --help, which all programs have.
  */
 #ifndef LIB_FLAGS_H
 #define LIB_FLAGS_H
@@ -35,21 +37,24 @@
 #include "lib/sandbox.h"
 
 enum flag_type {
-	FLAG_STRING,   /* char * (owned by flags, valid until flags_free) */
-	FLAG_OPTIONAL, /* char *, its value only after `=`; "" without: see flags_given */
+	FLAG_STRING,   /* char *, owned by flags, valid until flags_free */
+	FLAG_OPTIONAL, /* char *; its value only follows `=`; "" without a value: see flags_given */
 	FLAG_BOOL,     /* bool */
-	FLAG_INT,      /* long; bounds `min` and `max` */
+	FLAG_INT,      /* long, within `min` and `max` */
 	FLAG_PORT,     /* long, 0..65535 */
-	FLAG_DURATION, /* int64_t milliseconds, never negative unless the default is; bound `min` */
-	FLAG_LIST,     /* struct flag_list: each use appends, commas split */
-	FLAG_REPEAT,   /* struct flag_list: each use appends, commas kept */
-	/* Set by flags_check(), which reports all mistakes in one run: */
-	FLAG_CHOICE,  /* an enum, as int: the place of the word among `words`, or else in `arg` */
-	FLAG_SWITCH,  /* bool: on or off */
-	FLAG_SIZE,    /* size_t bytes, `min` to `max`; 0 for "off", if `arg` has it, and for "" */
-	FLAG_SERVER,  /* struct server, port 53 by default; family 0 for "" */
-	FLAG_GROUP,   /* no flag: the heading of those that follow, in --help */
-	FLAG_IGNORED, /* accepted with a warning; takes a value unless `arg` is NULL */
+	FLAG_DURATION, /* int64_t milliseconds, negative only if the default is; at least `min` */
+	FLAG_LIST,     /* struct flag_list; each use appends items, which commas separate */
+	FLAG_REPEAT,   /* struct flag_list; each use appends one item, which may have commas */
+	/* flags_check() sets the following types, and reports all mistakes in one run: */
+	FLAG_CHOICE, /* an enum, as int; its value is the index of the word in `words` or, without
+		      * `words`, in `arg` */
+	FLAG_SWITCH, /* bool: on or off */
+	FLAG_SIZE,   /* size_t bytes, `min` to `max`; 0 for "off", if `arg` has that word, and for
+		      * "" */
+	FLAG_SERVER, /* struct server; default port 53; family 0 for "" */
+	FLAG_GROUP,  /* no flag, but a heading in --help=all */
+	FLAG_GROUP_FIRST, /* a heading that --help prints too */
+	FLAG_IGNORED,     /* accepted with a warning; has a value unless `arg` is NULL */
 };
 
 struct flag_list {
@@ -57,11 +62,11 @@ struct flag_list {
 	size_t count;
 };
 
-/* What a flag needs or excludes, when its value is not the default. */
+/* Flags that a flag needs or excludes if its value is not the default. */
 struct flag_rule {
-	const char *needs;    /* one of these flags, separated by `|`; or NULL */
-	const char *excludes; /* this flag; or NULL */
-	const char *why;      /* what to do, for the message */
+	const char *needs;    /* needs one of these flags, separated by `|`; or NULL */
+	const char *excludes; /* excludes this flag; or NULL */
+	const char *why;      /* what to do, for the error message */
 };
 
 #define NEEDS(flags, why)                                                                          \
@@ -84,63 +89,70 @@ struct flag_rule {
 struct flag {
 	const char *name;
 	enum flag_type type;
-	size_t offset;     /* of the variable in the program's options structure */
-	const char *deflt; /* as it would be typed; NULL is "", false, 0 or an empty list */
-	const char *arg;   /* the value's name in --help; NULL for booleans */
-	const char *help;  /* one line */
-	const struct flag_rule *rules; /* ends with an empty one; NULL: none */
-	int64_t min, max;              /* both 0: no bounds */
-	const char *words; /* of FLAG_CHOICE, if not those of `arg`: in the enum's order */
+	size_t offset; /* offset of the variable in the program's options structure */
+	const char
+	    *deflt;       /* as typed on a command line; NULL means "", false, 0 or an empty list */
+	const char *arg;  /* the value's name in --help; NULL for booleans */
+	const char *help; /* one line for --help */
+	const struct flag_rule *rules; /* ends with an empty rule; NULL: there are no rules */
+	int64_t min, max;              /* both 0: no limits */
+	const char *words; /* words of a FLAG_CHOICE in the order of the enum, if they differ from
+			    * `arg` */
 };
 
-/* What every program has beside its own options. */
+/* Options that every program has in addition to its own. */
 struct flags_common {
-	const char *program; /* "kubedns" */
-	const char *summary; /* one line for --help */
-	const char
-	    *unknown_hint; /* after "unknown flag NAME", what else it may be; NULL: nothing */
+	const char *program;        /* "kubedns" */
+	const char *summary;        /* one line for --help */
+	const char *unknown_hint;   /* suggestion after "unknown flag NAME"; NULL: none */
 	enum log_format log_format; /* --log-format */
 	enum sandbox_mode sandbox;  /* --sandbox */
 	int verbosity;              /* -v */
 	bool check;                 /* --check */
-	int rest; /* index in argv of the first argument after the flags (argc if none) */
-	bool rest_after_dashes;  /* those came after `--` */
-	struct flag_list set;    /* names of flags that were given, canonical spelling */
-	struct flag_list texts;  /* of each of these its last value, as typed */
-	const char *const *keys; /* for --help: names and lines of ConfigMap keys; NULL: none */
+	int rest; /* index in argv of the first argument after the flags; argc if there is none */
+	bool rest_after_dashes; /* these arguments came after `--` */
+	struct flag_list set;   /* names of the given flags, in canonical spelling */
+	struct flag_list texts; /* the last value of each given flag, as typed */
+	const char *const
+	    *keys; /* names and help lines of ConfigMap keys, for --help; NULL: none */
 };
 
 /*
- * Fills `options` from `table` and argv and calls log_init. --help and --version print on stdout
- * and exit 0. On a mistake one line names the flag, the value and what is accepted, then usage, on
- * stderr; returns -EINVAL (the caller exits 2).
+ * Fills `options` from `table` and argv, and calls log_init. --help and --version print to stdout
+ * and exit with status 0. After a mistake, prints one line with the flag, the value and what is
+ * accepted, and then the usage, to stderr. In that case, returns -EINVAL, and the caller exits with
+ * status 2.
  */
 int flags_parse(
     const struct flag *table, void *options, struct flags_common *common, int argc, char **argv);
 
-/*
- * After flags_parse: reads the values of the types that are set here, and checks the bounds and the
- * rules of each row. 0, or -EINVAL after a line for each mistake.
- */
+/* Called after flags_parse. Sets the values of the types from FLAG_CHOICE to FLAG_SERVER, and
+ * checks the limits and rules of each row. Returns 0, or -EINVAL after one line per mistake. */
 int flags_check(const struct flag *table, void *options, const struct flags_common *common);
 
-/* Logs `--FLAG: "VALUE": WHY`, or without VALUE if that is NULL; returns -EINVAL. */
+/* Logs `--FLAG: "VALUE": WHY`, or `--FLAG: WHY` if `value` is NULL. Returns -EINVAL. */
 int flags_refuse(const char *flag, const char *value, const char *why);
 
-/* The usage line of flags_parse, for a value that the program itself finds wrong; before it the file
- * and line of the flags, where FLAGS_FROM=FILE:VARIABLE of the environment says the file. */
+/* Prints the usage line of flags_parse, for a mistake that the program itself found. If the
+ * environment has FLAGS_FROM=FILE:VARIABLE, first prints the file and the line of the flags. */
 void flags_say_usage(const struct flags_common *common);
 
 /* Whether flag `name` was given on the command line. */
 bool flags_given(const struct flags_common *common, const char *name);
 
-/* Frees what flags_parse allocated in `options` and `common`, whether it succeeded or not. */
+/* Returns the flag's last value as typed, or its default. */
+const char *flags_text(const struct flag *f, const struct flags_common *common);
+
+/* Finds the flag of `table` with this name of `len` bytes, or NULL. `-` and `_` count as equal. */
+const struct flag *flags_find(const struct flag *table, const char *name, size_t len);
+
+/* Whether the value of `f` is a struct flag_list. */
+bool flags_is_list(const struct flag *f);
+
+/* Frees the memory that flags_parse allocated in `options` and `common`, also after a failure. */
 void flags_free(const struct flag *table, void *options, struct flags_common *common);
 
-/* Parses Go's duration spelling into milliseconds (rounded up); 0, or -EINVAL. */
-int flags_duration(const char *text, long long *ms);
-
-/* The most that a flag of a size of memory may say, in bytes. */
+/* The largest value, in bytes, of a flag for a memory size. */
 enum { FLAGS_SIZE_MOST = 1024 * 1024 * 1024 };
 
 #endif

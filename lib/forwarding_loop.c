@@ -31,7 +31,8 @@ is_loopback_net(const struct addr *addr)
 	return addr->family == AF_INET && addr->bytes[0] == 127;
 }
 
-/* Every address is listened on, unless one is given and that is not the unspecified one. */
+/* Whether the program listens on every address. That is so if no address is given, or if one
+ * address is unspecified. */
 static bool
 listens_everywhere(const struct forwarding_loop *guard)
 {
@@ -98,7 +99,7 @@ forwarding_loop_is(
 	return true;
 }
 
-/* The second column: local address in hexadecimal, as the machine stores it, and port. */
+/* Reads the second column: the local address, in hexadecimal and host byte order, and the port. */
 void
 forwarding_loop_read_udp_line(struct forwarding_loop *guard, const char *line)
 {

@@ -11,7 +11,7 @@
 #include "lib/addr.h"
 #include "lib/clock.h"
 #include "lib/http.h"
-#include "lib/http_own.h"
+#include "lib/http_listeners.h"
 #include "lib/http_peer.h"
 #include "lib/log.h"
 #include "lib/own_loopback.h"
@@ -19,50 +19,55 @@
 #include "lib/xalloc.h"
 
 /*
- * What libmicrohttpd sets aside for one connection: the request's head, and the reply's. Beyond 32
- * KiB it maps each by itself and a closed connection's memory is gone at once; less comes from the
- * heap, where connections that come and go between what stays left megabytes of holes. Untouched
- * pages cost nothing: an idle connection holds one at most, until its first answer, after which
- * libmicrohttpd clears, and so touches, them all. That is why few are kept.
+ * Memory that libmicrohttpd allocates per connection, for the head of the request and of the
+ * response. Above 32 KiB it uses mmap, and the memory is returned when the connection closes.
+ * Smaller blocks come from the heap, where short-lived connections left megabytes of holes between
+ * long-lived blocks. Untouched pages cost nothing. An idle connection uses at most one page until
+ * its first response. libmicrohttpd then clears all its pages, and thus touches them. That is why
+ * few connections are kept open.
  */
 enum { REQUEST_BYTES = 36864 };
 
 enum {
 	DEFAULT_CONNECTIONS = 256,
-	DEFAULT_HEAD_MS = 10000, /* for a request to arrive whole */
-	DEFAULT_IDLE_MS = 30000, /* between requests, and for a reader that has stopped */
-	RESPONSE_MS = 300000,    /* for the slowest reader of the longest page */
-	SPARE_CONNECTIONS = 64,  /* accepted beyond the limit until the evicted ones are gone */
-	KEPT_CONNECTIONS = 32,   /* after an answer; more are closed by it */
-	BACKLOG = 1024, /* a burst waits here; without room it would be sent away for a second */
-	STREAM_BLOCK = 32768, /* what one turn of the loop writes to one reader at most */
+	DEFAULT_HEAD_MS = 10000, /* time limit for a request to arrive completely */
+	DEFAULT_IDLE_MS = 30000, /* time limit between requests, and for a client that stops
+				  * reading */
+	RESPONSE_MS = 300000,    /* time limit for the slowest client and the longest page */
+	SPARE_CONNECTIONS = 64,  /* accepted beyond the limit until libmicrohttpd has closed evicted
+				  * connections */
+	KEPT_CONNECTIONS = 32,   /* connections kept open after a response; further connections are
+				  * closed */
+	BACKLOG = 1024,          /* space for a burst; without space, clients would retry after a
+			       * second */
+	STREAM_BLOCK = 32768,    /* bytes written to one client per loop iteration */
 };
 
 /*
- * libmicrohttpd restarts its timer at every byte, and at its connection limit it stops accepting: a
- * client that sends a byte now and then could keep the kubelet out for ever. So each connection has
- * a deadline of ours, and beyond the limit the connection that has waited longest is closed to make
- * room.
+ * libmicrohttpd restarts its timer at every byte, and stops accepting at its connection limit. A
+ * client that sends a byte now and then could lock the kubelet out forever. This module therefore
+ * has its own deadline for each connection. At its own limit, it closes the connection that has
+ * waited longest.
  */
 struct connection {
 	TAILQ_ENTRY(connection) entry;
 	struct MHD_Connection *mhd;
 	int64_t since_ms, deadline_ms;
-	bool busy;    /* a response is on its way */
-	bool kept;    /* one of KEPT_CONNECTIONS */
-	bool closing; /* shut down, libmicrohttpd has yet to notice */
+	bool busy;    /* a response is being sent */
+	bool kept;    /* counts towards KEPT_CONNECTIONS */
+	bool closing; /* the connection is shut down, but libmicrohttpd has not noticed yet */
 };
 
 struct http {
 	struct MHD_Daemon *daemon;
 	int epoll_fd;
-	struct http_own own;
+	struct http_listeners listeners;
 	uint16_t port;
 	struct http_config config;
 	TAILQ_HEAD(, connection) connections;
-	unsigned open, limit; /* `open` without those that are closing */
+	unsigned open, limit; /* `open` does not include connections that are closing */
 	unsigned kept;
-	int64_t next_deadline_ms; /* no connection's is earlier; INT64_MAX: none */
+	int64_t next_deadline_ms; /* no connection has an earlier deadline */
 	int64_t head_ms, idle_ms;
 	uint64_t dropped;
 };
@@ -77,7 +82,7 @@ connection_arm(struct http *http, struct connection *c, bool busy, int64_t allow
 		http->next_deadline_ms = c->deadline_ms;
 }
 
-/* libmicrohttpd has no call to close a connection, but it sees an end of input as any other. */
+/* libmicrohttpd cannot close a connection on demand, but it handles an end of input. */
 static void
 connection_drop(struct http *http, struct connection *c)
 {
@@ -90,8 +95,8 @@ connection_drop(struct http *http, struct connection *c)
 	shutdown(info->connect_fd, SHUT_RDWR);
 }
 
-/* Makes room: of those that wait for a request the one that has waited longest, else the oldest
- * response. */
+/* Closes the connection that has waited longest for a request. If no connection is waiting, closes
+ * the connection with the oldest response. */
 static void
 evict_one(struct http *http, const struct connection *newest)
 {
@@ -117,7 +122,7 @@ drop_expired(struct http *http)
 
 	if (now < http->next_deadline_ms)
 		return;
-	http->next_deadline_ms = INT64_MAX;
+	http->next_deadline_ms = CLOCK_NEVER;
 	TAILQ_FOREACH(c, &http->connections, entry)
 	{
 		if (c->closing)
@@ -183,7 +188,7 @@ route_find(const struct http_route *routes, const char *path)
 	return NULL;
 }
 
-/* GET and HEAD without a body; what else comes is refused before any of its body is read. */
+/* Only GET and HEAD without a body are served. Other requests are refused before their body is read. */
 static bool
 has_body(struct MHD_Connection *mhd)
 {
@@ -195,7 +200,7 @@ has_body(struct MHD_Connection *mhd)
 	       (length != NULL && strspn(length, "0") != strlen(length));
 }
 
-/* Whether the connection may stay after its answer. */
+/* Whether the connection may stay open after its response. */
 static bool
 may_stay(struct http *http, struct connection *c)
 {
@@ -208,12 +213,12 @@ may_stay(struct http *http, struct connection *c)
 
 struct outcome {
 	struct http_response response;
-	const char *allow; /* which methods are allowed, to be shown; or NULL */
-	bool close;        /* what follows on the connection may be a body, or too many are kept */
+	const char *allow; /* the allowed methods, for the Allow header; or NULL */
+	bool close;        /* a body may follow, or too many connections are open */
 	bool head;
 };
 
-/* Whether it is PUT or DELETE, and which. */
+/* Whether the method is PUT or DELETE; sets `method`. */
 static bool
 method_changes(const char *text, enum http_method *method)
 {
@@ -250,18 +255,18 @@ respond(struct http *http, struct MHD_Connection *mhd, const char *path, const c
 		http_text(&out->response, MHD_HTTP_METHOD_NOT_ALLOWED, "only %s\n", out->allow);
 		return;
 	}
-	if (http_own_is_others(&http->own, mhd)) {
-		http_text(&out->response, 421, "%s", "another pod's address\n");
+	if (http_listeners_is_others(&http->listeners, mhd)) {
+		http_text(&out->response, 421, "%s", "the request is for another pod's address\n");
 	} else if (has_body(mhd)) {
 		out->close = true;
 		http_text(
-		    &out->response, MHD_HTTP_BAD_REQUEST, "%s", "no request here has a body\n");
+		    &out->response, MHD_HTTP_BAD_REQUEST, "%s", "requests must not have a body\n");
 	} else if (route == NULL) {
 		http_text(&out->response, MHD_HTTP_NOT_FOUND, "%s", "no such page\n");
 	} else if (route->local_only && !request.local) {
 		http_text(&out->response, MHD_HTTP_FORBIDDEN, "%s",
-		    "this page lists the cluster: ask from the pod itself (kubectl port-forward), "
-		    "as localhost or by address\n");
+		    "this page shows names of the cluster: request it from inside the pod (kubectl "
+		    "port-forward), as localhost or by IP address\n");
 	} else {
 		route->handler(&request, &out->response, http->config.arg);
 	}
@@ -316,8 +321,8 @@ send_response(struct MHD_Connection *mhd, struct outcome *out)
 
 	if (response == NULL)
 		log_fatalx("out of memory");
-	if (r->stream != NULL && out->head) /* libmicrohttpd 0.9.75 would send
-					     * the last chunk of a body that HEAD has not */
+	if (r->stream != NULL && out->head) /* libmicrohttpd 0.9.75 would send the last chunk of a
+					     * body in a response to HEAD */
 		MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
 	    r->content_type != NULL ? r->content_type : "text/plain; charset=utf-8");
@@ -334,8 +339,8 @@ send_response(struct MHD_Connection *mhd, struct outcome *out)
 	return result;
 }
 
-/* Called once for a request's head, and again when it is whole; a request with a body is answered
- * at the first call. */
+/* libmicrohttpd calls this function for a request's head, and again when the request is complete. A
+ * request with a body is answered in the first call. */
 static enum MHD_Result
 on_request(void *arg, struct MHD_Connection *mhd, const char *path, const char *method,
     const char *version, const char *upload, size_t *upload_len, void **context)
@@ -368,7 +373,7 @@ on_log(void *arg, const char *fmt, va_list ap)
 		return;
 	vsnprintf(line, sizeof line, fmt, ap);
 	line[strcspn(line, "\n")] = '\0';
-	log_debug("http: %s", line);
+	log_netdebug("http: %s", line);
 }
 
 static void
@@ -378,7 +383,8 @@ configure(struct http *http, const struct http_config *config)
 	http->limit = config->max_connections > 0 ? config->max_connections : DEFAULT_CONNECTIONS;
 	http->head_ms = config->head_timeout_ms > 0 ? config->head_timeout_ms : DEFAULT_HEAD_MS;
 	http->idle_ms = config->idle_timeout_ms > 0 ? config->idle_timeout_ms : DEFAULT_IDLE_MS;
-	http->next_deadline_ms = INT64_MAX;
+	http->next_deadline_ms = CLOCK_NEVER;
+	http->listeners.again_ms = CLOCK_NEVER;
 	TAILQ_INIT(&http->connections);
 }
 
@@ -412,40 +418,33 @@ http_start(struct http **result, const struct http_config *config)
 	*result = http;
 	if (!has_own)
 		return 0;
-	return http_own_open(&http->own, http->epoll_fd, &own, config->address, http->port);
+	return http_listeners_open(
+	    &http->listeners, http->epoll_fd, &own, config->address, http->port);
 }
 
 int
 http_fd(const struct http *http)
 {
-	return http->own.epoll_fd > 0 ? http->own.epoll_fd : http->epoll_fd;
+	return http->listeners.epoll_fd > 0 ? http->listeners.epoll_fd : http->epoll_fd;
 }
 
-int
-http_timeout_ms(const struct http *http)
+int64_t
+http_due_ms(const struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG theirs = 0;
-	int64_t wait = INT_MAX;
+	int64_t due_ms = clock_earlier(http->next_deadline_ms, http->listeners.again_ms);
 
 	if (MHD_get_timeout(http->daemon, &theirs) == MHD_YES && theirs < INT_MAX)
-		wait = (int64_t)theirs;
-	int64_t next_ms = http->next_deadline_ms;
-	if (http->own.again_ms != 0 && http->own.again_ms < next_ms)
-		next_ms = http->own.again_ms;
-	if (next_ms != INT64_MAX) {
-		int64_t ours = next_ms - clock_mono_ms();
-
-		wait = ours < wait ? ours : wait;
-	}
-	return wait == INT_MAX ? -1 : wait < 0 ? 0 : (int)wait;
+		due_ms = clock_earlier(due_ms, clock_mono_ms() + (int64_t)theirs);
+	return due_ms;
 }
 
 void
 http_run(struct http *http)
 {
 	drop_expired(http);
-	if (http->own.epoll_fd > 0)
-		http_own_accept(&http->own, http->daemon);
+	if (http->listeners.epoll_fd > 0)
+		http_listeners_accept(&http->listeners, http->daemon);
 	MHD_run(http->daemon);
 }
 
@@ -471,7 +470,7 @@ http_query(const struct http_request *request, const char *name)
 		strlen(name), &value, &len) == MHD_NO ||
 	    value == NULL)
 		return NULL;
-	return strlen(value) == len ? value : NULL; /* %00 would cut it into another value */
+	return strlen(value) == len ? value : NULL; /* %00 would truncate the value */
 }
 
 void
@@ -498,6 +497,6 @@ http_stop(struct http *http)
 		return;
 	MHD_stop_daemon(http->daemon);
 	assert(TAILQ_EMPTY(&http->connections));
-	http_own_close(&http->own);
+	http_listeners_close(&http->listeners);
 	free(http);
 }

@@ -18,7 +18,7 @@ peer_is_loopback(struct MHD_Connection *mhd)
 	       (addr_equal(&peer.addr, &loopbacks[0]) || addr_equal(&peer.addr, &loopbacks[1]));
 }
 
-/* MHD_KeyValueIterator: stops at a header that a proxy adds. */
+/* A MHD_KeyValueIterator that stops at a header added by a proxy. */
 static enum MHD_Result
 find_proxy_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
@@ -43,9 +43,9 @@ came_by_proxy(struct MHD_Connection *mhd)
 }
 
 /*
- * A web page may make the operator's browser resolve the page's own name to 127.0.0.1 and ask us
- * from there (DNS rebinding). It cannot make the browser send another Host than that name, so what
- * is for loopback only goes to `localhost` and addresses.
+ * Protects against DNS rebinding. A web page may make the operator's browser resolve the page's
+ * name to 127.0.0.1 and send requests to us. The browser still sends the page's name as Host. Local
+ * requests therefore need a Host that is `localhost` or an address.
  */
 static bool
 host_is_local(struct MHD_Connection *mhd)

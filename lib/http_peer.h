@@ -7,9 +7,10 @@
 struct MHD_Connection;
 
 /*
- * The peer is 127.0.0.1 or ::1, asks by address or as localhost, and no header says that a proxy
- * hands the request on. Not all of 127.0.0.0/8: a service mesh's proxy in the pod connects from
- * 127.0.0.6 for every client there is.
+ * Returns true if the client connects from 127.0.0.1 or ::1, its Host header is an address or
+ * localhost, and no header shows that a proxy forwarded the request. Other addresses of 127.0.0.0/8
+ * do not count, because a service mesh's proxy in the pod connects from 127.0.0.6 on behalf of all
+ * clients.
  */
 bool http_peer_is_local(struct MHD_Connection *mhd);
 

@@ -14,7 +14,7 @@
 
 enum { REPLY_MAX = 4096, WAIT_MS = 1000 };
 
-/* What the next call may take, up to the deadline; 0, or -1 with errno. */
+/* Limits the time of the next call to the time left until the deadline. Returns 0, or -1 with errno. */
 static int
 limit(int fd, int option, int64_t deadline_ms)
 {
@@ -28,7 +28,7 @@ limit(int fd, int option, int64_t deadline_ms)
 	return -1;
 }
 
-/* Of a socket with a timeout. */
+/* Returns the error of a call on a socket that has a timeout. */
 static int
 failure(void)
 {

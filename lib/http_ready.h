@@ -1,14 +1,17 @@
-/* --ready: asks the program that runs in this pod whether it is ready. For a readiness probe of the
- * kubelet, where two pods share a port and a request to the node may reach the other one. */
+/*
+ * Implements --ready: asks the program in this pod whether it is ready. The kubelet's readiness
+ * probe runs --ready if two pods share a port. A request to the node's address could reach the
+ * other pod.
+ */
 #ifndef LIB_HTTP_READY_H
 #define LIB_HTTP_READY_H
 
 #include <stdint.h>
 
 /*
- * GET /readiness at the pod's own address (lib/own_loopback.h). 0 if the answer is 200; else
- * -EAGAIN, after its text on stderr, or -errno after one log line. Waits for a second at
- * most (-ETIMEDOUT).
+ * Sends GET /readiness to the pod's own address (lib/own_loopback.h). Returns 0 if the status is
+ * 200. Otherwise returns -EAGAIN after printing the response to stderr, or -errno after one log
+ * line. Waits for at most one second (-ETIMEDOUT).
  */
 int http_ready_ask(uint16_t port);
 

@@ -18,11 +18,12 @@
 
 enum {
 	/*
-	 * A pipe that polls writable takes this much whole and at once (pipe(7)); a longer line
-	 * could block half way. So a line is cut here, which also bounds what one event can cost.
+	 * If poll(2) reports that a pipe is writable, the pipe takes PIPE_BUF bytes atomically and
+	 * without blocking (pipe(7)). A longer line could block half way, so lines are truncated.
+	 * The limit also bounds the cost of one event.
 	 */
 	LINE_BYTES = PIPE_BUF,
-	TEXT_BYTES = LINE_BYTES / 2, /* of the message before it is escaped */
+	TEXT_BYTES = LINE_BYTES / 2, /* bytes of the message before it is escaped */
 	NETERR_PER_SECOND = 10,
 	DEBUG_VERBOSITY = 4,
 };
@@ -34,11 +35,11 @@ static const char *const level_names[] = {
 	[LOG_LEVEL_DEBUG] = "debug",
 };
 
-/* Set by log_init before there are threads, then only read; but for `debug`. */
+/* Set by log_init before there are threads, and constant afterwards, except `debug`. */
 static struct {
 	const char *program;
 	enum log_format format;
-	bool started_debug; /* as log_init() said */
+	bool started_debug; /* whether log_init() was given a debug level */
 	atomic_bool debug;
 	int fd;
 } settings = { .program = "", .fd = STDERR_FILENO };
@@ -47,9 +48,9 @@ static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint_fast64_t suppressed;
 
 /*
- * O_NONBLOCK belongs to the open file description, which we share with the shell and everything
- * else on a terminal: it may not be set on descriptor 2. A terminal can be opened again for a
- * description of our own; for a pipe poll(2) is enough.
+ * O_NONBLOCK belongs to the open file description. On a terminal, the shell and other programs
+ * share it, so it must not be set on descriptor 2. A terminal can be opened again, which creates a
+ * description of our own. For a pipe, poll(2) is enough.
  */
 static int
 own_terminal(void)
@@ -70,7 +71,7 @@ log_init(const char *program, enum log_format format, int verbosity)
 	if (settings.fd != STDERR_FILENO)
 		close(settings.fd);
 	settings.fd = own_terminal();
-	signal(SIGPIPE, SIG_IGN); /* a reader of stderr that goes away must not take DNS with it */
+	signal(SIGPIPE, SIG_IGN); /* DNS must continue if stderr's reader exits */
 }
 
 void
@@ -98,7 +99,8 @@ struct line {
 	size_t len;
 };
 
-/* Appends whole pieces only, so that an escape is never cut; keeps room for the line's end. */
+/* Appends a piece completely or not at all, so an escape sequence is never incomplete. Leaves space
+ * for the end of the line. */
 static void
 line_put(struct line *line, const char *bytes, size_t len)
 {
@@ -116,8 +118,8 @@ line_puts(struct line *line, const char *text)
 	line_put(line, text, strlen(text));
 }
 
-/* Appends `text` with unsafe characters and invalid bytes as \n, \t or \xNN; in JSON the backslash
- * is itself escaped. */
+/* Appends `text`. Unsafe characters and invalid bytes are written as \n, \t or \xNN; in JSON the
+ * backslash is escaped too. */
 static void
 line_put_escaped(struct line *line, const char *text, bool json)
 {
@@ -181,8 +183,8 @@ line_build(struct line *line, enum log_level level, const char *message)
 	line->bytes[line->len++] = '\n';
 }
 
-/* Writes all of it, at once or not at all. The lock keeps a second thread from taking the room that
- * poll(2) promised us. */
+/* Writes the whole line without blocking, or drops it. Because of the lock, other threads cannot
+ * use up the space that poll(2) reported. */
 static void
 line_write(const struct line *line)
 {
@@ -192,8 +194,8 @@ line_write(const struct line *line)
 	pthread_mutex_lock(&write_lock);
 	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLOUT) &&
 	    !(pfd.revents & (POLLERR | POLLNVAL))) {
-		/* Log collectors that hand out a socket get a send that cannot block; anything else
-		 * is written. */
+		/* If stderr is a log collector's socket, send() does not block. Everything else
+		 * gets a write(). */
 		n = send(settings.fd, line->bytes, line->len, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0 && errno == ENOTSOCK)
 			n = write(settings.fd, line->bytes, line->len);
@@ -286,34 +288,46 @@ log_fatalx(const char *fmt, ...)
 	exit(EXIT_FAILURE);
 }
 
-/*
- * Second and lines begun in it, packed into one word so that any thread may count without a lock:
- * seconds << 16 | lines. True if this line may be shown.
- */
+/* A rate limit without a lock. One word contains the second and the number of lines begun in that
+ * second: seconds << 16 | lines. Returns true if this line may be logged. */
 static bool
-neterr_allowed(void)
+is_allowed(atomic_uint_fast64_t *window)
 {
-	static atomic_uint_fast64_t window;
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	uint64_t second = (uint64_t)now.tv_sec;
-	uint64_t old = atomic_load_explicit(&window, memory_order_relaxed);
+	uint64_t old = atomic_load_explicit(window, memory_order_relaxed);
 	uint64_t next = 0;
 	do {
 		next = old >> 16 == second ? old + 1 : second << 16 | 1;
 		if ((next & 0xffff) > NETERR_PER_SECOND)
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(
-	    &window, &old, next, memory_order_relaxed, memory_order_relaxed));
+	    window, &old, next, memory_order_relaxed, memory_order_relaxed));
 	return true;
 }
 
 void
 log_neterr(const char *fmt, ...)
 {
-	if (neterr_allowed())
+	static atomic_uint_fast64_t window;
+
+	if (is_allowed(&window))
 		LOG(LOG_LEVEL_WARN, 0);
+	else
+		atomic_fetch_add_explicit(&suppressed, 1, memory_order_relaxed);
+}
+
+void
+log_netdebug(const char *fmt, ...)
+{
+	static atomic_uint_fast64_t window;
+
+	if (!log_is_debug())
+		return;
+	if (is_allowed(&window))
+		LOG(LOG_LEVEL_DEBUG, 0);
 	else
 		atomic_fetch_add_explicit(&suppressed, 1, memory_order_relaxed);
 }

@@ -1,7 +1,7 @@
 /*
- * Log lines on stderr: one event, one line, subject first. Text, or one JSON object a line. Control
- * bytes and invalid UTF-8 are escaped, so that no input can forge a line. A slow reader of stderr
- * never blocks the caller: a line that cannot be written at once is dropped and counted.
+ * Log lines on stderr. Each event has one line, with the subject first. A line is text or one JSON
+ * object. Control bytes and invalid UTF-8 are escaped, so input cannot forge a line. Logging never
+ * blocks. A line that cannot be written immediately is dropped and counted.
  */
 #ifndef LIB_LOG_H
 #define LIB_LOG_H
@@ -13,16 +13,17 @@ enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 /*
- * Names the program in each line and sets the form; `verbosity` is klog's: from 4 on debug lines
- * appear. `program` must live on. Ignores SIGPIPE, since a stderr that nobody reads any more must
- * not end the program.
+ * Sets the program's name in each line and the format. `verbosity` has klog's scale: from 4 on,
+ * debug lines are written. `program` must stay valid. Ignores SIGPIPE, so that the program survives
+ * when the reader of stderr exits.
  */
 void log_init(const char *program, enum log_format format, int verbosity);
 
-/* Changes the verbosity while the program runs; -1: that of log_init again. Safe from any thread. */
+/* Changes the verbosity at run time; -1 restores the verbosity given to log_init. Safe from any thread. */
 void log_set_verbosity(int verbosity);
 
-/* A line at `level`; log_warn and log_error add ": strerror(errno)", the x forms do not. */
+/* Each function writes a line at its level. log_warn and log_error add ": strerror(errno)", the
+ * forms with x do not. */
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_errorx(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -30,22 +31,27 @@ void log_warnx(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line at a level known only at run time (a child's own log lines passed through). */
+/* Writes a line whose level is known only at run time, such as a log line of the child. */
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* What strangers can provoke: at most 10 lines a second in total, the rest counted in
- * log_suppressed(). */
+/* For events that clients or other servers can cause. Writes at most 10 lines per second in total.
+ * log_suppressed() counts the lines beyond this limit. */
 void log_neterr(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same as log_error(x), then exit 1: the system's failure; abort is left to broken
- * invariants. */
+/* Like log_neterr, but at level debug. It has its own limit, so debug lines do not displace
+ * warnings. */
+void log_netdebug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Like log_error(x), then exits with status 1. For failures of the system. Code that finds a broken
+ * invariant calls abort() instead. */
 _Noreturn void log_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void log_fatalx(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Lines dropped by the rate limit or by a full stderr since the start; safe from any thread. */
+/* Returns the number of lines dropped since startup, by the rate limit or because stderr was full.
+ * Safe from any thread. */
 uint64_t log_suppressed(void);
 
-/* Whether debug lines are shown, for callers whose arguments cost something. */
+/* Whether debug lines are written. For callers whose arguments are expensive to compute. */
 bool log_is_debug(void);
 
 #endif

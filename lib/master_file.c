@@ -13,8 +13,8 @@ refuse(struct master_entry *entry, const char *word, const char *reason, const c
 	return -EINVAL;
 }
 
-/* The end of the word at `at`: the first blank, parenthesis or comment outside of quotes; NULL: a quote
- * or an escape is not closed. */
+/* Returns the end of the word at `at`, which is the first blank, parenthesis or comment outside of
+ * quotes. Returns NULL if a quote or an escape is incomplete. */
 static char *
 word_end(char *at)
 {
@@ -33,7 +33,7 @@ word_end(char *at)
 	return quoted ? NULL : at;
 }
 
-/* Opens or closes the entry's parenthesis. */
+/* Opens or closes a parenthesis of the entry. */
 static int
 parenthesis(struct master_entry *entry, bool opens, const char **why)
 {
@@ -91,7 +91,7 @@ master_entry_next(struct master_entry *entry)
 }
 
 int
-master_bytes(const char *word, uint8_t *bytes, size_t room, const char **why)
+master_bytes(const char *word, uint8_t *bytes, size_t capacity, const char **why)
 {
 	size_t len = 0;
 
@@ -102,10 +102,11 @@ master_bytes(const char *word, uint8_t *bytes, size_t room, const char **why)
 		}
 		int byte = dname_octet(&word);
 		if (byte < 0) {
-			*why = "after a backslash stand a character, or three digits up to 255";
+			*why = "a backslash must be followed by a character, or by three digits up "
+			       "to 255";
 			return -EINVAL;
 		}
-		if (len == room) {
+		if (len == capacity) {
 			*why = "too long";
 			return -EINVAL;
 		}
@@ -114,7 +115,7 @@ master_bytes(const char *word, uint8_t *bytes, size_t room, const char **why)
 	return (int)len;
 }
 
-/* Whether the last dot is one of the name's and not an escaped one. */
+/* Whether the name ends with a dot that is not escaped. */
 static bool
 is_absolute(const char *word)
 {
@@ -138,7 +139,7 @@ master_name(const char *word, const struct dname *origin, struct dname *name, co
 	if (strchr(word, '"') != NULL || dname_from_text(name, word) < 0)
 		return -EINVAL;
 	if (!is_absolute(word) && dname_append(name, origin->wire) < 0) {
-		*why = "with the $ORIGIN behind it longer than 255 bytes";
+		*why = "longer than 255 bytes with the $ORIGIN appended";
 		return -EINVAL;
 	}
 	dname_lower(name->wire, name->len);

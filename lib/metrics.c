@@ -17,7 +17,7 @@ struct metrics {
 	enum metrics_format format;
 	char *text;
 	size_t len, size;
-	char name[NAME_MAX_BYTES]; /* of the current family's samples */
+	char name[NAME_MAX_BYTES]; /* name of the samples of the current family */
 };
 
 struct metrics *
@@ -50,9 +50,9 @@ puts_text(struct metrics *m, const char *text)
 }
 
 /*
- * Backslash and line feed are escaped everywhere, quotes in label values and, in OpenMetrics, in
- * HELP too. A byte that is not UTF-8 would make Prometheus refuse the whole page; it becomes
- * U+FFFD.
+ * Escapes backslash and line feed everywhere, and quotes in label values. In OpenMetrics, also
+ * escapes quotes in HELP. Bytes that are not UTF-8 become U+FFFD, because Prometheus would reject
+ * the whole page.
  */
 static void
 put_escaped(struct metrics *m, const char *text, bool quotes)
@@ -76,7 +76,7 @@ put_escaped(struct metrics *m, const char *text, bool quotes)
 	}
 }
 
-/* The shortest decimal that reads back as the same number. */
+/* Writes the shortest decimal that parses to the same number. */
 static const char *
 number(double value, char *text)
 {
@@ -104,8 +104,8 @@ put_number(struct metrics *m, double value)
 	puts_text(m, number(value, text));
 }
 
-/* OpenMetrics: a counter's family is named without the `_total` of its sample; one that has none is
- * not a counter to it. */
+/* In OpenMetrics, only a counter's sample ends in `_total`; the name of its family does not. A
+ * counter without `_total` has type unknown. */
 static const char *
 shown_type(const struct metrics *m, enum metric_type type, size_t *name_len)
 {
@@ -150,8 +150,8 @@ metrics_family(struct metrics *m, const char *name, enum metric_type type, const
 	puts_text(m, "\n");
 }
 
-/* {name="value",...} of the pairs in `ap`, and for a bucket its bound as the last label; nothing
- * when there is neither. */
+/* Writes {name="value",...} with the pairs in `ap`. A bucket's bound is the last label. Writes
+ * nothing if there are no labels. */
 static void
 put_labels(struct metrics *m, va_list ap, const double *le)
 {
@@ -175,7 +175,7 @@ put_labels(struct metrics *m, va_list ap, const double *le)
 		puts_text(m, bound);
 		if (m->format == METRICS_OPENMETRICS &&
 		    strspn(bound, "-0123456789") == strlen(bound))
-			puts_text(m, ".0"); /* its canonical form of whole numbers in `le` */
+			puts_text(m, ".0"); /* OpenMetrics writes `le`=1 as 1.0 */
 		puts_text(m, "\"");
 		separator = ",";
 	}
@@ -269,7 +269,7 @@ metrics_content_type(enum metrics_format format)
 struct media_range {
 	const char *type;
 	size_t type_len;
-	bool version_other; /* a version parameter that is not 1.0.0 */
+	bool version_other; /* has a version parameter other than 1.0.0 */
 	double q;
 };
 

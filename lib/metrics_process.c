@@ -1,5 +1,5 @@
-/* process_* and build_info: what every exporter says about itself, read from the kernel at each
- * scrape. */
+/* The families process_* and build_info, which every exporter has. The values of process_* are read
+ * from the kernel at each scrape. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ cpu_seconds(void)
 	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* Pages of virtual and resident memory, in bytes. */
+/* Virtual and resident memory, in bytes. */
 static void
 memory_bytes(double *virtual, double *resident)
 {
@@ -37,7 +37,8 @@ memory_bytes(double *virtual, double *resident)
 	fclose(f);
 }
 
-/* The first number in a file; 0 if there is none ("max"), or if it means no limit. */
+/* Returns the first number in a file. Returns 0 if there is no number ("max") or if the number
+ * stands for no limit. */
 static double
 file_number(const char *path)
 {
@@ -52,7 +53,7 @@ file_number(const char *path)
 	return number;
 }
 
-/* The page cache of a cgroup, by its memory.stat: `prefix` is "" or v1's "total_". */
+/* Returns the page cache of a cgroup, from its memory.stat. `prefix` is "" or v1's "total_". */
 static double
 page_cache(const char *path, const char *prefix)
 {
@@ -110,8 +111,8 @@ open_files(void)
 	return count;
 }
 
-/* Unix time of this process's start: field 22 of proc(5)'s stat counts clock ticks since the
- * boot. */
+/* Returns the Unix time at which this process started. Field 22 of proc(5)'s stat counts clock
+ * ticks since boot. */
 static double
 start_time(void)
 {
@@ -122,7 +123,7 @@ start_time(void)
 
 	if (f == NULL)
 		return start;
-	/* The name in parentheses is ours and has no blank in it. */
+	/* The name in parentheses is the program's name, which contains no blank. */
 	if (fscanf(f,
 		"%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
 		"%*d %llu",
@@ -161,15 +162,15 @@ metrics_process(struct metrics *m, const char *build_info_name)
 	process_container_memory(&used, &limit);
 	if (limit > 0) {
 		single_value(m, "process_container_memory_bytes", METRIC_GAUGE,
-		    "Memory of the container, the kernel's for its sockets included.", used);
+		    "Memory of the container, including kernel memory for its sockets.", used);
 		single_value(m, "process_container_memory_limit_bytes", METRIC_GAUGE,
-		    "Where the kernel ends a process of the container.", limit);
+		    "Memory limit of the container, at which the kernel kills a process.", limit);
 	}
 	single_value(m, "process_open_fds", METRIC_GAUGE, "Open file descriptors.", open_files());
-	single_value(m, "process_max_fds", METRIC_GAUGE, "File descriptors that may be open.",
+	single_value(m, "process_max_fds", METRIC_GAUGE, "Maximum number of open file descriptors.",
 	    (double)files.rlim_cur);
 	single_value(m, "process_start_time_seconds", METRIC_GAUGE,
-	    "When the process started, Unix time.", start_time());
-	metrics_family(m, build_info_name, METRIC_GAUGE, "Always 1; the label tells the version.");
+	    "Unix time at which the process started.", start_time());
+	metrics_family(m, build_info_name, METRIC_GAUGE, "Always 1; the label is the version.");
 	metrics_value(m, 1, "version", suite_version, NULL);
 }

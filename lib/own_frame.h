@@ -2,10 +2,8 @@
 #ifndef LIB_OWN_FRAME_H
 #define LIB_OWN_FRAME_H
 
-/*
- * For a function with a large local array, or one that few queries reach. If the compiler inlines it, every
- * query that passes the caller touches the larger frame and saves more registers.
- */
+/* For a function that has a large local array, or that few queries reach. If the compiler inlined
+ * it, every query that reaches the caller would touch the larger frame and save more registers. */
 #define OWN_FRAME __attribute__((noinline))
 
 #endif

@@ -10,7 +10,8 @@
 
 static const char variable[] = "OWN_LOOPBACK", word[] = "own-loopback";
 
-/* FNV-1a: UIDs differ in every character, and two pods on a node are all that has to differ. */
+/* The hash FNV-1a. Only the two pods on one node need different hashes, and their UIDs differ in
+ * most characters. */
 static uint32_t
 hash(const char *text)
 {

@@ -1,7 +1,8 @@
 /*
- * Two pods of one kind in the host's network, the old one and the new one of an update, cannot both
- * have port 253 of 127.0.0.1. Each has an address of 127.0.0.0/8 of its own, made of the
- * environment variable OWN_LOOPBACK, which all containers of a pod have alike: the pod's UID.
+ * During an update, the old and the new pod in the host's network cannot both use port 253 of
+ * 127.0.0.1. Each pod therefore has its own address in 127.0.0.0/8. The address is a hash of the
+ * environment variable OWN_LOOPBACK. Its value is the pod's UID, which is the same in all
+ * containers of a pod.
  */
 #ifndef LIB_OWN_LOOPBACK_H
 #define LIB_OWN_LOOPBACK_H
@@ -11,15 +12,16 @@
 
 #include "lib/addr.h"
 
-/* The pod's own address, one of 127.64.0.0/10; 127.0.0.1 and false without the variable. */
+/* Computes the pod's own address, in 127.64.0.0/10. Without the variable, sets 127.0.0.1 and
+ * returns false. */
 bool own_loopback(struct addr *addr);
 
-/* Whether it is a pod's own, whichever pod's. */
+/* Whether the address can be the own address of a pod, this pod or another. */
 bool own_loopback_is_one(const struct addr *addr);
 
 /*
- * `text` with the word own-loopback replaced by the pod's own address, wherever the word is not part
- * of a longer name (letters, digits, '-', '_', '.'). Caller frees.
+ * Returns `text` with each word own-loopback replaced by the pod's own address. Parts of longer
+ * names (letters, digits, '-', '_', '.') are not replaced. Caller frees.
  */
 char *own_loopback_expand(const char *text);
 

@@ -2,8 +2,8 @@
 #ifndef LIB_PERCENT_H
 #define LIB_PERCENT_H
 
-/* `text` with every byte outside the unreserved set encoded, fit for a path segment or the value of
- * a query parameter. Caller frees. */
+/* Encodes every byte of `text` outside the unreserved set, for a path segment or the value of a
+ * query parameter. Caller frees. */
 char *percent_encode(const char *text);
 
 #endif

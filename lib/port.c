@@ -15,10 +15,10 @@
 #include "lib/port.h"
 
 /*
- * The kernel gives a long table in pieces, each from the row that it had come to by number: a
- * socket of anybody that closes or opens meanwhile hides a row between two of them, or shows one
- * twice. So a row is missing if it is not in FIND_READINGS readings, and rows are counted until
- * COUNT_AGREE readings in turn have as many, COUNT_READINGS times at most.
+ * The kernel returns a long table in pieces, and continues at a row number. If a socket opens or
+ * closes between two pieces, the kernel may skip or repeat a row. A row therefore counts as missing
+ * only after FIND_READINGS readings without it. A count is repeated until COUNT_AGREE consecutive
+ * readings agree, at most COUNT_READINGS times.
  */
 enum { FIND_READINGS = 3, COUNT_AGREE = 3, COUNT_READINGS = 12 };
 
@@ -30,7 +30,7 @@ is_any(const struct addr *addr)
 	return memcmp(addr->bytes, zeros, addr_len(addr)) == 0;
 }
 
-/* An address as /proc/net shows it: words of 32 bits in hexadecimal, as the machine stores them. */
+/* Parses an address as in /proc/net: 32-bit words in hexadecimal and host byte order. */
 static bool
 read_local_address(const char *hex, struct addr *addr)
 {
@@ -49,7 +49,7 @@ read_local_address(const char *hex, struct addr *addr)
 	return true;
 }
 
-/* Whether sockets at both addresses exclude each other; [::] is taken for both families. */
+/* Whether sockets at both addresses conflict. [::] conflicts with addresses of both families. */
 static bool
 conflicts(const struct addr *a, const struct addr *b)
 {
@@ -61,9 +61,9 @@ conflicts(const struct addr *a, const struct addr *b)
 }
 
 /*
- * Whether a line of /proc/net/{tcp,udp}{,6} is a socket at this port whose address is in the way of
- * `server`'s. Columns of proc(5): sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout
- * inode.
+ * Whether a line of /proc/net/{tcp,udp}{,6} is a socket at this port whose address conflicts with
+ * the address of `server`. Columns of proc(5): sl local_address rem_address st tx:rx tr:when
+ * retrnsmt uid timeout inode.
  */
 static bool
 line_conflicts(
@@ -131,7 +131,7 @@ port_udp_sockets(const struct server *server, struct port_socket *sockets, size_
 	return count;
 }
 
-/* One reading of the table. */
+/* Reads the table once and counts. */
 static unsigned
 count_udp_servers(FILE *table, const struct server *server, uint16_t peer)
 {
@@ -250,7 +250,7 @@ port_address(const char *text, struct addr *addr, int *dual)
 {
 	struct server server;
 
-	/* server_parse knows about brackets; a port has no place here. */
+	/* server_parse handles brackets; a port is not allowed here. */
 	if (server_parse(text, 0, &server, NULL) < 0 || server.port != 0)
 		return -EINVAL;
 	*addr = server.addr;
@@ -272,7 +272,7 @@ port_log_failure(const char *what, int type, const struct server *server, int er
 
 	server_format(server, where);
 	if (who != NULL) {
-		log_errorx("%s: cannot listen on %s %s: port %u is in use by %s: stop it, or take "
+		log_errorx("%s: cannot listen on %s %s: port %u is in use by %s: stop it, or use "
 			   "another port",
 		    what, proto, where, server->port, who);
 		return;

@@ -1,7 +1,5 @@
-/*
- * Listening sockets, and a message when one cannot be opened: which address, which port, and which
- * process holds it.
- */
+/* Listening sockets. If a socket cannot be opened, the log line names the address, the port and the
+ * process that uses the port. */
 #ifndef LIB_PORT_H
 #define LIB_PORT_H
 
@@ -15,57 +13,60 @@
 enum { PORT_HOLDER_MAX = 64 };
 
 /*
- * Which process has a socket of `type` (SOCK_STREAM, SOCK_DGRAM) at this port whose address is in
- * the way of `server`'s: the same, or one of both the unspecified one. Read from /proc: "dnsmasq
- * (pid 12)", or "a process of uid 0" when its descriptors may not be seen, in `text` of
- * PORT_HOLDER_MAX bytes. Returns it, or NULL if none is found.
+ * Finds the process that has a socket of `type` (SOCK_STREAM, SOCK_DGRAM) at this port. The
+ * socket's address must conflict with the address of `server`: the two are the same, or one of them
+ * is unspecified. Reads /proc. Writes "dnsmasq (pid 12)" into `text` of PORT_HOLDER_MAX bytes, or
+ * "a process of uid 0" if the caller may not see the descriptors. Returns `text`, or NULL if none
+ * is found.
  */
 const char *port_holder(int type, const struct server *server, char *text);
 
-/* A socket, as the kernel lists it. */
+/* A socket, as listed by the kernel. */
 struct port_socket {
 	unsigned long inode;
 	unsigned uid;
 };
 
 /*
- * The UDP sockets of all processes at this port whose address is in the way of `server`'s: the same,
- * or one of both the unspecified one. Returns how many, at most `max`. One reading of the kernel's
- * lists: while other sockets open and close, it may miss one.
+ * Lists the UDP sockets of all processes at this port whose address conflicts with the address of
+ * `server`, as for port_holder. Returns the number of sockets, at most `max`. It reads the kernel's
+ * list once, and may miss a socket while other sockets open and close.
  */
 size_t port_udp_sockets(const struct server *server, struct port_socket *sockets, size_t max);
 
-/* Whether process `pid`, in decimal digits, has this socket; false too if its descriptors may not be
- * seen. */
+/* Whether process `pid`, in decimal digits, has this socket. Returns false too if the process's
+ * descriptors may not be read. */
 bool port_process_has(const char *pid, unsigned long inode);
 
-/* Writes who holds the socket, as port_holder does. */
+/* Writes the process that has the socket, like port_holder. */
 void port_socket_holder(const struct port_socket *socket, char *text);
 
 /*
- * How many UDP sockets, of whatever process, are bound to exactly this address and port, and
- * connected to port `peer`; 0: not connected. `table` is /proc/net/udp or udp6, by the address's
- * family; it is read from its beginning, until some readings agree.
+ * Returns the number of UDP sockets of all processes that are bound to exactly this address and
+ * port, and are connected to port `peer`. If `peer` is 0, counts sockets that are not connected.
+ * `table` is /proc/net/udp or udp6, depending on the address's family. The table is read again from
+ * its beginning until several readings agree.
  */
 unsigned port_udp_servers(FILE *table, const struct server *server, uint16_t peer);
 
 /*
  * Parses a listening address, with or without brackets. "0.0.0.0" and "::" become "::" with `dual`
- * set: both families, where the kernel has IPv6, else 0.0.0.0. 0 or -EINVAL.
+ * set, which covers both families. If the kernel has no IPv6, they become 0.0.0.0. Returns 0 or
+ * -EINVAL.
  */
 int port_address(const char *text, struct addr *addr, int *dual);
 
 /*
- * Opens a non-blocking, close-on-exec listener for TCP with SO_REUSEADDR, and SO_REUSEPORT where
- * the port is to be shared with another that does (`share`). A descriptor, or -errno after one log
- * line that says "`what`: cannot listen on ..." with all that is known.
+ * Opens a non-blocking, close-on-exec TCP listener with SO_REUSEADDR. `share` adds SO_REUSEPORT,
+ * for a port that another process shares. Returns a descriptor, or -errno after one log line that
+ * starts with "`what`: cannot listen on ..." and has all known details.
  */
 int port_listen(const char *what, const char *address, uint16_t port, bool share, int backlog);
 
-/* The port to which a socket is bound; 0 if it is not. */
+/* Returns the port to which a socket is bound, or 0 if it is not bound. */
 uint16_t port_bound(int fd);
 
-/* The log line of a bind(2) that failed with `err`. */
+/* Writes the log line for a bind(2) that failed with `err`. */
 void port_log_failure(const char *what, int type, const struct server *server, int err);
 
 #endif

@@ -1,24 +1,24 @@
 /*
- * The states that programs tell each other in JSON, as enums with one name for each value: of dnsmasq
- * in the nanny's /config, and of kubedns in its /readiness?format=json. The sidecar reads both. Its
- * peers may be of another version, so a name that it does not know is a value of its own. Words for
- * people come beside the names; nobody searches them. Problems with the API server are in
- * lib/api_problem.h.
+ * States that the programs tell each other as JSON. The nanny's /config has the state of dnsmasq,
+ * and kubedns's /readiness?format=json has the state of kubedns. The sidecar reads both pages. Each
+ * value of an enum has one name. The nanny or kubedns may have another version than the sidecar, so
+ * an unknown name has a value of its own. The JSON also has texts for people, which no program
+ * parses. lib/api_problem.h has the names of problems with the API server.
  */
 #ifndef LIB_PROGRAM_STATE_H
 #define LIB_PROGRAM_STATE_H
 
 #include <string.h>
 
-/* The dnsmasq that the nanny runs; nanny/dnsmasq/states.h has the transitions. */
+/* The dnsmasq that the nanny runs; nanny/child_states.h has the transitions. */
 enum child_state {
-	CHILD_STARTING,  /* spawned, has not answered a query yet: a SIGHUP now could kill it */
-	CHILD_RELOADING, /* answers; has not confirmed the newest file yet */
-	CHILD_READY,     /* answers, and has the newest file */
-	CHILD_BACKOFF,   /* dead; to be started again at the deadline */
-	CHILD_DRAINING,  /* told to stop; goes on answering until the deadline */
-	CHILD_STOPPING,  /* sent SIGTERM */
-	CHILD_STOPPED,   /* the end */
+	CHILD_STARTING,  /* it has not answered a query yet; a SIGHUP now could kill it */
+	CHILD_RELOADING, /* it answers, but has not confirmed the newest file yet */
+	CHILD_READY,     /* it answers, and has the newest file */
+	CHILD_BACKOFF,   /* it has exited, and will be restarted at the deadline */
+	CHILD_DRAINING,  /* it will stop, but answers until the deadline */
+	CHILD_STOPPING,  /* the nanny has sent it SIGTERM */
+	CHILD_STOPPED,   /* it has exited, and will not be restarted */
 	CHILD_STATE_COUNT,
 	CHILD_STATE_UNKNOWN = CHILD_STATE_COUNT,
 };
@@ -39,7 +39,7 @@ child_state_name(enum child_state state)
 	return names[state];
 }
 
-/* CHILD_STATE_UNKNOWN for "" and for a name that a newer nanny may have. */
+/* Returns CHILD_STATE_UNKNOWN for "" and for unknown names, because a newer nanny may have more states. */
 static inline enum child_state
 child_state_named(const char *name)
 {
@@ -50,13 +50,14 @@ child_state_named(const char *name)
 	return (enum child_state)i;
 }
 
-/* Why kubedns is not ready for clients. */
+/* The reason why kubedns is not ready for clients. */
 enum readiness_reason {
 	READINESS_READY,
-	READINESS_DRAINING,          /* it stops soon */
-	READINESS_WAITING_FOR_PORT,  /* another kubedns has it (--share-port) */
-	READINESS_WAITING_FOR_ZONES, /* those beside the cluster's are not read yet */
-	READINESS_NOT_SYNCED,        /* the cluster is not read yet */
+	READINESS_DRAINING,          /* kubedns is shutting down */
+	READINESS_WAITING_FOR_PORT,  /* another kubedns uses the port (--share-port) */
+	READINESS_WAITING_FOR_ZONES, /* kubedns has not read the external and clusterset zones
+				      * yet */
+	READINESS_NOT_SYNCED,        /* kubedns has not read the cluster's objects yet */
 	READINESS_COUNT,
 };
 

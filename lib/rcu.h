@@ -1,14 +1,16 @@
 /*
- * liburcu's memb flavour as the suite uses it: one writer publishes a pointer, many readers follow
- * it, the writer waits for the readers that may still hold the old one, then frees.
+ * liburcu's memb flavour, as the suite uses it. One writer publishes a pointer, and many readers
+ * follow it. The writer waits for the readers that may still have the old pointer, then frees the
+ * old data.
  *
  *	reader (its thread has called rcu_join() once):
  *		rcu_enter(); p = rcu_get(&slot); ...read *p...; rcu_leave();
  *	writer:
  *		old = slot; rcu_publish(&slot, new); rcu_wait(); free(old);
  *
- * Debian's liburcu is not built for ThreadSanitizer, which therefore cannot see that rcu_wait()
- * comes after every rcu_leave(); these wrappers tell it so, and cost nothing in other builds.
+ * Debian's liburcu is not built for ThreadSanitizer, so ThreadSanitizer cannot see that rcu_wait()
+ * returns after every rcu_leave(). These wrappers annotate that order. They cost nothing in other
+ * builds.
  */
 #ifndef LIB_RCU_H
 #define LIB_RCU_H
@@ -22,7 +24,7 @@
 #endif
 
 /* liburcu's inline functions use plain loads and stores between threads, which ThreadSanitizer
- * reports: that build calls the library instead. */
+ * reports. A build for ThreadSanitizer calls the library's functions instead. */
 #ifdef RCU_TSAN
 #undef _LGPL_SOURCE
 #endif
@@ -31,12 +33,12 @@
 #ifdef RCU_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
-/* Where leaving readers and the waiting writer meet, for ThreadSanitizer only. Weak: all files that include
- * this header share one. */
+/* For ThreadSanitizer only. Readers release this variable when they leave, and the writer acquires
+ * it. It is weak, so that all files that include this header share one variable. */
 __attribute__((weak)) char rcu_grace;
 #endif
 
-/* A reader thread registers once, and unregisters before it ends. */
+/* A reader thread registers once, and unregisters before it exits. */
 static inline void
 rcu_join(void)
 {
@@ -49,10 +51,8 @@ rcu_part(void)
 	rcu_unregister_thread();
 }
 
-/*
- * A read section, which brackets every use of a pointer that rcu_get() returned. Sections nest and
- * block nothing but rcu_wait().
- */
+/* A read section. Every use of a pointer from rcu_get() must be inside a read section. Sections can
+ * be nested, and block nothing except rcu_wait(). */
 static inline void
 rcu_enter(void)
 {
@@ -68,13 +68,13 @@ rcu_leave(void)
 	rcu_read_unlock();
 }
 
-/* The pointer last published in `*slot`. */
+/* Returns the pointer that was published last in `*slot`. */
 #define rcu_get(slot) __atomic_load_n((slot), __ATOMIC_ACQUIRE)
 
-/* Lets readers see `value`, everything written to it before included. */
+/* Makes `value` visible to readers, including everything written to it before. */
 #define rcu_publish(slot, value) __atomic_store_n((slot), (value), __ATOMIC_RELEASE)
 
-/* Returns once no reader can hold what was published before. Not inside a read section. */
+/* Returns when no reader can have an old pointer any more. Must not be called inside a read section. */
 static inline void
 rcu_wait(void)
 {

@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <stdbool.h>
 
 #include "lib/rdata_text.h"
@@ -24,7 +25,7 @@ print_quoted(FILE *out, const uint8_t *bytes, size_t len)
 	putc('"', out);
 }
 
-/* How long the field at `rdata` is; 0: it is not whole. */
+/* Returns the length of the field at `rdata`, or 0 if the field is incomplete. */
 static size_t
 field_len(char form, const uint8_t *rdata, size_t len)
 {
@@ -80,7 +81,18 @@ print_field(FILE *out, char form, const uint8_t *rdata, size_t len)
 	}
 }
 
-/* Goes over the fields, and with `out` prints them; false: they are not as the form has them. */
+/* Whether a tag of CAA has only letters and digits (RFC 8659 section 4.1). Such a tag is printed
+ * without escapes. */
+static bool
+is_tag(const uint8_t *field)
+{
+	for (unsigned i = 1; i <= field[0]; i++)
+		if (!isalnum(field[i]))
+			return false;
+	return true;
+}
+
+/* Walks over the fields, and prints them if `out` is set. Returns false if they do not match the form. */
 static bool
 each_field(FILE *out, const char *form, const uint8_t *rdata, size_t len)
 {
@@ -89,7 +101,8 @@ each_field(FILE *out, const char *form, const uint8_t *rdata, size_t len)
 	for (bool first = true; *form != '\0'; first = false) {
 		size_t size = field_len(*form, rdata, (size_t)(end - rdata));
 
-		if (*form == 'p' || (size == 0 && *form != 'v' && *form != 'x'))
+		if (*form == 'p' || (size == 0 && *form != 'v' && *form != 'x') ||
+		    (*form == 'g' && !is_tag(rdata)))
 			return false;
 		if (out != NULL && !first)
 			putc(' ', out);

@@ -15,17 +15,17 @@ struct param {
 	uint8_t value[VALUE_MAX];
 };
 
-/* Takes a parameter's value, without escapes, as `value` of `len` bytes; the length on the wire or
- * -EINVAL and a reason. */
+/* Parses a parameter's value, `len` bytes of `value` without escapes. Returns the length on the
+ * wire, or -EINVAL and a reason. */
 typedef int read_value(struct param *param, char *value, size_t len, const char **why);
 
-/* "h2,h3": strings with their lengths. */
+/* Reads a list such as "h2,h3", which becomes length-prefixed strings. */
 static int
 read_alpn(struct param *param, char *value, size_t len, const char **why)
 {
 	char *end = value + len;
 
-	*why = "not protocols of 1 to 255 bytes with commas between";
+	*why = "not protocols of 1 to 255 bytes, separated by commas";
 	for (char *at = value;; at++) {
 		char *comma = memchr(at, ',', (size_t)(end - at)),
 		     *to = comma != NULL ? comma : end;
@@ -47,7 +47,7 @@ read_nothing(struct param *param, char *value, size_t len, const char **why)
 {
 	(void)param;
 	(void)value;
-	*why = "has no value";
+	*why = "must not have a value";
 	return len == 0 ? 0 : -EINVAL;
 }
 
@@ -71,8 +71,8 @@ read_hints(struct param *param, char *value, int family, const char **why)
 	size_t size = family == AF_INET ? 4 : 16;
 	char *rest = value, *word;
 
-	*why = family == AF_INET ? "not IPv4 addresses with commas between"
-				 : "not IPv6 addresses with commas between";
+	*why = family == AF_INET ? "not IPv4 addresses, separated by commas"
+				 : "not IPv6 addresses, separated by commas";
 	while ((word = strsep(&rest, ",")) != NULL) {
 		if (param->len + size > VALUE_MAX ||
 		    inet_pton(family, word, param->value + param->len) != 1)
@@ -114,7 +114,8 @@ static const struct {
 	{ "ipv6hint", 6, read_ipv6hint }, { "dohpath", 7, read_opaque } };
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
-/* The parameter's number and what reads its value; NULL: it is none that is known. */
+/* Sets `*key` to the parameter's number and returns the function that reads its value. Returns NULL
+ * if the parameter is unknown. */
 static read_value *
 find_key(const char *name, size_t len, uint32_t *key)
 {
@@ -128,7 +129,8 @@ find_key(const char *name, size_t len, uint32_t *key)
 	if (len < 4 || len > 8 || memcmp(name, "key", 3) != 0)
 		return NULL;
 	memcpy(number, name + 3, len - 3);
-	/* Number 0 lists other parameters, which is for its writer to get right, and ours to check. */
+	/* Key 0 (mandatory) is refused, because its value would have to agree with the other
+	 * parameters. */
 	return master_number(number, UINT16_MAX - 1, key) && *key > 7 ? read_opaque : NULL;
 }
 
@@ -140,7 +142,7 @@ read_param(struct param *param, const char *word, const char **why)
 
 	param->len = 0;
 	read_value *read = find_key(word, name_len, &param->key);
-	*why = "not a parameter that is known; others are written key65400=VALUE";
+	*why = "unknown parameter; write it by number, as key65400=VALUE";
 	if (read == NULL)
 		return -EINVAL;
 	int len = master_bytes(
@@ -180,7 +182,7 @@ rdata_svcb_params(
 	if (count > 1)
 		qsort(params, count, sizeof params[0], by_key);
 	for (size_t i = 0; i < count; i++) {
-		*why = "a parameter stands there twice";
+		*why = "a parameter is given twice";
 		if (i > 0 && params[i].key == params[i - 1].key)
 			return -EINVAL;
 		writer_put16(w, params[i].key);

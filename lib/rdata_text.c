@@ -10,10 +10,10 @@
 enum { STRING_MAX = 255, VALUE_MAX = 4096 };
 
 /*
- * What stands in the RDATA of each type, a letter a field:
- *	a 6    an address           n      a name, not compressed
- *	1 2 4  a number of bytes    t      seconds
- *	s S    a string, strings    g v    a tag as a string; text without a length
+ * The format of each type's RDATA, one letter per field:
+ *	a 6    IPv4, IPv6 address   n      name, not compressed
+ *	1 2 4  number of N bytes    t      seconds
+ *	s S    string, strings      g v    tag, stored as a string; text without a length
  *	x      hex, to the end      p      parameters of SVCB
  */
 static const struct {
@@ -68,15 +68,15 @@ rdata_type(const char *word, const char **why)
 	for (size_t i = 0; i < SIGNED; i++)
 		if (of_signed_zones[i].number == number ||
 		    strcasecmp(of_signed_zones[i].name, word) == 0) {
-			*why = "belongs to signed zones; kubedns signs none";
+			*why = "is for signed zones, which kubedns does not have";
 			return 0;
 		}
 	if (number == TYPE_DNAME)
-		*why = "not supported; the key rewrites has suffixes";
+		*why = "not supported; use a suffix in the key rewrites";
 	else if (number == 0)
-		*why = "neither a type nor a TTL; types that are not known are written TYPE123";
+		*why = "neither a type nor a TTL; write an unknown type by number, as TYPE123";
 	else if (number == TYPE_OPT || (number >= 128 && number <= 255) || number == UINT16_MAX)
-		*why = "no type of a zone's records";
+		*why = "not a type of records in a zone";
 	else
 		return (uint16_t)number;
 	return 0;
@@ -99,7 +99,7 @@ hex_digit(char c)
 						      : -1;
 }
 
-/* Hex, whose words may be cut between any two digits. */
+/* Reads hex, whose words may be split between any two digits. */
 static int
 put_hex(struct writer *w, char *const *words, size_t count, const char **wrong, const char **why)
 {
@@ -130,13 +130,13 @@ put_unknown(
 	uint32_t len;
 
 	*wrong = count > 1 ? words[1] : words[0];
-	*why = "of a type that is not known: write \\# LENGTH and the bytes in hex (RFC 3597)";
+	*why = "unknown type: write \\# LENGTH and the bytes in hex (RFC 3597)";
 	if (count < 2 || strcmp(words[0], "\\#") != 0 || !master_number(words[1], UINT16_MAX, &len))
 		return -EINVAL;
 	if (put_hex(w, words + 2, count - 2, wrong, why) < 0)
 		return -EINVAL;
 	*wrong = words[1];
-	*why = "not as many bytes as follow";
+	*why = "not the number of bytes that follow";
 	return w->overflow || w->len - before == len ? 0 : -EINVAL;
 }
 
@@ -172,7 +172,7 @@ put_tag(struct writer *w, const char *word, const char **why)
 	static const char letters[] =
 	    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-	*why = "a tag has letters and digits";
+	*why = "a tag may have only letters and digits";
 	if (*word == '\0' || word[strspn(word, letters)] != '\0')
 		return -EINVAL;
 	return put_string(w, word, why);
@@ -215,7 +215,7 @@ put_number(struct writer *w, char form, const char *word, const char **why)
 	return 0;
 }
 
-/* A field that is one word. */
+/* Reads a field that is one word. */
 static int
 put_field(
     struct writer *w, char form, const char *word, const struct dname *origin, const char **why)
@@ -254,7 +254,7 @@ put_fields(struct writer *w, const char *form, char *const *words, size_t count,
 		if (*form == 'p')
 			return rdata_svcb_params(w, words + i, count - i, wrong, why);
 		*wrong = i > 0 ? words[i - 1] : "";
-		*why = "something is missing behind it";
+		*why = "is not followed by all fields of the record";
 		if (i == count)
 			return -EINVAL;
 		if (*form == 'x')
@@ -266,7 +266,7 @@ put_fields(struct writer *w, const char *form, char *const *words, size_t count,
 		} while (*form == 'S' && i < count);
 	}
 	*wrong = i < count ? words[i] : "";
-	*why = "one word too many; a text with blanks stands in double quotes";
+	*why = "one word too many; a text with blanks must be in double quotes";
 	return i < count ? -EINVAL : 0;
 }
 
@@ -277,7 +277,7 @@ rdata_from_text(struct writer *w, uint16_t type, char *const *words, size_t coun
 	const char *form = rdata_form(type);
 
 	*wrong = "";
-	*why = "nothing stands behind the type";
+	*why = "the type is not followed by data";
 	if (count == 0)
 		return -EINVAL;
 	*wrong = words[0];

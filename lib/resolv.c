@@ -24,8 +24,8 @@ add_nameserver(struct resolv *resolv, const char *text, size_t len)
 	memcpy(copy, text, len);
 	copy[len] = '\0';
 	if (addr_parse(copy, &server.addr) < 0 || conf_addr_useless(&server.addr, &why)) {
-		resolv->skipped++; /* fe80::1%eth0 too:
-				    * a zone means nothing in another network namespace */
+		resolv->skipped++; /* counts fe80::1%eth0 too, because a zone has no meaning in
+				    * another network namespace */
 		return;
 	}
 	for (size_t i = 0; i < resolv->count; i++)
@@ -37,8 +37,8 @@ add_nameserver(struct resolv *resolv, const char *text, size_t len)
 		resolv->servers[resolv->count++] = server;
 }
 
-/* The keyword must begin the line and be followed by a blank; what follows the address is a
- * comment. */
+/* The keyword must be at the start of the line and be followed by a blank. The rest after the
+ * address is a comment. */
 static void
 parse_line(struct resolv *resolv, const char *line, size_t len)
 {

@@ -1,7 +1,5 @@
-/*
- * The name servers of a resolv.conf (resolv.conf(5)). Every other line and option is ignored: a
- * forwarder has no use for a search list or ndots. Pure.
- */
+/* Parses the name servers of a resolv.conf (resolv.conf(5)). Other lines and options are ignored,
+ * because a forwarder does not use a search list or ndots. The parser is pure. */
 #ifndef LIB_RESOLV_H
 #define LIB_RESOLV_H
 
@@ -12,9 +10,10 @@
 enum { RESOLV_SERVERS_MAX = 15 };
 
 struct resolv {
-	struct server servers[RESOLV_SERVERS_MAX]; /* port 53, no duplicates, in order */
+	struct server servers[RESOLV_SERVERS_MAX]; /* port 53, without duplicates, in the order of
+						    * the file */
 	size_t count;
-	size_t skipped; /* nameserver lines without a usable address, or beyond the limit */
+	size_t skipped; /* nameserver lines that are unusable or beyond the limit */
 };
 
 /* Parses `len` bytes of text. */

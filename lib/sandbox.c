@@ -26,6 +26,7 @@ enum sandbox_access {
 	ACCESS_WRITE = 1 << 1,
 	ACCESS_EXECUTE = 1 << 2,
 	ACCESS_REMOVE_DIRS = 1 << 3,
+	ACCESS_SOCKET = 1 << 4,
 };
 
 struct sandbox_path {
@@ -55,13 +56,13 @@ static const char *const layer_names[SANDBOX_LAYERS] = {
 	[SANDBOX_SYSCALLS] = "syscalls",
 };
 
-/* This process's, once it has entered. */
+/* The sandbox that this process has entered. */
 static struct {
 	unsigned layers, keep;
 	struct sandbox *sandbox;
 } entered;
 
-/* --- what is needed --- */
+/* --- what the program needs --- */
 
 static void
 add_path(struct sandbox *s, const char *path, unsigned access)
@@ -72,16 +73,14 @@ add_path(struct sandbox *s, const char *path, unsigned access)
 			return;
 		}
 	if (s->path_count == SANDBOX_PATHS_MAX) {
-		log_warnx("sandbox: %s stays closed: more than %d paths", path, SANDBOX_PATHS_MAX);
+		log_warnx("sandbox: no access to %s: more than %d paths", path, SANDBOX_PATHS_MAX);
 		return;
 	}
 	s->paths[s->path_count++] = (struct sandbox_path){ xstrdup(path), access };
 }
 
-/*
- * What the C library, TLS and the allocator open by themselves: libraries, the resolver's files,
- * certificates of authorities, and what the kernel says of this process and of its limits.
- */
+/* Allows the files that the C library, TLS and the allocator open by themselves: libraries, the
+ * resolver's files, CA certificates, and the kernel's files about this process and its limits. */
 struct sandbox *
 sandbox_new(enum sandbox_mode mode)
 {
@@ -132,6 +131,12 @@ sandbox_remove_dirs(struct sandbox *s, const char *path)
 }
 
 void
+sandbox_make_socket(struct sandbox *s, const char *path)
+{
+	add_path(s, path, ACCESS_SOCKET);
+}
+
+void
 sandbox_execute(struct sandbox *s, const char *path)
 {
 	static const char *const loaders[] = { "/lib64/ld-linux-x86-64.so.2",
@@ -142,8 +147,8 @@ sandbox_execute(struct sandbox *s, const char *path)
 		add_path(s, loaders[i], ACCESS_READ | ACCESS_EXECUTE);
 }
 
-/* Whether a directory holds more than somebody's configuration. For users other than root the
- * files' own permissions guard what is secret below /etc and /run. */
+/* Whether a directory contains more than configuration. /etc, /var and /run count only for root,
+ * because file permissions protect their secrets from other users. */
 static bool
 holds_other_things(const char *dir)
 {
@@ -160,7 +165,7 @@ holds_other_things(const char *dir)
 	return false;
 }
 
-/* The directory that holds `path`, or of its parents the nearest that exists. */
+/* Allows the directory that contains `path`, or the nearest parent that exists. */
 static void
 read_holder(struct sandbox *s, const char *path)
 {
@@ -246,12 +251,12 @@ sandbox_may_connect(uint16_t port)
 /* --- Landlock --- */
 
 /*
- * Landlock (Linux 5.13 and newer) confines files; TCP ports need version 4 (Linux 6.7), signals version 6
- * (Linux 6.12). Debian 12's headers have version 1 only, so the numbers of the later versions are here. They
- * are the kernel's interface and do not change.
+ * Landlock restricts files (Linux 5.13), TCP ports from version 4 (Linux 6.7) and signals from
+ * version 6 (Linux 6.12). Debian 12's headers only have version 1, so the constants of later
+ * versions are defined here. They are part of the kernel's stable interface.
  */
 
-/* The same numbers on every architecture. */
+/* Numbers of system calls. They are the same on every architecture. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
 
 enum { CREATE_VERSION = 1, RULE_PATH = 1, RULE_PORT = 2 };
@@ -263,14 +268,15 @@ enum { CREATE_VERSION = 1, RULE_PATH = 1, RULE_PORT = 2 };
 #define FS_REMOVE_DIR  (UINT64_C(1) << 4)
 #define FS_REMOVE_FILE (UINT64_C(1) << 5)
 #define FS_MAKE_REG    (UINT64_C(1) << 8)
+#define FS_MAKE_SOCK   (UINT64_C(1) << 9)
 #define FS_TRUNCATE    (UINT64_C(1) << 14) /* version 3 */
 
-#define FS_ALL_1 ((UINT64_C(1) << 13) - 1) /* version 1; 2, 3 and 5 have one more each */
+#define FS_ALL_1 ((UINT64_C(1) << 13) - 1) /* versions 2, 3 and 5 each add one right */
 #define FS_ALL_2 ((UINT64_C(1) << 14) - 1)
 #define FS_ALL_3 ((UINT64_C(1) << 15) - 1)
 #define FS_ALL_5 ((UINT64_C(1) << 16) - 1)
 
-/* What can be granted for a file that is no directory. */
+/* The rights that can be granted for a file that is not a directory. */
 #define FS_OF_FILE (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE)
 
 #define NET_BIND_TCP    (UINT64_C(1) << 0)
@@ -319,13 +325,13 @@ rights(unsigned access)
 		all |= FS_EXECUTE;
 	if (access & ACCESS_REMOVE_DIRS)
 		all |= FS_REMOVE_DIR;
+	if (access & ACCESS_SOCKET)
+		all |= FS_MAKE_SOCK | FS_REMOVE_FILE;
 	return all;
 }
 
-/*
- * A rule belongs to the inode. That of a directory of /proc lives only as long as somebody holds
- * it, so the descriptor of /proc/self stays open for the life of the process.
- */
+/* A rule belongs to an inode. The inode of a directory of /proc exists only while the directory is
+ * open. The descriptor of /proc/self therefore stays open as long as the process lives. */
 static void
 allow_path(int ruleset, const struct sandbox_path *path, uint64_t handled)
 {
@@ -339,7 +345,7 @@ allow_path(int ruleset, const struct sandbox_path *path, uint64_t handled)
 	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
 		rule.access &= FS_OF_FILE;
 	if (rule.access != 0 && syscall(ADD_RULE, ruleset, RULE_PATH, &rule, 0) < 0)
-		log_warn("sandbox: %s stays closed", path->path);
+		log_warn("sandbox: no access to %s", path->path);
 	if (stat(self, &self_st) == 0 && st.st_ino == self_st.st_ino && st.st_dev == self_st.st_dev)
 		return;
 	close(fd);
@@ -352,11 +358,11 @@ allow_ports(int ruleset, const struct sandbox_ports *ports, uint64_t access)
 		struct port_rule rule = { .access = access, .port = ports->ports[i] };
 
 		if (syscall(ADD_RULE, ruleset, RULE_PORT, &rule, 0) < 0)
-			log_warn("sandbox: TCP port %u stays closed", ports->ports[i]);
+			log_warn("sandbox: no access to TCP port %u", ports->ports[i]);
 	}
 }
 
-/* Confines the files, TCP and signals of this thread. Returns the mask of layers in force. */
+/* Restricts files, TCP and signals of this thread. Returns the mask of layers in force. */
 static unsigned
 landlock_enter(const struct sandbox *s, int abi)
 {
@@ -418,8 +424,9 @@ sandbox_empty_bounding_set(unsigned keep)
 }
 
 /*
- * Root's right to read files that belong to others stays: a token or a ConfigMap may be one of
- * those, and Landlock says which files at all. True if nothing else is left.
+ * Drops the process's own capabilities. Root keeps the right to read other users' files, because a
+ * token or a ConfigMap may belong to another user. Landlock limits these files. Returns true if no
+ * other capability is left.
  */
 static bool
 drop_own_capabilities(unsigned keep)
@@ -453,12 +460,12 @@ sandbox_low_ports_done(void)
 {
 	if ((entered.keep & SANDBOX_KEEP_LOW_PORTS) != 0 &&
 	    !drop_own_capabilities(entered.keep & ~(unsigned)SANDBOX_KEEP_LOW_PORTS))
-		log_warn("sandbox: the right to bind ports below 1024 stays");
+		log_warn("sandbox: cannot drop the right to bind ports below 1024");
 }
 
 /* --- entering --- */
 
-/* All layers that this kernel has; the caller says what is missing. */
+/* Enters all layers that this kernel supports. The caller logs which are missing. */
 static unsigned
 enter(const struct sandbox *s, unsigned keep, const struct sandbox_exec_key *key)
 {
@@ -475,7 +482,7 @@ enter(const struct sandbox *s, unsigned keep, const struct sandbox_exec_key *key
 	return layers;
 }
 
-/* The names of the layers of `layers`, with commas; caller frees. */
+/* Returns the names of `layers`, separated by commas; caller frees. */
 static char *
 names_of(unsigned layers)
 {
@@ -492,8 +499,8 @@ names_of(unsigned layers)
 	return text;
 }
 
-/* Layers that `on` should have and the kernel lacks. TCP is not among them where any port may be
- * connected to and bound. */
+/* Returns the layers of mode `on` that the kernel lacks. The layer `tcp` does not count if the
+ * program may connect to and bind every port. */
 static unsigned
 missing(const struct sandbox *s, unsigned layers)
 {
@@ -512,8 +519,8 @@ sandbox_say(const struct sandbox *s, const char *who, unsigned layers)
 	if (*lacking == '\0')
 		log_info("%s: %s", who, held);
 	else
-		log_warnx("%s: %s; not available here (Landlock version %d): %s; going on without",
-		    who, *held == '\0' ? "nothing" : held, sandbox_landlock_abi(), lacking);
+		log_warnx("%s: %s; not available here (Landlock version %d), so not used: %s", who,
+		    *held == '\0' ? "nothing" : held, sandbox_landlock_abi(), lacking);
 	free(held);
 	free(lacking);
 }
@@ -538,9 +545,10 @@ sandbox_enter(struct sandbox *s, unsigned keep)
 }
 
 /*
- * A filter can tell one execve() from another only by the addresses of its arguments. So those of
- * the one that is to come lie where chance put them, 35 bits each, and are gone with this address
- * space: whoever takes over the new program cannot call execve() with them again.
+ * Allocates memory for exec's arguments at random addresses. A filter can only recognise the
+ * allowed execve() by the addresses of its arguments. Each address has 35 random bits. The
+ * addresses disappear with the old address space, so an attacker who takes over the new program
+ * cannot call execve() with them.
  */
 static void *
 secret_pages(size_t len)
@@ -576,7 +584,7 @@ sandbox_exec(const struct sandbox *s, unsigned keep, char *const *argv, int repo
 	return -errno;
 }
 
-/* --- what is said of it --- */
+/* --- messages and metrics --- */
 
 void
 sandbox_metrics_of(struct metrics *m, const char *name, unsigned layers)

@@ -1,11 +1,11 @@
 /*
- * The allow-list of system calls. Names, not numbers: a call that an architecture does not have is
- * passed over, and one that is too new for libseccomp fails like any other that is not here, with
- * ENOSYS, so that the C library falls back to the older one.
+ * The allow-list of system calls, by name. A name that the architecture does not have is skipped. A
+ * call that is not listed, or that libseccomp does not know, fails with ENOSYS, and the C library
+ * falls back to an older call.
  *
- * Calls without conditions on their arguments cost next to nothing: the kernel keeps a bitmap of
- * those (Linux 5.11). For the others it runs the filter, which takes some 20 ns. Of the calls of a
- * query only those that send have a condition.
+ * Calls without conditions on their arguments cost almost nothing, because the kernel keeps a
+ * bitmap of them (Linux 5.11). For other calls, the kernel runs the filter, which takes about 20
+ * ns. Of the calls that answer a query, only the calls that send have a condition.
  */
 #include "lib/sandbox_syscalls.h"
 
@@ -24,11 +24,11 @@
 #include "lib/log.h"
 
 #ifndef PR_SET_VMA
-#define PR_SET_VMA 0x53564d41 /* names of anonymous memory: the C library's and allocators' */
+#define PR_SET_VMA 0x53564d41 /* names anonymous memory; the C library and allocators call it */
 #endif
 
-/* Built with -DSANDBOX_REFUSE=SCMP_ACT_KILL_PROCESS, a refused call ends the process: for finding
- * what is missing here with the system tests. */
+/* With -DSANDBOX_REFUSE=SCMP_ACT_KILL_PROCESS a refused call ends the process. Use it with the
+ * system tests to find missing calls. */
 #define REFUSE SCMP_ACT_ERRNO(ENOSYS)
 #ifdef SANDBOX_REFUSE
 #define SANDBOX_DEBUG 1
@@ -37,7 +37,7 @@
 #define SANDBOX_REFUSE REFUSE
 #endif
 
-/* What everybody needs who waits for sockets and files. */
+/* Calls for every program that waits for sockets and files. */
 static const char *const common[] = {
 	/* the network */
 	"recvmmsg", "poll", "epoll_wait", "read", "write", "recvmsg", "recvfrom", "epoll_ctl",
@@ -55,7 +55,7 @@ static const char *const common[] = {
 	/* memory */
 	"mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "mlock", "munlock", "mincore",
 	"membarrier",
-	/* time, itself, its limits */
+	/* time; the process itself and its limits */
 	"clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
 	"times", "getpid", "gettid", "getppid", "getpgrp", "getpgid", "getuid", "geteuid", "getgid",
 	"getegid", "getresuid", "getresgid", "getgroups", "getrusage", "getrlimit", "setrlimit",
@@ -67,12 +67,12 @@ static const char *const common[] = {
 	"sigaltstack", "restart_syscall", "exit", "exit_group", "arch_prctl"
 };
 
-/* A child: its life, and what it may ask of the kernel before it is confined further. */
+/* Calls to start a child, and calls of the child until it restricts itself further. */
 static const char *const child[] = { "listen", "fork", "vfork", "execve", "wait4", "waitid", "kill",
 	"tgkill", "tkill", "pidfd_open", "pidfd_send_signal", "setpgid", "setsid", "getsid",
 	"prctl", "capget", "capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule",
 	"landlock_restrict_self",
-	/* dnsmasq's: what it does to be a daemon, whether it has to or not */
+	/* for dnsmasq, which makes the calls of a daemon even in the foreground */
 	"alarm", "setitimer", "getitimer", "umask", "chdir", "setgroups", "setuid", "setgid",
 	"setresuid", "setresgid", "setreuid", "setregid", "fchown", "chown", "fchownat" };
 
@@ -80,7 +80,7 @@ static const char *const writes[] = { "open", "openat", "creat", "rename", "rena
 	"unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "fchmod", "fchmodat", "chmod",
 	"utimensat", "truncate" };
 
-/* The child's own filter leaves these out again: nothing is made a second time. */
+/* The child's own filter does not have these calls, because they are needed only before exec. */
 static const char *const until_exec[] = { "execve", "vfork", "seccomp", "landlock_create_ruleset",
 	"landlock_add_rule", "landlock_restrict_self", "setresuid", "setresgid", "setreuid",
 	"setregid", "pidfd_open", "pidfd_send_signal", "mkdir", "mkdirat", "memfd_create" };
@@ -91,7 +91,7 @@ static const uint32_t ioctls[] = { FIONREAD, FIONBIO, TCGETS, TIOCGWINSZ, TIOCOU
 
 struct filter {
 	scmp_filter_ctx context;
-	int error; /* the first */
+	int error; /* the first error */
 };
 
 static bool
@@ -103,12 +103,12 @@ is_one_of(const char *name, const char *const *names, size_t count)
 	return false;
 }
 
-/* Allows the call if all conditions hold. */
+/* Allows the call if all conditions are true. */
 static void
 allow_if(
     struct filter *filter, const char *name, unsigned count, const struct scmp_arg_cmp *conditions)
 {
-	/* libseccomp 2.5 does not know every name. */
+	/* libseccomp 2.5 does not know these names. */
 	static const struct {
 		const char *name;
 		int number;
@@ -134,7 +134,7 @@ allow_all(struct filter *filter, const char *const *names, size_t count, const c
 			allow_if(filter, names[i], 0, NULL);
 }
 
-/* Conditions on a call's arguments; libseccomp's own macros leave a field out. */
+/* A condition on a call's argument; libseccomp's own macros leave a field uninitialised. */
 #define ARG_IS(n, value)                                                                           \
 	{                                                                                          \
 		(n), SCMP_CMP_EQ, (value), 0                                                       \
@@ -147,8 +147,9 @@ allow_all(struct filter *filter, const char *const *names, size_t count, const c
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * Sockets of IPv4 and IPv6, as datagrams and streams, and the kernel's list of addresses. Of streams
- * TCP alone: Landlock's `tcp` does not see those of MPTCP and SMC, which connect to the same servers.
+ * Allows IPv4 and IPv6 sockets for datagrams and for TCP, and netlink sockets for the list of
+ * addresses. Streams other than TCP are refused, because Landlock's `tcp` does not check MPTCP and
+ * SMC, which can connect to the same servers.
  */
 static void
 allow_sockets(struct filter *filter, unsigned keep)
@@ -168,24 +169,24 @@ allow_sockets(struct filter *filter, unsigned keep)
 				ARG_IS(2, (uint64_t)kinds[k].protocol) });
 	allow_if(filter, "socket", 2,
 	    (struct scmp_arg_cmp[]){ ARG_IS(0, AF_NETLINK), ARG_IS(2, 0 /* NETLINK_ROUTE */) });
-	/* Landlock's `signals` (version 6, Linux 6.12) leaves those whose socket has a path in a file
-	 * system; before, abstract ones of others can be reached too. */
+	/* Landlock's `signals` (version 6, Linux 6.12) blocks abstract sockets of other processes.
+	 * On older kernels, the program can reach these sockets. */
 	if (keep & SANDBOX_KEEP_UNIX)
 		allow_if(filter, "socket", 2,
 		    (struct scmp_arg_cmp[]){
 			ARG_IS(0, AF_UNIX), ARG_MASKED(1, type_mask, SOCK_STREAM) });
-	/* Two ends for itself, as libcurl uses to wake up. */
+	/* A socket pair within the process, which libcurl uses to wake up. */
 	allow_if(filter, "socketpair", 1, (struct scmp_arg_cmp[]){ ARG_IS(0, AF_UNIX) });
 }
 
-/* Sending, but not with MSG_FASTOPEN (TCP Fast Open): that connects, and Landlock's `tcp` checks
- * connect() alone. */
+/* Allows sending, except with MSG_FASTOPEN (TCP Fast Open). Sending with that flag connects, but
+ * Landlock's `tcp` only checks connect(). */
 static void
 allow_sending(struct filter *filter)
 {
 	static const struct {
 		const char *name;
-		unsigned flags; /* which argument */
+		unsigned flags; /* index of the flags argument */
 	} calls[] = { { "sendto", 3 }, { "sendmsg", 2 }, { "sendmmsg", 3 } };
 
 	for (size_t i = 0; i < COUNT(calls); i++)
@@ -193,7 +194,8 @@ allow_sending(struct filter *filter)
 		    (struct scmp_arg_cmp[]){ ARG_MASKED(calls[i].flags, MSG_FASTOPEN, 0) });
 }
 
-/* Where nothing is written, opening is for reading, whatever Landlock may do on this kernel. */
+/* Without SANDBOX_KEEP_WRITES files can only be opened for reading, even on kernels without
+ * Landlock. */
 static void
 allow_reading(struct filter *filter)
 {
@@ -203,7 +205,8 @@ allow_reading(struct filter *filter)
 	allow_if(filter, "openat", 1, (struct scmp_arg_cmp[]){ ARG_MASKED(2, mask, O_RDONLY) });
 }
 
-/* What a process without children keeps of the calls that `child` lists whole. */
+/* Some calls are allowed only to a process that starts a child. Allows a few forms of these calls
+ * to other processes. */
 static void
 allow_without_child(struct filter *filter)
 {
@@ -217,8 +220,8 @@ allow_without_child(struct filter *filter)
 }
 
 /*
- * What the C library tries as a matter of course, with something to fall back on: clone3(), whose
- * flags lie in memory out of a filter's sight, and a socket to nscd.
+ * In debug builds, refuses calls that the C library tries routinely and has a fallback for. These
+ * are clone3() and a socket to nscd. The flags of clone3() are in memory that a filter cannot read.
  */
 static void
 refuse_politely(struct filter *filter, unsigned keep)
@@ -226,7 +229,7 @@ refuse_politely(struct filter *filter, unsigned keep)
 	const struct scmp_arg_cmp unix_socket = ARG_IS(0, AF_UNIX);
 
 	if (!SANDBOX_DEBUG)
-		return; /* as everything else */
+		return; /* refused by default */
 	seccomp_rule_add(filter->context, REFUSE, seccomp_syscall_resolve_name("clone3"), 0);
 	if ((keep & SANDBOX_KEEP_UNIX) == 0)
 		seccomp_rule_add_array(filter->context, REFUSE, SCMP_SYS(socket), 1, &unix_socket);
@@ -239,7 +242,7 @@ allow_threads(struct filter *filter)
 	    (struct scmp_arg_cmp[]){ ARG_MASKED(0, CLONE_THREAD, CLONE_THREAD) });
 }
 
-/* A child, in the namespaces of this process: in a user namespace of its own it would be root. */
+/* Allows a child in the namespaces of this process. In a new user namespace it would be root. */
 static void
 allow_child(struct filter *filter, const char *const *but, size_t but_count)
 {
@@ -260,7 +263,8 @@ fill(struct filter *filter, unsigned keep, const struct sandbox_exec_key *key)
 		allow_if(filter, "ioctl", 1, (struct scmp_arg_cmp[]){ ARG_IS(1, ioctls[i]) });
 	allow_sockets(filter, keep);
 	allow_sending(filter);
-	/* Its own limits: a limit of 0 s of CPU ends another process, past Landlock's `signals`. */
+	/* Allows the process to change only its own limits. With a CPU limit of 0 s, it could end
+	 * another process, despite Landlock's `signals`. */
 	allow_if(filter, "prlimit64", 1, (struct scmp_arg_cmp[]){ ARG_IS(0, 0) });
 	if (keep & SANDBOX_KEEP_LISTEN)
 		allow_if(filter, "listen", 0, NULL);
@@ -271,7 +275,7 @@ fill(struct filter *filter, unsigned keep, const struct sandbox_exec_key *key)
 		allow_reading(filter);
 	if (keep & SANDBOX_KEEP_THREADS)
 		allow_threads(filter);
-	if (keep & SANDBOX_KEEP_LOW_PORTS) { /* sandbox_low_ports_done() */
+	if (keep & SANDBOX_KEEP_LOW_PORTS) { /* for sandbox_low_ports_done() */
 		allow_if(filter, "capget", 0, NULL);
 		allow_if(filter, "capset", 0, NULL);
 	}
@@ -300,11 +304,12 @@ sandbox_syscalls_enter(enum sandbox_mode mode, unsigned keep, const struct sandb
 
 	if (filter.context == NULL)
 		return -ENOMEM;
-	/* Without it kernels before 5.16 slow such a process down against speculation attacks by
-	 * foreign code, which it does not run. */
+	/* Without this, kernels before 5.16 would slow the process down to protect it from
+	 * speculation attacks by foreign code. The process runs no foreign code. */
 	seccomp_attr_set(filter.context, SCMP_FLTATR_CTL_SSB, 1);
 	seccomp_attr_set(filter.context, SCMP_FLTATR_CTL_TSYNC, 1);
-	seccomp_attr_set(filter.context, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a tree, not a list */
+	seccomp_attr_set(filter.context, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree instead of a
+								        * list */
 	fill(&filter, keep, key);
 	if (filter.error == 0)
 		filter.error = seccomp_load(filter.context);

@@ -12,7 +12,8 @@ folded(char c)
 	return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
 }
 
-/* Two neighbours that changed places are one mistake: the row before the last one says so. */
+/* Computes the edit distance row by row. A swap of two neighbours counts as one mistake. To find a
+ * swap, the function keeps the two previous rows. */
 size_t
 spelling_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
@@ -48,7 +49,7 @@ comparable(size_t len)
 	return len >= LETTERS_MIN && len <= LETTERS_MAX;
 }
 
-/* Which characters a word has, five bits of each. */
+/* Returns the set of characters in a word. A character is represented by its low five bits. */
 static uint32_t
 letters(const char *word, size_t len)
 {
@@ -59,7 +60,8 @@ letters(const char *word, size_t len)
 	return set;
 }
 
-/* A mistake brings one character that the other word lacks at most. */
+/* Whether one word has too many characters that the other word lacks. One mistake adds at most one
+ * such character. */
 static bool
 too_different(const struct spelling *s, const char *word, size_t len)
 {
@@ -82,7 +84,7 @@ spelling_try(struct spelling *s, const char *word)
 
 	size_t missing = len < s->len ? s->len - len : len - s->len;
 
-	/* Each letter that is missing or too many is a mistake: most words need no closer look. */
+	/* The number of mistakes is at least the difference in length, so most words need no closer look. */
 	if (!comparable(s->len) || !comparable(len) || missing >= s->distance ||
 	    too_different(s, word, len))
 		return;

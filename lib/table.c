@@ -14,10 +14,10 @@ void *
 table_find(const struct table *table, uint32_t hash,
     bool (*same)(const void *entry, const void *key), const void *key)
 {
-	if (table->room == 0)
+	if (table->capacity == 0)
 		return NULL;
-	for (size_t i = hash & (table->room - 1); table->places[i] != NULL;
-	     i = (i + 1) & (table->room - 1))
+	for (size_t i = hash & (table->capacity - 1); table->places[i] != NULL;
+	     i = (i + 1) & (table->capacity - 1))
 		if (hash_of(table->places[i]) == hash && same(table->places[i], key))
 			return table->places[i];
 	return NULL;
@@ -26,23 +26,23 @@ table_find(const struct table *table, uint32_t hash,
 static void
 put(struct table *table, void *entry)
 {
-	size_t i = hash_of(entry) & (table->room - 1);
+	size_t i = hash_of(entry) & (table->capacity - 1);
 
 	while (table->places[i] != NULL)
-		i = (i + 1) & (table->room - 1);
+		i = (i + 1) & (table->capacity - 1);
 	table->places[i] = entry;
 }
 
 void
 table_add(struct table *table, void *entry)
 {
-	if (table->count >= table->room / 4 * 3) {
+	if (table->count >= table->capacity / 4 * 3) {
 		struct table old = *table;
 		size_t place = 0;
 		void *moved;
 
-		table->room = old.room == 0 ? 16 : old.room * 2;
-		table->places = xcalloc(table->room, sizeof *table->places);
+		table->capacity = old.capacity == 0 ? 16 : old.capacity * 2;
+		table->places = xcalloc(table->capacity, sizeof *table->places);
 		while ((moved = table_next(&old, &place)) != NULL)
 			put(table, moved);
 		free(old.places);
@@ -54,14 +54,14 @@ table_add(struct table *table, void *entry)
 void
 table_remove(struct table *table, const void *entry)
 {
-	size_t mask = table->room - 1, hole = hash_of(entry) & mask;
+	size_t mask = table->capacity - 1, hole = hash_of(entry) & mask;
 
 	while (table->places[hole] != entry) {
 		assert(table->places[hole] != NULL);
 		hole = (hole + 1) & mask;
 	}
-	/* Whoever comes behind and would rather be here moves up,
-	 * so that no search ends too early. */
+	/* Moves a later entry into the hole if the hole is between the entry's home slot and the
+	 * entry. Otherwise a search for the entry would end at the hole. */
 	for (size_t i = (hole + 1) & mask; table->places[i] != NULL; i = (i + 1) & mask) {
 		size_t home = hash_of(table->places[i]) & mask;
 
@@ -77,7 +77,7 @@ table_remove(struct table *table, const void *entry)
 void *
 table_next(const struct table *table, size_t *place)
 {
-	while (*place < table->room)
+	while (*place < table->capacity)
 		if (table->places[(*place)++] != NULL)
 			return table->places[*place - 1];
 	return NULL;

@@ -1,6 +1,6 @@
 /*
- * A hash table of pointers: 8 bytes a place, at most three quarters of them taken. Entries belong
- * to the caller and begin with their uint32_t hash.
+ * A hash table of pointers, with 8 bytes per slot and at most three quarters of the slots in use.
+ * Entries belong to the caller and begin with their uint32_t hash.
  */
 #ifndef LIB_TABLE_H
 #define LIB_TABLE_H
@@ -10,26 +10,26 @@
 #include <stdint.h>
 
 struct table {
-	void **places; /* NULL: free */
-	size_t room;   /* a power of two, or 0 */
+	void **places;   /* slots; NULL: free */
+	size_t capacity; /* a power of two, or 0 */
 	size_t count;
 };
 
-/* The entry with this hash for which `same` says so, or NULL. */
+/* Finds the entry with this hash for which `same` returns true, or NULL. */
 void *table_find(const struct table *table, uint32_t hash,
     bool (*same)(const void *entry, const void *key), const void *key);
 
-/* Adds an entry that is not there yet. */
+/* Adds an entry that the table does not have yet. */
 void table_add(struct table *table, void *entry);
 
-/* Takes out an entry that is there. */
+/* Removes an entry that the table has. */
 void table_remove(struct table *table, const void *entry);
 
-/* The entry at or behind `*place`, which moves behind it;
- * NULL at the end. The table must not change meanwhile. */
+/* Iterates. Returns the entry at or after slot `*place` and moves `*place` past it. Returns NULL at
+ * the end. The table must not change during the iteration. */
 void *table_next(const struct table *table, size_t *place);
 
-/* Frees the places, not the entries. */
+/* Frees the slots, not the entries. */
 void table_free(struct table *table);
 
 #endif

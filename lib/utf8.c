@@ -5,8 +5,8 @@
 size_t
 utf8_read(const char *text, size_t max, uint32_t *cp)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800,
-		0x10000 }; /* what needs that many bytes */
+	/* The smallest code point of each length. */
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	const unsigned char *s = (const unsigned char *)text;
 	size_t len = s[0] < 0x80   ? 1
 		     : s[0] < 0xc0 ? 0
@@ -37,7 +37,7 @@ utf8_whole(const char *text, size_t len)
 		uint64_t eight;
 		uint32_t cp;
 
-		/* Most text is ASCII: eight bytes at a time. */
+		/* Most text is ASCII, so check eight bytes at a time. */
 		for (; len - at >= sizeof eight; at += sizeof eight) {
 			memcpy(&eight, text + at, sizeof eight);
 			if ((eight & UINT64_C(0x8080808080808080)) != 0)

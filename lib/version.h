@@ -1,7 +1,7 @@
 /*
- * The suite's version, as conf/version.sh makes it of git: "0.1.0", or between two versions
- * "0.1.0+12.g0123456789ab". A program is linked with an object of its own for it, so that a commit
- * compiles nothing else again; what is linked with the archives alone (tests) has "unversioned".
+ * The version that conf/version.sh derives from git: "0.1.0", or between two releases
+ * "0.1.0+12.g0123456789ab". Each program links its own object with the version, so a new commit
+ * recompiles nothing else. Tests link only the archives and have the version "unversioned".
  */
 #ifndef LIB_VERSION_H
 #define LIB_VERSION_H

@@ -10,13 +10,13 @@ enum {
 	OPT_FIXED = 11,
 	OPTION_NSID = 3,
 	OPTION_TCP_KEEPALIVE = 11,
-	/* An OPT, a TSIG or SIG(0), the SOA of an IXFR: no query has more. */
+	/* No query needs more than OPT, TSIG or SIG(0), and the SOA of an IXFR. */
 	QUERY_RECORDS_MAX = 8,
-	/* As many as a name has labels at most: a pointer that leads to a pointer adds none. */
+	/* The maximum number of labels in a name. A pointer to a pointer adds no label. */
 	POINTER_JUMPS_MAX = DNAME_LABELS_MAX,
 };
 
-/* Reads the question's name, which must not be compressed, in lower case. Its length, or 0. */
+/* Reads the question's name in lower case. The name must not be compressed. Returns its length, or 0. */
 static size_t
 read_qname(struct query *query, const uint8_t *wire, size_t len)
 {
@@ -24,24 +24,24 @@ read_qname(struct query *query, const uint8_t *wire, size_t len)
 	size_t max = len - DNS_HEADER < DNAME_MAX ? len - DNS_HEADER : DNAME_MAX;
 	unsigned at = 0, count = 0;
 
-	/* Behind a label comes at least the root: at the last byte none begins. */
+	/* A label is followed at least by the root, so no label starts at the last byte. */
 	for (unsigned label; at + 1 < max && (label = name[at]) - 1 < DNAME_LABEL_MAX;
 	     at += 1u + label)
 		query->labels[count++] = (uint8_t)at;
-	if (at >= max || name[at++] != 0) /* no root, or longer than a label may be */
+	if (at >= max || name[at++] != 0) /* no root, or label too long */
 		return 0;
 	query->label_count = (uint8_t)count;
 	query->qname_len = (uint8_t)at;
 	memset(query->qname + at, 0, 8);
 	memcpy(query->qname, name, at);
-	/* Whole words: the padding's zeros stay what they are. */
+	/* Converts whole words; the zero padding does not change. */
 	for (unsigned i = 0; i < at; i += 8)
 		dname_lower_at(query->qname + i);
 	return at;
 }
 
-/* Reads the OPT record's options, of which NSID and TCP keepalive are used; false if they do not
- * fit their length. */
+/* Reads the options of the OPT record and uses NSID and TCP keepalive. Returns false if the lengths
+ * do not add up. */
 static bool
 read_options(struct query *query, const uint8_t *options, size_t len)
 {
@@ -64,7 +64,8 @@ read_options(struct query *query, const uint8_t *options, size_t len)
 static bool
 read_opt(struct query *query, const struct record *record, bool at_root)
 {
-	if (query->has_edns || !at_root) /* RFC 6891 section 6.1.1: one, at the root */
+	if (query->has_edns || !at_root) /* RFC 6891 section 6.1.1: at most one OPT, whose owner is
+					  * the root */
 		return false;
 	query->has_edns = true;
 	query->udp_size = record->class < DNS_UDP_MIN ? DNS_UDP_MIN : record->class;
@@ -73,7 +74,7 @@ read_opt(struct query *query, const struct record *record, bool at_root)
 	return read_options(query, record->rdata, record->rdata_len);
 }
 
-/* The bare OPT that nearly every client sends, read without the general reader. */
+/* Reads an OPT without options, which nearly every client sends, without the general reader. */
 static bool
 read_plain_opt(struct query *query, const uint8_t *opt)
 {
@@ -84,7 +85,7 @@ read_plain_opt(struct query *query, const uint8_t *opt)
 	return read_opt(query, &record, true);
 }
 
-/* Steps over a possibly compressed name, which is not expanded; 0 or -EBADMSG. */
+/* Skips a possibly compressed name without expanding it. Returns 0 or -EBADMSG. */
 static int
 skip_name(const uint8_t *wire, size_t len, size_t *offset)
 {
@@ -105,7 +106,7 @@ skip_name(const uint8_t *wire, size_t len, size_t *offset)
 	return 0;
 }
 
-/* Reads a record from its type on. */
+/* Reads a record, starting at its type. */
 static int
 read_record_behind_owner(const uint8_t *wire, size_t len, size_t *offset, struct record *record)
 {
@@ -125,8 +126,8 @@ read_record_behind_owner(const uint8_t *wire, size_t len, size_t *offset, struct
 	return 0;
 }
 
-/* The records after the question. Their owners are stepped over: what strangers send is read at a
- * cost of its length. */
+/* Reads the records after the question. Their owners are skipped rather than expanded, so the cost
+ * for untrusted queries is O(length). */
 static enum query_result
 read_query_records(struct query *query, const uint8_t *wire, size_t len, size_t at, unsigned before,
     unsigned count)
@@ -145,7 +146,7 @@ read_query_records(struct query *query, const uint8_t *wire, size_t len, size_t 
 		if (record.type == TYPE_TSIG)
 			result = QUERY_SIGNED;
 		if (record.type != TYPE_OPT)
-			continue; /* an IXFR's SOA, a TSIG: not ours to judge */
+			continue; /* the SOA of an IXFR and a TSIG are checked elsewhere */
 		if (i < before || !read_opt(query, &record, wire[owner] == 0))
 			return QUERY_FORMERR;
 	}
@@ -170,7 +171,7 @@ query_read(struct query *query, const uint8_t *wire, size_t len)
 		return QUERY_IGNORE;
 	if (len < DNS_HEADER)
 		return QUERY_FORMERR;
-	/* Other opcodes have other sections: NOTIMP is all that is said to them. */
+	/* Messages with other opcodes have different sections, and get only NOTIMP. */
 	if (query->opcode != 0)
 		return QUERY_OK;
 
@@ -216,8 +217,9 @@ int
 wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *name)
 {
 	/*
-	 * A pointer must point before every byte read so far, so there is no loop, and what it
-	 * points at must end before it: then the name stays the same whatever follows.
+	 * A pointer must point before all bytes read so far, so there are no loops. The labels
+	 * there must end before the part of the name that was read last, so bytes that follow
+	 * cannot change the name.
 	 */
 	size_t at = *offset, limit = at, end = len;
 	size_t out = 0;
@@ -233,7 +235,7 @@ wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *na
 			size_t target = (size_t)(c & 0x3f) << 8 | wire[at + 1];
 			if (jumps == 0)
 				*offset = at + 2;
-			/* The header holds no name. */
+			/* The header contains no name. */
 			if (target < DNS_HEADER || target >= limit || ++jumps > POINTER_JUMPS_MAX)
 				return -EBADMSG;
 			end = limit;

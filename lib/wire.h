@@ -1,6 +1,6 @@
 /*
- * DNS messages (RFC 1035 section 4, EDNS RFC 6891): a reader that trusts nothing and a writer whose
- * first overflow sticks.
+ * DNS messages (RFC 1035 section 4, EDNS RFC 6891): a reader that trusts nothing, and a writer that
+ * ignores everything after its first overflow.
  */
 #ifndef LIB_WIRE_H
 #define LIB_WIRE_H
@@ -13,9 +13,9 @@
 
 enum {
 	DNS_HEADER = 12,
-	DNS_UDP_MIN = 512,        /* RFC 1035 section 4.2.1: without EDNS */
-	DNS_UDP_PAYLOAD = 1232,   /* DNS flag day 2020: no fragments on any common path */
-	DNS_UDP_QUERY_MAX = 4096, /* padding and cookies make long queries */
+	DNS_UDP_MIN = 512,        /* without EDNS (RFC 1035 section 4.2.1) */
+	DNS_UDP_PAYLOAD = 1232,   /* not fragmented on common paths (DNS flag day 2020) */
+	DNS_UDP_QUERY_MAX = 4096, /* large, because padding and cookies make queries long */
 	DNS_TCP_MAX = 65535,
 };
 
@@ -60,7 +60,7 @@ enum {
 	FLAG_AD = 0x0020,
 	FLAG_CD = 0x0010
 };
-enum { OPTION_EDE = 15 }; /* of an OPT; its codes: */
+enum { OPTION_EDE = 15 }; /* in an OPT record; its codes: */
 enum {
 	EDE_OTHER = 0,
 	EDE_STALE_ANSWER = 3,
@@ -73,58 +73,59 @@ enum {
 	EDE_NETWORK_ERROR = 23
 }; /* RFC 8914 */
 
-/* What a query says, read once. */
+/* The contents of a query, parsed once. */
 struct query {
 	uint16_t id;
-	uint16_t flags; /* the header's second word, as sent */
+	uint16_t flags; /* the second word of the header, as sent */
 	uint16_t qtype, qclass;
 	uint8_t opcode;
-	bool has_question; /* qname is valid; qtype and qclass are 0 without */
+	bool has_question; /* qname is valid; without it qtype and qclass are 0 */
 	bool has_edns;
 	bool edns_do;
 	bool wants_nsid;      /* RFC 5001 */
-	bool wants_keepalive; /* RFC 7828; means something over TCP alone */
+	bool wants_keepalive; /* RFC 7828; only has a meaning over TCP */
 	uint8_t edns_version;
-	uint16_t udp_size;     /* the client's: 512 without EDNS, never less */
-	uint16_t question_len; /* bytes of the question section */
+	uint16_t udp_size;     /* the client's limit: 512 without EDNS, never less */
+	uint16_t question_len; /* size of the question section in bytes */
 	uint8_t qname_len;
 	uint8_t label_count;
-	uint8_t labels[DNAME_LABELS_MAX]; /* where qname's labels begin */
+	uint8_t labels[DNAME_LABELS_MAX]; /* offsets of qname's labels */
 	uint8_t qname[DNAME_MAX + 8];     /* lower case; padded for hashing by words */
 };
 
 enum query_result {
 	QUERY_OK,
-	QUERY_IGNORE,  /* no ID can be read, or QR is set: send nothing */
+	QUERY_IGNORE,  /* send nothing, because the ID is unreadable or QR is set */
 	QUERY_FORMERR, /* reply FORMERR; id and flags are valid */
-	QUERY_SIGNED,  /* as QUERY_OK; a record is a TSIG (RFC 8945), which nobody has verified */
+	QUERY_SIGNED,  /* like QUERY_OK, but a record is a TSIG (RFC 8945), which is not verified
+		        * yet */
 };
 
-/*
- * Reads a whole message as a query: one question, then at most 8 records, of which one may be an
- * OPT, and nothing after them. Linear in the message's length.
- */
+/* Parses a whole message as a query. It must have one question, then at most 8 records, of which
+ * one may be an OPT, and no bytes after them. Costs O(length of the message). */
 enum query_result query_read(struct query *query, const uint8_t *wire, size_t len);
 
-/* One record of a message, its name expanded. */
+/* One record of a message, with its name expanded. */
 struct record {
 	struct dname owner;
 	uint16_t type, class;
 	uint32_t ttl_s;
-	const uint8_t *rdata; /* inside the message: names in it may be compressed */
+	const uint8_t *rdata; /* points into the message, so names in it may be compressed */
 	uint16_t rdata_len;
-	size_t offset; /* of the record's first byte */
-	size_t end;    /* offset after it */
+	size_t offset; /* offset of the record's first byte */
+	size_t end;    /* offset of the byte after the record */
 };
 
-/* Expands the possibly compressed name at `*offset`, which moves behind it. Each pointer must point
- * before all bytes read so far, and there are at most 127. 0 or -EBADMSG. */
+/*
+ * Expands the possibly compressed name at `*offset`, and moves `*offset` past it. Each pointer must
+ * point before all bytes read so far, and at most 127 pointers are allowed. Returns 0 or -EBADMSG.
+ */
 int wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *name);
 
-/* Reads the record at `*offset`, which moves behind it; 0 or -EBADMSG. */
+/* Reads the record at `*offset`, and moves `*offset` past it. Returns 0 or -EBADMSG. */
 int wire_read_record(const uint8_t *wire, size_t len, size_t *offset, struct record *record);
 
-/* Whether `reply` is a reply to this one question, whose name is not compressed. */
+/* Whether `reply` is a reply to exactly this question. `qname` must not be compressed. */
 bool wire_replies_to(
     const uint8_t *reply, size_t len, const uint8_t *qname, uint16_t qtype, uint16_t qclass);
 
@@ -155,8 +156,8 @@ wire_put32(uint8_t *p, uint32_t v)
 }
 
 /*
- * The reader of replies: iterates over the records of a message, through its three sections. All messages of
- * other servers are read with it. The meaning of a record is left to the caller.
+ * Iterates over the records of a message, through its three sections. All messages from other
+ * servers are read with this iterator. The caller interprets the records.
  *
  *	struct reply_walk walk;
  *	if (!reply_walk_begin(&walk, wire, len))
@@ -165,41 +166,39 @@ wire_put32(uint8_t *p, uint32_t v)
  *		walk.record in walk.section
  *	more < 0: malformed
  *
- * Nothing is copied: the message must stay valid during the walk. The cost is linear in the message's length,
- * with at most 127 pointers for each name (wire_read_name).
+ * Nothing is copied, so the message must stay valid during the walk. The cost is O(length of the
+ * message), with at most 127 pointers for each name (wire_read_name).
  */
 enum walk_section { WALK_ANSWER, WALK_AUTHORITY, WALK_ADDITIONAL, WALK_SECTIONS };
 
 struct reply_walk {
 	const uint8_t *wire;
 	size_t len;
-	size_t at;                    /* after what has been read */
-	unsigned left[WALK_SECTIONS]; /* records that are still to come, by the header's counts */
-	enum walk_section section;    /* of the record */
-	struct record record;         /* the last that was read */
+	size_t at;                    /* offset after the last record read */
+	unsigned left[WALK_SECTIONS]; /* records still to come, according to the header */
+	enum walk_section section;    /* section of `record` */
+	struct record record;         /* the last record read */
 };
 
-/* Reads the header and steps over the questions, however many there are; false: malformed. */
+/* Reads the header and skips any number of questions. Returns false if the message is malformed. */
 bool reply_walk_begin(struct reply_walk *walk, const uint8_t *wire, size_t len);
 
-/* Reads the next record. 1; 0 after the last one; -EBADMSG. */
+/* Reads the next record. Returns 1, 0 after the last record, or -EBADMSG. */
 int reply_walk_next(struct reply_walk *walk);
 
-/* Whether the message ends where its last record does. */
+/* Whether the message ends with its last record. */
 static inline bool
 reply_walk_ended(const struct reply_walk *walk)
 {
 	return walk->at == walk->len;
 }
 
-/*
- * The name at the end of the record's RDATA, after `fixed` bytes (CNAME, NS, PTR: 0, MX: 2, SRV:
- * 6), expanded; 0 or -EBADMSG.
- */
+/* Expands the name at the end of the record's RDATA, after `fixed` bytes (CNAME, NS, PTR: 0, MX: 2,
+ * SRV: 6). Returns 0 or -EBADMSG. */
 int reply_walk_target(const struct reply_walk *walk, size_t fixed, struct dname *target);
 
-/* Writes into a caller's buffer. After the first overflow every further put is a no-op, and
- * `overflow` says so, once, at the end. */
+/* A writer into a caller's buffer. After the first overflow, further writes do nothing. The caller
+ * checks `overflow` once, at the end. */
 struct writer {
 	uint8_t *buf;
 	size_t len, max;
@@ -214,25 +213,25 @@ void writer_put32(struct writer *w, uint32_t v);
 enum { WIRE_OPT_LEN = 11 };
 
 /*
- * An OPT without options (RFC 6891 section 6.1.2), WIRE_OPT_LEN bytes; the header's count is the
- * caller's.
+ * Appends an OPT record without options (RFC 6891 section 6.1.2), WIRE_OPT_LEN bytes. The caller
+ * updates the count in the header.
  */
 void writer_put_opt(struct writer *w, uint16_t udp_size, bool edns_do);
 
 /*
- * Builds a query: RD set, one question, and with `udp_size` > 0 an OPT. Returns its length; `max`
- * must be at least 300.
+ * Builds a query with RD set and one question, and with an OPT record if `udp_size` > 0. Returns
+ * its length; `max` must be at least 300.
  */
 size_t query_write(uint8_t *out, size_t max, uint16_t id, const uint8_t *qname, uint16_t qtype,
     uint16_t qclass, uint16_t udp_size);
 
-/* "A", "SRV", or "TYPE65280" in `text` of 12 bytes; returns it. */
+/* Writes "A", "SRV" or "TYPE65280" into `text` of 12 bytes; returns it. */
 const char *type_name(uint16_t type, char *text);
 
-/* The number of a type's name, TYPE123 included (any case), or 0. */
+/* Returns the number of a type, given by name or as TYPE123 (any case). Returns 0 if the type is unknown. */
 uint16_t type_number(const char *text);
 
-/* "NOERROR", "NXDOMAIN", ..., "RCODE11" in `text` of 12 bytes; returns it. */
+/* Writes "NOERROR", "NXDOMAIN", ..., "RCODE11" into `text` of 12 bytes; returns it. */
 const char *rcode_name(unsigned rcode, char *text);
 
 #endif

@@ -10,9 +10,9 @@
 #include "migrate/corefile_lex.h"
 #include "lib/xalloc.h"
 
-/* What is being read: the file, or what an import put in its place. */
+/* A text that is being read: the file, or an imported text. */
 struct frame {
-	struct words own; /* of a file; a snippet's belong to it */
+	struct words own; /* words of a file. The words of a snippet belong to the snippet. */
 	const struct word *words;
 	size_t count, at;
 };
@@ -22,7 +22,8 @@ struct snippet {
 	struct words words;
 };
 
-/* `word` is the last word read; `pushed`: it is to be read again. */
+/* Reads the words of all frames. `word` is the last word read. If `pushed` is set, the next read
+ * returns this word again. */
 struct reader {
 	struct corefile *corefile;
 	struct corefile_error *error;
@@ -31,14 +32,14 @@ struct reader {
 	struct frame frames[COREFILE_IMPORT_DEPTH];
 	size_t depth;
 	struct word word;
-	bool begins; /* a line, the word that was read last */
-	bool jumped; /* an import was entered: its first word begins a line */
+	bool begins; /* the last word is the first word of its line */
+	bool jumped; /* the last word was an import, so the next word begins a line */
 	bool pushed;
-	size_t total;    /* words read */
-	size_t imported; /* bytes of files */
+	size_t total;    /* words read so far */
+	size_t imported; /* bytes of imported files */
 	struct snippet *snippets;
 	size_t snippet_count;
-	struct json_object *snippet_index; /* by name: the place of the first of that name */
+	struct json_object *snippet_index; /* name -> index of the first snippet of that name */
 };
 
 static int __attribute__((format(printf, 2, 3))) mistake(struct reader *r, const char *fmt, ...)
@@ -90,7 +91,8 @@ note(struct reader *r, const char *what, bool harmless, char *sentence)
 		.sentence = sentence };
 }
 
-/* `text` with {$NAME} and {%NAME%} replaced; a variable that is not set stays, with a note. */
+/* Returns `text` with the values of {$NAME} and {%NAME%}. An unset variable stays in the text, and
+ * a note reports it. */
 static char *
 expand(struct reader *r, const char *text)
 {
@@ -114,8 +116,8 @@ expand(struct reader *r, const char *text)
 			fputs(value, f);
 		else
 			note(r, name, false,
-			    xasprintf("environment variable %s is not set here: set it as "
-				      "CoreDNS's container has it, and run this again",
+			    xasprintf("environment variable %s is not set here: set it as in "
+				      "CoreDNS's container, and run kubedns-migrate again",
 				name));
 		free(name);
 		text = open = end;
@@ -125,7 +127,7 @@ expand(struct reader *r, const char *text)
 	return out;
 }
 
-/* The next word, of whatever frame; false at the end of all. */
+/* Reads the next word from the innermost frame. Returns false at the end of all frames. */
 static bool
 next(struct reader *r)
 {
@@ -139,7 +141,8 @@ next(struct reader *r)
 		if (frame->at < frame->count) {
 			struct word word = frame->words[frame->at++], *last = &r->word;
 
-			/* The lines of a snippet lie before those that import it. */
+			/* A smaller line number starts a line too, because a snippet is defined
+			 * before the line that imports it. */
 			r->begins = r->jumped || r->total == 0 || word.file != last->file ||
 				    word.line < last->line || word.line > last->line + last->lines;
 			r->jumped = false;
@@ -147,7 +150,8 @@ next(struct reader *r)
 			r->total++;
 			return true;
 		}
-		/* The last word's text is freed with them: only its place is used from here on. */
+		/* Also frees the text of the last word. Only the position of that word is used from
+		 * here on. */
 		words_free(&frame->own);
 		r->depth--;
 	}
@@ -165,7 +169,8 @@ push_frame(struct reader *r, struct frame frame)
 {
 	if (r->depth == COREFILE_IMPORT_DEPTH) {
 		words_free(&frame.own);
-		return mistake(r, "imports nested deeper than %d: one of them imports itself?",
+		return mistake(r,
+		    "imports are nested deeper than %d: does one of them import itself?",
 		    COREFILE_IMPORT_DEPTH);
 	}
 	r->frames[r->depth++] = frame;
@@ -181,7 +186,7 @@ import_files(struct reader *r, const char *pattern)
 	for (const char *c = pattern; *c; c++)
 		wildcards += strchr("*?[", *c) != NULL;
 	if (wildcards > 1)
-		return mistake(r, "import %.100s: one wildcard at most", pattern);
+		return mistake(r, "import %.100s: has more than one wildcard", pattern);
 	struct corefile_text *texts = NULL;
 	size_t count = r->import != NULL
 			   ? r->import(r->arg, pattern, r->corefile->files[r->word.file], &texts)
@@ -199,8 +204,7 @@ import_files(struct reader *r, const char *pattern)
 			      "read it together with the Corefile",
 			      pattern)
 			: xasprintf(
-			      "import %s: no such file here: what it says is not in this report",
-			      pattern));
+			      "import %s: no such file here: the report lacks its lines", pattern));
 	for (size_t i = 0; i < count; i++) {
 		if (rc == 0 && words_read(&words, texts[i].text, texts[i].len,
 				   add_file(r->corefile, texts[i].name), COREFILE_WORDS_MAX) < 0)
@@ -222,14 +226,14 @@ import_files(struct reader *r, const char *pattern)
 	    r, (struct frame){ .own = words, .words = words.items, .count = words.count });
 }
 
-/* `import X`: what follows is read from X first. The word `import` was read. */
+/* Handles `import X`: continues with the words of X. The word `import` has already been read. */
 static int
 import_here(struct reader *r)
 {
 	if (r->total > COREFILE_WORDS_MAX)
-		return mistake(r, "more than %d words with what is imported", COREFILE_WORDS_MAX);
+		return mistake(r, "more than %d words, imports included", COREFILE_WORDS_MAX);
 	if (!next(r) || r->begins)
-		return mistake(r, "import: of what is missing");
+		return mistake(r, "import: needs a file or a snippet");
 	char *pattern = expand(r, r->word.text);
 	int rc = 0;
 	struct json_object *index;
@@ -246,14 +250,14 @@ import_here(struct reader *r)
 	return rc;
 }
 
-/* The next word that is no import; 1, 0 at the end, or an error. */
+/* Reads the next word and expands imports. Returns 1, or 0 at the end, or a negative error. */
 static int
 next_expanded(struct reader *r)
 {
 	while (next(r)) {
 		if (r->total > COREFILE_WORDS_MAX)
 			return mistake(
-			    r, "more than %d words with what is imported", COREFILE_WORDS_MAX);
+			    r, "more than %d words, imports included", COREFILE_WORDS_MAX);
 		if (strcmp(r->word.text, "import") != 0 || !r->begins)
 			return 1;
 		int rc = import_here(r);
@@ -281,7 +285,8 @@ line_free(struct corefile_line *line)
 	free(line->words);
 }
 
-/* The line of the body that the word just read belongs to: a new one (`fresh`), or the last. */
+/* Returns the body line for the word that was just read. If `fresh` is set, this is a new line,
+ * otherwise the last line. */
 static struct corefile_line *
 body_line(struct reader *r, struct corefile_directive *d, bool fresh)
 {
@@ -295,7 +300,7 @@ body_line(struct reader *r, struct corefile_directive *d, bool fresh)
 	return &d->body[d->body_count++];
 }
 
-/* A directive whose name was read, up to the end of its line or of its block. */
+/* Reads the part of a directive after its name, up to the end of its line or block. */
 static int
 read_directive(struct reader *r, struct corefile_block *block)
 {
@@ -321,7 +326,7 @@ read_directive(struct reader *r, struct corefile_block *block)
 			fresh = true;
 		} else if (strcmp(text, "}") == 0) {
 			if (nesting == 0)
-				return mistake(r, "a closing brace that no brace opened");
+				return mistake(r, "closing brace without an opening brace");
 			nesting--;
 			fresh = true;
 		} else if (nesting == 0) {
@@ -337,7 +342,8 @@ read_directive(struct reader *r, struct corefile_block *block)
 	return rc;
 }
 
-/* The directives of a block: up to its brace if it has one, else to the end. */
+/* Reads the directives of a block. The block ends at its closing brace or, without braces, at the
+ * end of the text. */
 static int
 read_directives(struct reader *r, struct corefile_block *block, bool braced)
 {
@@ -346,7 +352,7 @@ read_directives(struct reader *r, struct corefile_block *block, bool braced)
 	while ((rc = next_expanded(r)) == 1) {
 		if (strcmp(r->word.text, "}") == 0) {
 			if (!braced)
-				return mistake(r, "a closing brace that no brace opened");
+				return mistake(r, "closing brace without an opening brace");
 			return 0;
 		}
 		rc = read_directive(r, block);
@@ -359,7 +365,7 @@ read_directives(struct reader *r, struct corefile_block *block, bool braced)
 	return rc;
 }
 
-/* The words of a snippet up to the brace that closes it, imports unread. */
+/* Reads the words of a snippet up to its closing brace. Does not expand imports. */
 static int
 read_snippet(struct reader *r, const char *name)
 {
@@ -370,7 +376,7 @@ read_snippet(struct reader *r, const char *name)
 	if ((n & (n - 1)) == 0)
 		r->snippets = xreallocarray(r->snippets, n ? 2 * n : 1, sizeof *r->snippets);
 	struct snippet *s = &r->snippets[r->snippet_count++];
-	/* Without the parentheses. */
+	/* The name is in parentheses. */
 	*s = (struct snippet){ .name = xstrndup(name + 1, strlen(name) - 2) };
 	if (!json_object_object_get_ex(r->snippet_index, s->name, NULL))
 		json_object_object_add(r->snippet_index, s->name, json_object_new_int((int)n));
@@ -389,7 +395,8 @@ read_snippet(struct reader *r, const char *name)
 	return mistake(r, "the brace of snippet %s is not closed", name);
 }
 
-/* A block's keys up to its brace, or to the end of their line; whether there was a brace. */
+/* Reads the keys of a block up to the opening brace or the end of the line. Sets `braced` if there
+ * was a brace. */
 static int
 read_keys(struct reader *r, struct corefile_line *keys, bool *braced)
 {
@@ -399,10 +406,10 @@ read_keys(struct reader *r, struct corefile_line *keys, bool *braced)
 	do {
 		if (strcmp(r->word.text, "{") == 0) {
 			*braced = true;
-			return keys->count ? 0 : mistake(r, "a brace without a zone before it");
+			return keys->count ? 0 : mistake(r, "brace without a zone before it");
 		}
 		if (strcmp(r->word.text, "}") == 0)
-			return mistake(r, "a closing brace that no brace opened");
+			return mistake(r, "closing brace without an opening brace");
 		if (keys->count > 0 && r->begins && !another) {
 			push_back(r);
 			return 0;

@@ -1,7 +1,7 @@
 /*
- * A CoreDNS configuration as text, read as CoreDNS reads it.
+ * Parses a CoreDNS configuration in the way that CoreDNS does.
  *
- *	(logged) {                 a snippet, put in wherever it is imported
+ *	(logged) {                 a snippet, inserted wherever it is imported
  *	    log
  *	}
  *	corp.example:53 lab. {     a server block: keys, then directives
@@ -10,14 +10,15 @@
  *	        max_fails 3
  *	    }
  *	}
- *	import custom/?.server     the text of files, by the caller
+ *	import custom/?.server     the text of files, which the caller reads
  *
- * Words are separated by blanks; "..." holds blanks and newlines, \" is a quote in it and \\ two
- * backslashes; # begins a comment where a word could begin. {$NAME} and {%NAME%} stand for environment variables. Without
- * braces the whole file is one server block.
+ * Blanks separate words. A quoted word "..." may contain blanks and newlines. In a quoted word, \"
+ * is a quote, and \\ stays two backslashes. A # at the beginning of a word begins a comment.
+ * {$NAME} and {%NAME%} stand for environment variables. Without braces, the whole file is one
+ * server block.
  *
- * Time and memory are linear in the words read, imports included, which are at most
- * COREFILE_WORDS_MAX: snippets that import each other ten times, and so on, are an error.
+ * Time and memory are O(words read), including imports. The reader reads at most COREFILE_WORDS_MAX
+ * words, so snippets that import each other endlessly cause an error.
  */
 #ifndef MIGRATE_COREFILE_H
 #define MIGRATE_COREFILE_H
@@ -27,18 +28,19 @@
 #include <stdint.h>
 
 enum {
-	COREFILE_BYTES_MAX = 4 << 20, /* of each text */
+	COREFILE_BYTES_MAX = 4 << 20, /* maximum number of bytes in a text */
 	COREFILE_WORDS_MAX = 200000,
 	COREFILE_IMPORT_DEPTH = 16,
-	COREFILE_IMPORTED_MAX = 64 << 20, /* bytes, a file as often as it is imported */
+	/* maximum number of bytes in all imports, with repetitions */
+	COREFILE_IMPORTED_MAX = 64 << 20,
 	COREFILE_SNIPPETS_MAX = 1000,
-	COREFILE_FILES_MAX = 1000, /* of one import */
+	COREFILE_FILES_MAX = 1000, /* maximum number of files in an import */
 };
 
-/* What an import returns for more than COREFILE_FILES_MAX files. */
+/* An import returns this value if there are more than COREFILE_FILES_MAX files. */
 #define COREFILE_TOO_MANY SIZE_MAX
 
-/* Words that stand on one line, after imports; `file` lives as long as the corefile. */
+/* The words of one line after the expansion of imports. `file` is valid until corefile_free. */
 struct corefile_line {
 	const char *file;
 	unsigned line;
@@ -46,7 +48,8 @@ struct corefile_line {
 	size_t count;
 };
 
-/* head.words[0] is the plugin's name; `body` are the lines of its block, inner braces left out. */
+/* A directive. head.words[0] is the name of the plugin. `body` contains the lines of the
+ * directive's block, without inner braces. */
 struct corefile_directive {
 	struct corefile_line head;
 	struct corefile_line *body;
@@ -59,11 +62,11 @@ struct corefile_block {
 	size_t count;
 };
 
-/* An import that matched nothing, or a variable that is not set. */
+/* A note about an import without a match, or about an unset variable. */
 struct corefile_note {
 	const char *file;
 	unsigned line;
-	bool harmless; /* to CoreDNS too: a pattern may match nothing */
+	bool harmless; /* harmless to CoreDNS too, because a pattern may match no file */
 	char *what, *sentence;
 };
 
@@ -77,31 +80,34 @@ struct corefile {
 };
 
 struct corefile_error {
-	const char *file; /* lives as long as the corefile */
+	const char *file; /* valid until corefile_free */
 	unsigned line;
 	char reason[200];
 };
 
 struct corefile_text {
 	char *name, *text; /* allocated; the reader frees them */
-	size_t len;        /* of `text`, which may have NUL bytes and has one behind its end */
+	size_t len; /* length of `text`, which may contain NUL bytes; a further NUL byte follows */
 };
 
-/* Reads the files that `pattern` matches; the caller of corefile_read decides what a file is.
- * Allocates `*texts`, which the reader frees; returns their number, or COREFILE_TOO_MANY. */
+/*
+ * Reads the files that `pattern` matches. The caller of corefile_read decides where these files
+ * are. Allocates `*texts`, which the reader frees. Returns the number of texts, or
+ * COREFILE_TOO_MANY.
+ */
 typedef size_t (*corefile_import)(
     void *arg, const char *pattern, const char *from, struct corefile_text **texts);
 
 /*
- * Reads `len` bytes of `text`, which is called `name` in lines and errors. 0, or -EINVAL with
- * `error` filled; in either case the caller frees with corefile_free.
+ * Reads `len` bytes of `text`. Lines and errors refer to this text as `name`. Returns 0, or -EINVAL
+ * after it filled in `error`. In both cases the caller frees `corefile` with corefile_free.
  */
 int corefile_read(struct corefile *corefile, const char *name, const char *text, size_t len,
     corefile_import import, void *arg, struct corefile_error *error);
 
 void corefile_free(struct corefile *corefile);
 
-/* The block's first directive of that name, or NULL. */
+/* Returns the first directive with this name in the block, or NULL. */
 const struct corefile_directive *corefile_find(
     const struct corefile_block *block, const char *name);
 

@@ -12,17 +12,19 @@ is_blank(char c)
 	       c == '\0';
 }
 
-/* The quoted word whose text begins at `*at`; sets `*at` after its closing quote. A backslash escapes a
- * quote alone; two of them are two, and the second escapes nothing. */
+/* Reads the quoted word at `*at` and moves `*at` behind the closing quote. A backslash escapes only
+ * a quote. Two backslashes stay two backslashes, and the second backslash escapes nothing. */
 static struct word
 quoted_word(const char *text, size_t len, size_t *at, unsigned line)
 {
-	char *out = xmalloc(len - *at + 1);
-	size_t n = 0;
+	size_t end = *at, n = 0;
 	unsigned lines = 0;
 	bool escaped = false;
 
-	for (; *at < len && (escaped || text[*at] != '"'); ++*at) {
+	for (; end < len && (escaped || text[end] != '"'); end++)
+		escaped = !escaped && text[end] == '\\';
+	char *out = xmalloc(end - *at + 1);
+	for (escaped = false; *at < end; ++*at) {
 		char c = text[*at];
 
 		lines += c == '\n';
@@ -39,7 +41,7 @@ quoted_word(const char *text, size_t len, size_t *at, unsigned line)
 	if (*at < len)
 		++*at;
 	out[n] = '\0';
-	return (struct word){ .text = xreallocarray(out, n + 1, 1), .line = line, .lines = lines };
+	return (struct word){ .text = out, .line = line, .lines = lines };
 }
 
 static struct word
@@ -55,7 +57,7 @@ plain_word(const char *text, size_t len, size_t *at, unsigned line)
 int
 words_read(struct words *words, const char *text, size_t len, unsigned file, size_t max)
 {
-	size_t at = 0, room = words->count;
+	size_t at = 0, capacity = words->count;
 	unsigned line = 1;
 
 	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
@@ -72,9 +74,9 @@ words_read(struct words *words, const char *text, size_t len, unsigned file, siz
 		}
 		if (words->count == max)
 			return -E2BIG;
-		if (words->count == room) {
-			room = room ? 2 * room : 64;
-			words->items = xreallocarray(words->items, room, sizeof *words->items);
+		if (words->count == capacity) {
+			capacity = capacity ? 2 * capacity : 64;
+			words->items = xreallocarray(words->items, capacity, sizeof *words->items);
 		}
 		struct word word;
 		if (text[at] == '"') {

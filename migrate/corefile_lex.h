@@ -1,4 +1,4 @@
-/* A Corefile's text as words. */
+/* Splits the text of a Corefile into words. */
 #ifndef MIGRATE_COREFILE_LEX_H
 #define MIGRATE_COREFILE_LEX_H
 
@@ -7,9 +7,9 @@
 
 struct word {
 	char *text;
-	unsigned file; /* the caller's number of the text */
+	unsigned file; /* number that the caller gave to the text */
 	unsigned line;
-	unsigned lines; /* newlines inside of it, when quoted */
+	unsigned lines; /* newlines inside a quoted word */
 };
 
 struct words {
@@ -17,7 +17,7 @@ struct words {
 	size_t count;
 };
 
-/* Appends the words of `text` to `words`, at most up to `max` of them in all. 0, or -E2BIG. */
+/* Appends the words of `text` to `words`, up to a total of `max`. Returns 0, or -E2BIG. */
 int words_read(struct words *words, const char *text, size_t len, unsigned file, size_t max);
 
 void words_free(struct words *words);

@@ -1,4 +1,4 @@
-/* kubedns-migrate: says what another cluster DNS's configuration is here. See kubedns-migrate.8. */
+/* kubedns-migrate: translates another cluster DNS's configuration. See kubedns-migrate.8. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,20 +14,14 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISTAKE = 2 };
 static const char usage[] = "usage: kubedns-migrate [--topology=classic|front] FILE\n";
 
 static const char help[] =
-    "kubedns-migrate: what another cluster DNS's configuration is here\n"
-    "\n"
-    "FILE is a Corefile, or Kubernetes objects as `kubectl get -o yaml` prints them; - is "
-    "standard\n"
-    "input. It prints a verdict on each line, and the ConfigMap, the kustomization and the "
-    "chart's\n"
-    "values to use. It contacts no cluster and changes nothing.\n"
-    "\n"
-    "  --topology=classic|front\n"
-    "             topology of what is printed; default: front for CoreDNS, classic for kube-dns\n"
-    "  --help     print this text and exit\n"
-    "  --version  print the version and exit\n";
+    "kubedns-migrate: translates the configuration of CoreDNS or kube-dns\n\nFILE is a Corefile, "
+    "or Kubernetes objects as `kubectl get -o yaml` prints them; - is standard\ninput. It prints a "
+    "verdict on each line, and the ConfigMap, the kustomization and the chart's\nvalues to use. It "
+    "contacts no cluster and changes nothing.\n\n  --topology=classic|front\n             topology "
+    "of the output; default: front for CoreDNS, classic for kube-dns\n  --help     print this text "
+    "and exit\n  --version  print the version and exit\n";
 
-/* False, after a message: no topology of that name. */
+/* Reads the name of a topology. Prints a message and returns false if there is no such topology. */
 static bool
 read_topology(const char *text, enum migrate_topology *topology)
 {
@@ -72,7 +66,7 @@ main(int argc, char **argv)
 		}
 	if (optind + 1 != argc) {
 		fprintf(stderr, "kubedns-migrate: %s\n%s",
-		    optind == argc ? "no FILE given" : "more than one FILE given", usage);
+		    optind == argc ? "no FILE given" : "more than one FILE", usage);
 		return EXIT_MISTAKE;
 	}
 	if (migrate(argv[optind], topology, stdout) < 0)

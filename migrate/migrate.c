@@ -15,22 +15,22 @@
 
 enum { INPUT_MAX = 16 << 20 };
 
-/* All of `in`, up to `max` bytes; NULL with errno. Caller frees. */
+/* Reads `in` to its end, at most `max` bytes. Returns NULL and sets errno on failure. Caller frees. */
 static char *
 read_all(FILE *in, size_t max, size_t *len)
 {
-	size_t room = 65536;
-	char *text = xmalloc(room);
+	size_t capacity = 65536;
+	char *text = xmalloc(capacity);
 
 	*len = 0;
 	for (;;) {
-		size_t n = fread(text + *len, 1, room - *len - 1, in);
+		size_t n = fread(text + *len, 1, capacity - *len - 1, in);
 
 		*len += n;
 		if (n == 0 || *len > max)
 			break;
-		if (room - *len - 1 == 0)
-			text = xreallocarray(text, room *= 2, 1);
+		if (capacity - *len - 1 == 0)
+			text = xreallocarray(text, capacity *= 2, 1);
 	}
 	if (ferror(in) || *len > max) {
 		errno = ferror(in) ? EIO : EFBIG;
@@ -41,7 +41,7 @@ read_all(FILE *in, size_t max, size_t *len)
 	return text;
 }
 
-/* `regular`: nothing else, such as a pipe that never ends. */
+/* Reads a file. If `regular` is set, refuses other kinds of files, such as a pipe that never ends. */
 static char *
 read_path(const char *path, bool regular, size_t max, size_t *len)
 {
@@ -69,7 +69,7 @@ read_path(const char *path, bool regular, size_t max, size_t *len)
 	return NULL;
 }
 
-/* `name` beside the file `from`; caller frees. */
+/* Returns the path of `name` in the directory of the file `from`. Caller frees. */
 static char *
 beside(const char *from, const char *name)
 {
@@ -79,7 +79,7 @@ beside(const char *from, const char *name)
 			     : xstrdup(name);
 }
 
-/* corefile_import over files, relative to the one that imports. */
+/* Implements corefile_import with files. A pattern is relative to the importing file. */
 static size_t
 import_paths(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
 {
@@ -111,7 +111,7 @@ import_paths(void *arg, const char *pattern, const char *from, struct corefile_t
 	return count;
 }
 
-/* A file of CoreDNS's container: the one of that name beside the Corefile, if there is one. */
+/* Reads a file of CoreDNS's container. Uses the file with the same name next to the Corefile, if it exists. */
 static bool
 read_beside(void *arg, const char *path, const char *from, struct corefile_text *text)
 {
@@ -173,7 +173,8 @@ read_objects(struct report *report, const char *name, const char *text, size_t l
 
 enum format { FORMAT_COREFILE, FORMAT_YAML, FORMAT_JSON };
 
-/* `word:` and a blank, as a mapping begins; a zone with a port ends in digits. */
+/* Whether the text begins with `word:` and a blank, like a YAML mapping. In a Corefile, the port follows the colon after a zone, without a
+ * blank. */
 static bool
 is_mapping(const char *text)
 {
@@ -184,7 +185,7 @@ is_mapping(const char *text)
 	       strchr(" \t\r\n", text[len + 1]) != NULL;
 }
 
-/* By the first word that is no comment: a Corefile begins with a zone, a snippet or an import. */
+/* Guesses the format from the first word that is not a comment. A Corefile begins with a zone, a snippet or an import. */
 static enum format
 guess(const char *text)
 {
@@ -199,7 +200,7 @@ guess(const char *text)
 	return is_mapping(text) || strncmp(text, "---", 3) == 0 ? FORMAT_YAML : FORMAT_COREFILE;
 }
 
-/* PowerShell's `>` writes UTF-16. */
+/* Whether the text is UTF-16, which PowerShell's `>` writes. */
 static bool
 is_utf16(const char *text, size_t len)
 {
@@ -211,7 +212,7 @@ static int
 migrate_text(const char *name, char *text, size_t len, enum migrate_topology topology, FILE *out)
 {
 	if (is_utf16(text, len)) {
-		log_errorx("%s: UTF-16: save it as UTF-8", name);
+		log_errorx("%s: is UTF-16: save it as UTF-8", name);
 		return -EINVAL;
 	}
 	struct corefile_text corefile = { .name = xstrdup(name), .text = text, .len = len };
@@ -219,7 +220,7 @@ migrate_text(const char *name, char *text, size_t len, enum migrate_topology top
 	struct report *report =
 	    report_new(topology == MIGRATE_CLASSIC ? TOPOLOGY_CLASSIC : TOPOLOGY_FRONT);
 	enum format format = guess(text);
-	/* Of objects, a Corefile among them decides (objects_complete). */
+	/* For objects, objects_complete() decides: a Corefile in the objects selects the topology. */
 	if (topology == MIGRATE_AUTO && format != FORMAT_COREFILE)
 		report_set_topology(report, TOPOLOGY_AUTO);
 	int rc = format == FORMAT_COREFILE

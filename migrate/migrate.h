@@ -1,12 +1,13 @@
 /*
- * Translates another cluster DNS's configuration into ours.
+ * Translates another cluster DNS's configuration into a configuration of kubedns.
  *
  *	Corefile            --corefile--> blocks and directives --plugins--> report --> text
- *	kubectl get -o yaml --documents--> ConfigMaps (a Corefile in one, what it imports in
- *	                                   others) and Deployments --objects--^
+ *	kubectl get -o yaml --documents--> ConfigMaps (one with a Corefile, others with its
+ *	                                   imports) and Deployments --objects--^
  *
- * It asks no cluster and changes nothing: it reads files and prints text. Every line of a Corefile
- * gets a verdict: carried over, changes, or no equivalent, with what to do then.
+ * The program reads files and prints text. The program does not contact a cluster and changes
+ * nothing. For every line of a Corefile, the report contains a verdict: carried over, changes, or
+ * no equivalent. A line without an equivalent also gets advice.
  */
 #ifndef MIGRATE_MIGRATE_H
 #define MIGRATE_MIGRATE_H
@@ -15,14 +16,15 @@
 
 #include "migrate/report.h"
 
-/* Which topology is printed. AUTO: classic for kube-dns, front for CoreDNS, since that works as CoreDNS
- * does: its rewrites by pattern and its query log need a kubedns that every query reaches. */
+/* The topology of the output. AUTO means classic for kube-dns and front for CoreDNS. CoreDNS's
+ * rewrites by pattern and its query log need the front topology, in which every query reaches
+ * kubedns. */
 enum migrate_topology { MIGRATE_AUTO, MIGRATE_CLASSIC, MIGRATE_FRONT };
 
 /*
- * Reads `path` ("-" is standard input), a Corefile or YAML or JSON of Kubernetes objects, and
- * prints the report to `out`. 0, or -errno after an error with file and line was logged; -ENODATA: there
- * is nothing to report on.
+ * Reads `path`, or standard input if `path` is "-". The text is a Corefile, or Kubernetes objects
+ * in YAML or JSON. Prints the report to `out`. Returns 0, or -errno after it logged an error with
+ * file and line. -ENODATA means that there is nothing to report on.
  */
 int migrate(const char *path, enum migrate_topology topology, FILE *out);
 

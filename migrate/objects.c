@@ -13,9 +13,9 @@
 
 enum { TEXTS_MAX = 1000 };
 
-#define SECRET_FLAG "looks like a secret: not printed below; add the flag by hand"
+#define SECRET_FLAG "looks like a secret, so it is not printed below: add the flag by hand"
 
-/* Reports on `what` in the object at `line`, which is no line of a Corefile. */
+/* Reports on `what`, a part of the object at `line`. The line is not a line of a Corefile. */
 static void
 finding(const struct objects *o, unsigned line, const char *what, enum verdict verdict,
     const char *sentence)
@@ -57,6 +57,17 @@ length(struct json_object *array)
 
 /* --- ConfigMaps --- */
 
+/* Writes a server without its port if the port is the default. */
+static const char *
+written(const struct conf_server *s, char text[CONF_SERVER_TEXT_MAX])
+{
+	if (s->server.port != 53 || s->tls_name[0] != '\0')
+		return conf_server_format(s, text);
+	if (*s->host != '\0')
+		return strcpy(text, s->host);
+	return addr_format(&s->server.addr, text);
+}
+
 static bool
 take_stubs(struct objects *o, const char *text, char **why)
 {
@@ -66,20 +77,10 @@ take_stubs(struct objects *o, const char *text, char **why)
 		return false;
 	for (size_t i = 0; i < stubs.count; i++)
 		for (size_t k = 0; k < stubs.items[i].count; k++) {
-			const struct conf_server *s = &stubs.items[i].servers[k];
-			char server[SERVER_TEXT_MAX], *named = NULL;
+			char server[CONF_SERVER_TEXT_MAX];
 
-			if (*s->host != '\0')
-				named = s->server.port == 53
-					    ? xstrdup(s->host)
-					    : xasprintf("%s:%u", s->host, (unsigned)s->server.port);
-			else if (s->server.port == 53)
-				addr_format(&s->server.addr, server);
-			else
-				server_format(&s->server, server);
-			report_server(
-			    o->report, stubs.items[i].domain, named != NULL ? named : server);
-			free(named);
+			report_server(o->report, stubs.items[i].domain,
+			    written(&stubs.items[i].servers[k], server));
 		}
 	conf_stubs_free(&stubs);
 	return true;
@@ -93,13 +94,9 @@ take_upstreams(struct objects *o, const char *text, char **why)
 	if (conf_upstreams_parse(text, strlen(text), &upstreams, why) < 0)
 		return false;
 	for (size_t i = 0; i < upstreams.count; i++) {
-		char server[SERVER_TEXT_MAX];
+		char server[CONF_SERVER_TEXT_MAX];
 
-		if (upstreams.servers[i].port == 53)
-			addr_format(&upstreams.servers[i].addr, server);
-		else
-			server_format(&upstreams.servers[i], server);
-		report_server(o->report, NULL, server);
+		report_server(o->report, NULL, written(&upstreams.servers[i], server));
 	}
 	return true;
 }
@@ -117,7 +114,8 @@ take_federations(struct objects *o, const char *text, char **why)
 	return true;
 }
 
-/* The keys of kube-dns's ConfigMap, which mean the same here. False: not one of them. */
+/* Reads a key of kube-dns's ConfigMap. The key has the same meaning in kubedns. Returns false for
+ * any other key. */
 static bool
 take_kube_dns_key(struct objects *o, unsigned line, const char *key, const char *text)
 {
@@ -135,7 +133,7 @@ take_kube_dns_key(struct objects *o, unsigned line, const char *key, const char 
 		o->kube_dns = true;
 		if (keys[i].take(o, text, &why)) {
 			finding(o, line, key, VERDICT_CARRIED,
-			    "the same key of the ConfigMap kube-dns");
+			    "the key of the same name in the ConfigMap kube-dns");
 		} else {
 			char *sentence = xasprintf("left out: %s", why);
 
@@ -197,7 +195,7 @@ take_configmap(struct objects *o, struct json_object *json, const char *map, uns
 
 /* --- values of the coredns chart --- */
 
-/* A server of `servers`, as the chart writes it into the Corefile. */
+/* Writes one item of the chart's `servers` to the Corefile, in the same way as the chart. */
 static void
 write_server(FILE *f, struct json_object *server)
 {
@@ -227,7 +225,8 @@ write_server(FILE *f, struct json_object *server)
 	fputs("}\n", f);
 }
 
-/* Values of a chart: `servers` is the Corefile; false: it has none. */
+/* Reads values of a chart, and makes the Corefile from the value `servers`. Returns false if there
+ * are no `servers`. */
 static bool
 take_values(struct objects *o, struct json_object *values, const char *what, unsigned line)
 {
@@ -246,9 +245,9 @@ take_values(struct objects *o, struct json_object *values, const char *what, uns
 	if (*ip != '\0')
 		report_cluster_ip(o->report, ip);
 	finding(o, line, what, VERDICT_CHANGES,
-	    "the value servers as a Corefile, whose lines are below. Other values: "
-	    "conf/helm/kubedns "
-	    "takes those of the coredns chart, and its notes name those without effect");
+	    "the value `servers` makes a Corefile, whose lines are below. Other values: the chart "
+	    "conf/helm/kubedns accepts the coredns chart's values, and its notes list those "
+	    "without effect");
 	return true;
 }
 
@@ -269,7 +268,8 @@ take_values_document(void *arg, struct json_object *json, const char *kind_hint,
 	sink->taken |= take_values(sink->objects, json, sink->what, sink->line);
 }
 
-/* An object that has a chart's values in it: Flux's HelmRelease, k3s's HelmChart and HelmChartConfig. */
+/* Reads an object that contains values of a chart: Flux's HelmRelease, or k3s's HelmChart or
+ * HelmChartConfig. */
 static void
 take_helm(struct objects *o, struct json_object *json, const char *what, unsigned line)
 {
@@ -286,14 +286,14 @@ take_helm(struct objects *o, struct json_object *json, const char *what, unsigne
 	}
 	if (!sink.taken)
 		finding(o, line, what, VERDICT_NONE,
-		    "not read: its values have no servers. Read the Corefile that it makes: "
-		    "kubectl "
-		    "-n kube-system get configmap/coredns -o yaml");
+		    "not read: its values have no `servers`. Read its Corefile: kubectl -n "
+		    "kube-system get configmap/coredns -o yaml");
 }
 
 /* --- Deployments and DaemonSets --- */
 
-/* Splits a flag into its name (without dashes and underscores, for comparing) and its value. */
+/* Splits a flag into its name and its value. Removes dashes and underscores from the name, so that
+ * names can be compared. */
 static void
 flag_parts(const char *arg, char name[64], const char **value)
 {
@@ -315,7 +315,7 @@ among(const char *name, const char *const *names)
 	return false;
 }
 
-/* A flag of the container kubedns of kube-dns. */
+/* Reads a flag of kube-dns's container kubedns. */
 static void
 take_kubedns_flag(struct objects *o, unsigned line, const char *arg)
 {
@@ -332,16 +332,16 @@ take_kubedns_flag(struct objects *o, unsigned line, const char *arg)
 		free(domain);
 		finding(o, line, arg, VERDICT_CARRIED, "settings.yaml's clusterDomain");
 	} else if (among(name, manifest)) {
-		finding(o, line, arg, VERDICT_CARRIED, "the manifest says it");
+		finding(o, line, arg, VERDICT_CARRIED, "already in the manifest");
 	} else if (report_is_secret(arg)) {
 		finding(o, line, arg, VERDICT_NONE, SECRET_FLAG);
 	} else {
 		report_flag(o->report, PROGRAM_KUBEDNS, "%s", arg);
-		finding(o, line, arg, VERDICT_CARRIED, "kubedns takes the same flag");
+		finding(o, line, arg, VERDICT_CARRIED, "kubedns has the same flag");
 	}
 }
 
-/* One of dnsmasq's, behind the nanny's `--`. */
+/* Reads a flag of dnsmasq, after the nanny's `--`. */
 static void
 take_dnsmasq_flag(struct objects *o, unsigned line, const char *arg)
 {
@@ -354,18 +354,18 @@ take_dnsmasq_flag(struct objects *o, unsigned line, const char *arg)
 	flag_parts(arg, name, &value);
 	if (among(name, manifest) ||
 	    (strcmp(name, "server") == 0 && strstr(value, "127.0.0.1") != NULL)) {
-		finding(o, line, arg, VERDICT_CARRIED, "the manifest says it");
+		finding(o, line, arg, VERDICT_CARRIED, "already in the manifest");
 	} else if (strcmp(name, "no-negcache") == 0) {
 		finding(o, line, arg, VERDICT_CHANGES,
-		    "kubedns's --negative-ttl=0 in the manifest says it for cluster names alone; "
-		    "denials of outside names are kept as long as they say");
+		    "kubedns's --negative-ttl=0 in the manifest does this for cluster names only; "
+		    "negative answers for external names are cached for their own TTL");
 	} else if (among(name, nannys)) {
-		finding(o, line, arg, VERDICT_CHANGES, "the nanny's: it sets this itself");
+		finding(o, line, arg, VERDICT_CHANGES, "the nanny sets this itself");
 	} else if (report_is_secret(arg)) {
 		finding(o, line, arg, VERDICT_NONE, SECRET_FLAG);
 	} else {
 		report_flag(o->report, PROGRAM_DNSMASQ, "%s", arg);
-		finding(o, line, arg, VERDICT_CARRIED, "dnsmasq takes the same flag");
+		finding(o, line, arg, VERDICT_CARRIED, "dnsmasq has the same flag");
 	}
 }
 
@@ -386,16 +386,15 @@ take_args(struct objects *o, unsigned line, const char *name, struct json_object
 		else if (strcmp(name, "dnsmasq") == 0 && dashes)
 			take_dnsmasq_flag(o, line, arg);
 		else if (strcmp(name, "dnsmasq") == 0 || strcmp(name, "sidecar") == 0)
-			finding(o, line, arg, VERDICT_CARRIED,
-			    "the manifest says it, or the same flag can be added");
+			finding(
+			    o, line, arg, VERDICT_CARRIED, "in the manifest, or add the same flag");
 		else if (strcmp(name, "coredns") == 0 && strcmp(arg, "-conf") != 0 && *arg == '-')
 			finding(o, line, arg, VERDICT_CARRIED,
-			    "CoreDNS's own: what it says is in the manifest");
+			    "a flag of CoreDNS: the manifest has its settings");
 	}
 }
 
-/* Remembers where the Corefile has to come from: the first ConfigMap that CoreDNS's pod cannot do
- * without. */
+/* Stores which ConfigMap contains the Corefile: the first ConfigMap that CoreDNS's pod requires. */
 static void
 take_coredns(struct objects *o, struct json_object *workload, struct json_object *pod)
 {
@@ -437,14 +436,13 @@ take_workload(struct objects *o, struct json_object *json, unsigned line)
 		o->kube_dns |= strcmp(name, "kubedns") == 0;
 		if (strcmp(name, "node-cache") == 0)
 			finding(o, line, what, VERDICT_CARRIED,
-			    "NodeLocal DNSCache: leave it; it asks the Service, whose address "
-			    "stays");
+			    "NodeLocal DNSCache: keep it; it queries the Service, whose address "
+			    "stays the same");
 		else if (among(name, ours))
-			finding(o, line, what, VERDICT_CARRIED, "an image of ours in its place");
+			finding(o, line, what, VERDICT_CARRIED, "replaced by our image");
 		else
 			finding(o, line, what, VERDICT_NONE,
-			    "a container that is none of the DNS's: add it by a patch in the "
-			    "overlay");
+			    "not a container of the DNS: add it with a patch in the overlay");
 		take_args(o, line, name, member(c, "args"));
 		if (strcmp(name, "coredns") == 0)
 			take_coredns(o, json, pod);
@@ -453,17 +451,16 @@ take_workload(struct objects *o, struct json_object *json, unsigned line)
 		return;
 	if (member(spec, "replicas") != NULL)
 		finding(o, line, "replicas", VERDICT_CARRIED,
-		    "under the name kube-dns the number stays as it is; from CoreDNS scale to the "
-		    "same number");
+		    "a Deployment named kube-dns keeps its number; when you switch from CoreDNS, "
+		    "scale to the same number");
 	if (length(member(pod, "tolerations")) > 1)
 		finding(o, line, "tolerations", VERDICT_CHANGES,
-		    "CriticalAddonsOnly is in the manifest, components/control-plane has the "
-		    "control "
-		    "plane's; others by a patch in the overlay");
+		    "CriticalAddonsOnly is in the manifest, the control plane's are in "
+		    "components/control-plane; add others with a patch in the overlay");
 	if (member(pod, "affinity") != NULL)
 		finding(o, line, "affinity", VERDICT_CHANGES,
-		    "apart by host and by zone is in the manifest; others by a patch in the "
-		    "overlay");
+		    "the manifest keeps pods apart by host and by zone; add other rules with a "
+		    "patch in the overlay");
 }
 
 /* --- all of them --- */
@@ -478,11 +475,11 @@ take_service(
 		report_cluster_ip(o->report, ip);
 		finding(o, line, what, VERDICT_CARRIED, "settings.yaml's clusterIP");
 	} else {
-		finding(o, line, what, VERDICT_CARRIED, "stays; nothing here asks for it");
+		finding(o, line, what, VERDICT_CARRIED, "stays; kubedns does not use it");
 	}
 }
 
-/* An object of a kind that says nothing about answers. */
+/* Reports an object of a kind that does not affect answers. */
 static void
 take_other(struct objects *o, const char *kind, const char *what, unsigned line)
 {
@@ -493,9 +490,9 @@ take_other(struct objects *o, const char *kind, const char *what, unsigned line)
 		"Endpoints", "EndpointSlice", "Event", "Lease", "Node", NULL };
 	if (among(kind, ours))
 		finding(o, line, what, VERDICT_CARRIED,
-		    "conf/kubernetes has what is needed of this kind");
+		    "conf/kubernetes has its own object of this kind");
 	else if (among(kind, made))
-		finding(o, line, what, VERDICT_CARRIED, "the cluster's own: nothing to move");
+		finding(o, line, what, VERDICT_CARRIED, "made by the cluster: nothing to migrate");
 	else
 		finding(o, line, what, VERDICT_NONE,
 		    "not read: kubedns-migrate reads ConfigMaps, Deployments, DaemonSets, the "
@@ -526,7 +523,8 @@ objects_take(void *arg, struct json_object *json, const char *kind_hint, unsigne
 		take_other(o, kind, what, line);
 }
 
-/* coredns-custom by itself, whose keys the Corefile would import: a Corefile that does so. */
+/* Called if the objects contain neither a Corefile nor a workload of CoreDNS. If they contain keys
+ * of the ConfigMap coredns-custom, makes a Corefile that imports these keys. */
 static void
 take_custom(struct objects *o)
 {
@@ -545,8 +543,8 @@ take_custom(struct objects *o)
 	    ->corefile = true;
 	o->partial = true;
 	finding(o, 0, "Corefile", VERDICT_NONE,
-	    "missing: what it says is not in this report. Read it together with coredns-custom: "
-	    "kubectl -n kube-system get configmap/coredns configmap/coredns-custom -o yaml");
+	    "missing: the report lacks its lines. Read it together with coredns-custom: kubectl -n "
+	    "kube-system get configmap/coredns configmap/coredns-custom -o yaml");
 }
 
 int
@@ -564,8 +562,8 @@ objects_complete(struct objects *o)
 	if (found || !o->coredns)
 		return 0;
 	const char *map = *o->corefile_from ? o->corefile_from : "coredns";
-	log_errorx("%s: CoreDNS runs here and its Corefile is missing: put the ConfigMap "
-		   "%s into it too (kubectl -n kube-system get configmap/%s ... -o yaml)",
+	log_errorx("%s: has CoreDNS, but its Corefile is missing: add the ConfigMap %s (kubectl -n "
+		   "kube-system get configmap/%s ... -o yaml)",
 	    o->source, map, map);
 	return -ENOENT;
 }
@@ -584,13 +582,13 @@ objects_report_unread(const struct objects *o)
 			continue;
 		if (t->backup)
 			finding(o, 0, t->where, VERDICT_CARRIED,
-			    "not read: a copy beside Corefile, which CoreDNS does not read either");
+			    "not read: a copy of the Corefile, which CoreDNS does not read either");
 		else if (corefile)
 			finding(o, 0, t->where, VERDICT_CARRIED,
-			    "not read: no line of the Corefile names it");
+			    "not read: no line of the Corefile refers to it");
 		else
 			finding(o, 0, t->where, VERDICT_NONE,
-			    "not read: no Corefile is here that names it");
+			    "not read: there is no Corefile that refers to it");
 	}
 	if (o->left_out)
 		finding(

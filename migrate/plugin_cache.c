@@ -1,12 +1,12 @@
 /*
- * CoreDNS's `cache`: here dnsmasq caches, with times and sizes set by its own flags.
+ * CoreDNS's `cache`. With kubedns, dnsmasq or unbound is the cache. The flags after the nanny's `--` set the TTLs and sizes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "migrate/plugins.h"
 
-/* A duration in seconds as CoreDNS writes it (30, 30s, 10m, 1h), or -1. */
+/* Parses a duration in CoreDNS's format (30, 30s, 10m, 1h). Returns seconds, or -1. */
 static long
 seconds(const char *text)
 {
@@ -27,8 +27,11 @@ read_success(struct scope *scope, const struct corefile_line *line)
 	if (size > 0 && size <= 1000000)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--cache-size=%ld", size);
 	report_line(scope->report, line, VERDICT_CHANGES,
-	    "dnsmasq's --cache-size, in records; times are the records' own, bounded by "
-	    "--max-cache-ttl and --min-cache-ttl. Some 100 bytes a record: see the memory limit");
+	    report_is_unbound(scope->report)
+		? "the nanny's --cache-size, in names of 1 KB each, if neither -memory nor the "
+		  "container sets a limit. Records are cached for their TTL"
+		: "dnsmasq's --cache-size, in records of about 100 bytes: check the memory limit. "
+		  "Records are cached for their TTL, within --min-cache-ttl and --max-cache-ttl");
 }
 
 static void
@@ -36,6 +39,12 @@ read_stale(struct scope *scope, const struct corefile_line *line)
 {
 	long time = 3600;
 
+	if (report_is_unbound(scope->report)) {
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "unbound sends an expired answer, for at most a day, if no server answers "
+		    "within 1.8 s");
+		return;
+	}
 	for (size_t i = 1; i < line->count; i++)
 		if (seconds(line->words[i]) > 0)
 			time = seconds(line->words[i]);
@@ -45,16 +54,58 @@ read_stale(struct scope *scope, const struct corefile_line *line)
 
 static const struct report_option options[] = {
 	{ "denial", VERDICT_CHANGES,
-	    "denials of outside names are cached as long as they say; of cluster names that may "
-	    "come to exist not at all (kubedns's --negative-ttl=0 in the manifest)" },
+	    "negative answers for external names are cached for their own TTL; negative answers "
+	    "for cluster names that may appear soon are not cached (kubedns's --negative-ttl=0 in "
+	    "the manifest)" },
 	{ "prefetch", VERDICT_NONE,
-	    "no prefetch; --use-stale-cache, which the nanny adds, answers at once and asks then" },
-	{ "servfail", VERDICT_CHANGES, "no failure is cached; questions in flight are asked once" },
+	    "no prefetch; with --use-stale-cache, which the nanny adds, dnsmasq answers from the "
+	    "cache first and refreshes it afterwards" },
+	{ "servfail", VERDICT_CHANGES,
+	    "failures are not cached; identical queries in flight are sent once" },
 	{ "disable", VERDICT_CHANGES,
-	    "the front topology does not cache the cluster's names at all; dnsmasq's --no-negcache "
-	    "caches no denials" },
+	    "the front topology does not cache cluster names; dnsmasq's --no-negcache disables the "
+	    "cache of negative answers" },
 	{ "keepttl", VERDICT_NONE, "a cached record's TTL counts down" },
 };
+
+static const struct report_option unbound_options[] = {
+	{ "denial", VERDICT_CHANGES,
+	    "negative answers for external names are cached for their own TTL; negative answers "
+	    "for cluster names that may appear soon are not cached (kubedns's --negative-ttl=0 in "
+	    "the manifest)" },
+	{ "prefetch", VERDICT_CHANGES,
+	    "unbound refreshes a name that is queried in the last tenth of its TTL" },
+	{ "servfail", VERDICT_CHANGES, "unbound keeps a failure for 5 s" },
+	{ "disable", VERDICT_CHANGES,
+	    "the front topology does not cache cluster names; the nanny's --no-negcache disables "
+	    "the cache of negative answers" },
+	{ "keepttl", VERDICT_NONE, "a cached record's TTL counts down" },
+};
+
+/* The verdict on `cache` itself. */
+static void
+conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool stale)
+{
+	struct report *r = scope->report;
+	bool unbound = report_is_unbound(r);
+	const char *dedup = stale     ? ""
+			    : unbound ? ". An expired record is sent only if no server answers "
+					"within 1.8 s"
+				      : ". After that it still returns the expired record once and "
+					"refreshes it, because the nanny adds --use-stale-cache: "
+					"--use-stale-cache=1 of dnsmasq nearly disables that";
+	enum verdict verdict = stale ? VERDICT_CARRIED : VERDICT_CHANGES;
+
+	if (ttl > 0) {
+		report_flag(r, PROGRAM_DNSMASQ, "--max-cache-ttl=%ld", ttl);
+		report_line(r, line, verdict,
+		    "%s's --max-cache-ttl=%ld: the maximum time that it caches a record%s",
+		    flags_owner(r), ttl, dedup);
+	} else {
+		report_line(
+		    r, line, verdict, "%s caches a record for its TTL%s", engine_name(r), dedup);
+	}
+}
 
 /* cache [TTL] [ZONE...] { ... } */
 void
@@ -66,22 +117,8 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 
 	for (size_t i = 0; i < d->body_count; i++)
 		stale = stale || strcmp(d->body[i].words[0], "serve_stale") == 0;
-	const char *once = stale ? ""
-				 : ". After that it answers once more and asks then, by the "
-				   "--use-stale-cache that the nanny adds: --use-stale-cache=1 of "
-				   "dnsmasq is as good as none";
-	enum verdict verdict = stale ? VERDICT_CARRIED : VERDICT_CHANGES;
-	if (ttl > 0) {
-		report_flag(scope->report, PROGRAM_DNSMASQ, "--max-cache-ttl=%ld", ttl);
-		report_line(scope->report, line, verdict,
-		    "dnsmasq's --max-cache-ttl=%ld: it caches a record no longer than this, "
-		    "whatever "
-		    "its TTL%s",
-		    ttl, once);
-	} else {
-		report_line(scope->report, line, verdict,
-		    "dnsmasq caches a record as long as its TTL says%s", once);
-	}
+	conclude(scope, line, ttl, stale);
+	bool unbound = report_is_unbound(scope->report);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];
 
@@ -89,9 +126,10 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 			read_success(scope, option);
 		else if (strcmp(option->words[0], "serve_stale") == 0)
 			read_stale(scope, option);
-		else if (!report_option(
-			     scope->report, option, options, sizeof options / sizeof *options))
-			report_line(
-			    scope->report, option, VERDICT_NONE, "not known; see cache's manual");
+		else if (!report_option(scope->report, option, unbound ? unbound_options : options,
+			     unbound ? sizeof unbound_options / sizeof *unbound_options
+				     : sizeof options / sizeof *options))
+			report_line(scope->report, option, VERDICT_NONE,
+			    "unknown option; see cache's manual");
 	}
 }

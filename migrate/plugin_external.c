@@ -1,4 +1,4 @@
-/* k8s_external and k8s_gateway: zones for the world outside. */
+/* k8s_external and k8s_gateway: zones for clients outside the cluster. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +10,15 @@
 
 static const struct report_option options[] = {
 	{ "apex", VERDICT_CHANGES,
-	    "the name server is ns.dns.ZONE; --external-ns gives it addresses, or other names" },
+	    "the name server is ns.dns.ZONE; --external-ns sets its addresses, or other names" },
 	{ "ttl", VERDICT_CHANGES,
-	    "kubedns's --ttl is for these names too; external-dns's annotation sets that of a "
-	    "Service" },
-	{ "secondary", VERDICT_CHANGES, "--external-ns takes several names" },
+	    "kubedns's --ttl applies to these names too; external-dns's annotation sets a "
+	    "Service's TTL" },
+	{ "secondary", VERDICT_CHANGES, "--external-ns accepts several names" },
 	{ "resources", VERDICT_CHANGES,
-	    "Services, and whatever of the others the ClusterRole lets it read" },
+	    "Services, and the other kinds that the ClusterRole allows kubedns to read" },
 	{ "kubeconfig", VERDICT_CHANGES, "--kubecfg-file of kubedns" },
-	{ "fallthrough", VERDICT_NONE, "a name that is not there is NXDOMAIN" },
+	{ "fallthrough", VERDICT_NONE, "a name that does not exist gets NXDOMAIN" },
 	{ "ingressClasses", VERDICT_NONE, ALL_BUT_IGNORED("Ingresses") },
 	{ "gatewayClasses", VERDICT_NONE, ALL_BUT_IGNORED("Gateways") },
 	{ "ingressLabelSelectors", VERDICT_NONE, ALL_BUT_IGNORED("Ingresses") },
@@ -26,7 +26,7 @@ static const struct report_option options[] = {
 	{ "gatewayLabelSelectors", VERDICT_NONE, ALL_BUT_IGNORED("Gateways") },
 };
 
-/* k8s_external [ZONE...] { ... }; without zones it has the block's. */
+/* k8s_external [ZONE...] { ... }. If the directive has no zones, the block's zones apply. */
 void
 plugin_external(struct scope *scope, const struct corefile_directive *d)
 {
@@ -38,7 +38,7 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 	for (size_t i = 0; i < count; i++) {
 		char *zone = zone_parse(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
 
-		/* Those of the block are there for other plugins. */
+		/* A reverse zone of the block may be meant for other plugins. */
 		reverse = reverse || (line->count > 1 && zone != NULL && zone_is_reverse(zone));
 		if (zone != NULL && strcmp(zone, ".") != 0 && !zone_is_reverse(zone) &&
 		    !report_in_cluster(r, zone)) {
@@ -52,14 +52,15 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 	}
 	if (taken == 0)
 		report_line(r, line, VERDICT_NONE,
-		    "--external-zones wants a zone of its own, such as apps.example.com");
+		    "--external-zones needs a zone of its own, such as apps.example.com");
 	else
 		report_line(r, line, VERDICT_CHANGES,
 		    "--external-zones; the zone's name server is ns.dns.ZONE, where CoreDNS has "
 		    "ns1.dns.ZONE; Ingresses and the Gateway API's objects need the component "
-		    "external-names, and --external-ns says where the outside finds this server%s",
-		    reverse ? "; addresses of load balancers have no PTR: write those wanted into "
-			      "the ConfigMap's key hosts"
+		    "external-names, and --external-ns sets the address at which external clients "
+		    "reach this server%s",
+		    reverse ? "; addresses of load balancers have no PTR records: add them to the "
+			      "ConfigMap's key hosts if you need them"
 			    : "");
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];
@@ -68,8 +69,8 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 			report_flag(r, PROGRAM_KUBEDNS, "--external-headless");
 			report_line(r, option, VERDICT_CARRIED, "--external-headless");
 		} else if (!report_option(r, option, options, sizeof options / sizeof *options)) {
-			report_line(
-			    r, option, VERDICT_NONE, "not known; see %s's manual", line->words[0]);
+			report_line(r, option, VERDICT_NONE, "unknown option; see %s's manual",
+			    line->words[0]);
 		}
 	}
 }

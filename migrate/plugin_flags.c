@@ -1,4 +1,5 @@
-/* Plugins that are a flag here: log, dnstap, autopath; and federation, a key of the ConfigMap. */
+/* Plugins that become a flag (log, dnstap, autopath), and federation, which becomes a key of the
+ * ConfigMap. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 
 enum log_classes { LOG_ALL = 1, LOG_DENIAL = 2, LOG_ERROR = 4, LOG_SUCCESS = 8 };
 
-/* The classes that the block names; all of them if none. */
+/* Returns the classes in the directive's block, or all classes if the block has none. */
 static unsigned
 log_classes(const struct corefile_directive *d)
 {
@@ -26,7 +27,11 @@ log_classes(const struct corefile_directive *d)
 	return classes == 0 || (classes & LOG_SUCCESS) ? LOG_ALL : classes;
 }
 
-/* The one zone that the queries are of, "" for all: of the line's, else of the block's. */
+/*
+ * Finds the zone if only queries for one zone are logged. The zone is on the line or, if the line
+ * has no zone, it is the only key of the block. Sets `zone` to "" if queries for all zones are
+ * logged.
+ */
 static void
 log_zone(
     const struct corefile_block *block, const struct corefile_line *line, char zone[CONF_HOST_MAX])
@@ -57,8 +62,11 @@ plugin_log_plan(
 	wish->any = true;
 }
 
-/* log [ZONE...] [FORMAT] { class CLASS... }: where kubedns is in front it logs, by one rcode and one zone
- * at most; in the classic topology dnsmasq does, every query or none. */
+/*
+ * log [ZONE...] [FORMAT] { class CLASS... }. In the front topology, kubedns logs queries. The log
+ * can be restricted to one rcode and one zone. In the classic topology, dnsmasq logs all queries or
+ * none.
+ */
 void
 plugin_log(struct scope *scope, const struct corefile_directive *d)
 {
@@ -73,21 +81,21 @@ plugin_log(struct scope *scope, const struct corefile_directive *d)
 		    *rcode || *zone ? "=" : "", *zone ? "name=" : "", zone,
 		    *rcode && *zone ? "," : "", rcode);
 		report_line(scope->report, &d->head, VERDICT_CHANGES,
-		    "kubedns's --log-queries, once for all blocks and in a form of its own%s; at "
-		    "most "
-		    "1,000 lines a second without rate=",
+		    "kubedns's --log-queries, once for all blocks, in its own format%s; at most "
+		    "1,000 lines per second unless rate= is set",
 		    *rcode == '\0' ? ""
 		    : (classes & LOG_DENIAL) && (classes & LOG_ERROR)
-			? ", of NXDOMAIN alone, since it takes one rcode"
+			? ", only for NXDOMAIN, because it accepts one rcode"
 			: ", of one rcode");
 	} else if (classes & LOG_ALL && *zone == '\0') {
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--log-queries");
 		report_line(scope->report, &d->head, VERDICT_CHANGES,
-		    "dnsmasq's --log-queries, in a form of its own");
+		    "%s's --log-queries, in its own format", flags_owner(scope->report));
 	} else {
 		report_line(scope->report, &d->head, VERDICT_NONE,
-		    "dnsmasq logs every query or none, not by class or zone: take the front "
-		    "topology, whose --log-queries does");
+		    "%s logs all queries or none, not by class or zone: use the front topology, "
+		    "where kubedns's --log-queries can",
+		    engine_name(scope->report));
 	}
 	for (size_t i = 0; i < d->body_count; i++)
 		report_line(scope->report, &d->body[i], VERDICT_CHANGES, "part of log above");
@@ -110,19 +118,18 @@ plugin_dnstap(struct scope *scope, const struct corefile_directive *d)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--dnstap=unix:%s", path);
 	else {
 		report_line(scope->report, &d->head, VERDICT_NONE,
-		    "--dnstap=unix:/PATH or tcp:IP:PORT of kubedns: it takes no host name and no "
-		    "TLS");
+		    "kubedns's --dnstap=unix:/PATH or tcp:IP:PORT, without host names and TLS");
 		return;
 	}
 	report_line(scope->report, &d->head, VERDICT_CHANGES,
 	    "kubedns's --dnstap, with whole messages%s%s",
 	    tcp ? "" : "; mount the socket's directory into the container kubedns",
 	    report_topology(scope->report) == TOPOLOGY_CLASSIC
-		? "; in the classic topology its only client is dnsmasq"
+		? "; in the classic topology its only client is dnsmasq or unbound"
 		: "");
 	for (size_t i = 0; i < d->body_count; i++)
 		report_line(scope->report, &d->body[i], VERDICT_CHANGES,
-		    "not an option of --dnstap: the identity is the pod's name");
+		    "--dnstap has no such option: the identity is the pod's name");
 }
 
 /* autopath [ZONE...] RESOLV-CONF */
@@ -131,12 +138,11 @@ plugin_autopath(struct scope *scope, const struct corefile_directive *d)
 {
 	report_flag(scope->report, PROGRAM_KUBEDNS, "--search-completion=inferred");
 	report_line(scope->report, &d->head, VERDICT_CHANGES,
-	    "kubedns's --search-completion=inferred: the same at the first query, for the "
-	    "namespace "
-	    "that its name says, without a watch of pods");
+	    "kubedns's --search-completion=inferred: it also answers the first query, takes the "
+	    "namespace from the query's name, and does not watch pods");
 	for (size_t i = 0; i < d->body_count; i++)
-		report_line(
-		    scope->report, &d->body[i], VERDICT_NONE, "not known; see autopath's manual");
+		report_line(scope->report, &d->body[i], VERDICT_NONE,
+		    "unknown option; see autopath's manual");
 }
 
 /* federation [ZONE...] { NAME DOMAIN } */
@@ -147,11 +153,11 @@ plugin_federation(struct scope *scope, const struct corefile_directive *d)
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 		char domain[CONF_HOST_MAX];
-		const char *why = "a name and a domain are wanted";
+		const char *why = "needs a name and a domain";
 
 		if (strcmp(line->words[0], "upstream") == 0) {
 			report_line(scope->report, line, VERDICT_CARRIED,
-			    "targets are looked up as every other name");
+			    "targets are looked up like any other name");
 			continue;
 		}
 		struct conf_federations checked = { 0 };

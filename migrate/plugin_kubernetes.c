@@ -1,6 +1,6 @@
 /*
- * CoreDNS's `kubernetes`: the cluster's zones and the options that decide which names exist in
- * them, as flags of kubedns. A table has the options for which one sentence is enough.
+ * CoreDNS's `kubernetes`. The cluster's zones, and the options that decide which names exist in
+ * these zones, become flags of kubedns. A table contains the options that need only one sentence.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,23 +14,23 @@ static const struct report_option options[] = {
 	    "--kubecfg-file=FILE, mounted into the container kubedns" },
 	{ "tls", VERDICT_CHANGES, "in a kubeconfig: --kubecfg-file=FILE" },
 	{ "labels", VERDICT_NONE,
-	    "every Service of the cluster is answered; --namespaces and --namespace-labels limit "
-	    "by "
-	    "namespace" },
+	    "kubedns answers for every Service; --namespaces and --namespace-labels select "
+	    "namespaces" },
 	{ "noendpoints", VERDICT_NONE,
-	    "--endpointslice-selector=service.kubernetes.io/headless keeps the headless ones only, "
-	    "which saves as much memory" },
+	    "--endpointslice-selector=service.kubernetes.io/headless reads only slices of headless "
+	    "Services, which saves as much memory" },
 	{ "startup_timeout", VERDICT_CHANGES,
 	    "kubedns answers SERVFAIL (Not Ready) until it has read the cluster, and is not ready "
 	    "before" },
-	{ "apiserver_qps", VERDICT_CARRIED, "one list and one watch a resource: nothing to limit" },
-	{ "apiserver_burst", VERDICT_CARRIED, "one list and one watch a resource" },
-	{ "apiserver_max_inflight", VERDICT_CARRIED, "one list and one watch a resource" },
-	{ "resyncperiod", VERDICT_CARRIED, "CoreDNS itself ignores it" },
-	{ "upstream", VERDICT_CARRIED, "ExternalName targets are looked up as every other name" },
+	{ "apiserver_qps", VERDICT_CARRIED,
+	    "one list and one watch per resource: nothing to limit" },
+	{ "apiserver_burst", VERDICT_CARRIED, "one list and one watch per resource" },
+	{ "apiserver_max_inflight", VERDICT_CARRIED, "one list and one watch per resource" },
+	{ "resyncperiod", VERDICT_CARRIED, "CoreDNS ignores it too" },
+	{ "upstream", VERDICT_CARRIED, "ExternalName targets are looked up like any other name" },
 };
 
-/* The line's words from the second on, with `between` between them; caller frees. */
+/* Returns the words of the line, without the first word, joined with `between`. Caller frees. */
 static char *
 join_words(const struct corefile_line *line, const char *between)
 {
@@ -44,7 +44,7 @@ join_words(const struct corefile_line *line, const char *between)
 	return text;
 }
 
-/* The zones that the option `multicluster` names. Caller frees. */
+/* Returns the zones of the option `multicluster`. Caller frees. */
 static struct zone_set *
 zones_of_other_clusters(const struct corefile_directive *d)
 {
@@ -63,7 +63,7 @@ zones_of_other_clusters(const struct corefile_directive *d)
 	return set;
 }
 
-/* kubedns has one such zone. */
+/* Reads the option `multicluster`. kubedns supports only one such zone. */
 static void
 read_multicluster(struct scope *scope, const struct corefile_line *line)
 {
@@ -73,21 +73,20 @@ read_multicluster(struct scope *scope, const struct corefile_line *line)
 	if (line->count != 2 || zone == NULL || strcmp(zone, ".") == 0 || zone_is_reverse(zone) ||
 	    report_in_cluster(r, zone)) {
 		report_line(r, line, VERDICT_NONE,
-		    "--clusterset-domain wants one zone beside the cluster's own, such as "
+		    "--clusterset-domain needs one zone other than the cluster's, such as "
 		    "clusterset.local");
 	} else {
 		report_flag(r, PROGRAM_KUBEDNS, "--clusterset-domain=%s", zone);
 		if (report_topology(r) == TOPOLOGY_CLASSIC)
 			report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/127.0.0.1#10053", zone);
 		report_line(r, line, VERDICT_CARRIED,
-		    "--clusterset-domain; the right to read ServiceImports is in "
-		    "components/multicluster, with Helm multicluster.enabled "
-		    "(docs/multicluster.md)");
+		    "--clusterset-domain; components/multicluster, or Helm's multicluster.enabled, "
+		    "adds the right to read ServiceImports (docs/multicluster.md)");
 	}
 	free(zone);
 }
 
-/* Zones of ours; others need no flag. */
+/* Reads `fallthrough` for the cluster's own zones. Other zones need no flag. */
 static void
 read_fallthrough(
     struct scope *scope, const struct zone_set *others, const struct corefile_line *line)
@@ -112,9 +111,9 @@ read_fallthrough(
 	else if (*zones)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--fallthrough=%s", zones);
 	report_line(scope->report, line, VERDICT_CARRIED, "%s",
-	    all || *zones ? "--fallthrough; reverse names that are not the cluster's are forwarded "
-			    "without being told"
-			  : "names there that are not the cluster's are always forwarded");
+	    all || *zones
+		? "--fallthrough; reverse names that the cluster does not have are always forwarded"
+		: "names there that the cluster does not have are always forwarded");
 	free(zones);
 }
 
@@ -129,10 +128,10 @@ read_pods(struct scope *scope, const struct corefile_line *line)
 	if (strcmp(mode, "verified") == 0)
 		report_reads_pods(scope->report);
 	report_line(scope->report, line, VERDICT_CARRIED, "%s",
-	    strcmp(mode, "insecure") == 0   ? "the default"
-	    : strcmp(mode, "verified") == 0 ? "--pods=verified, with a rule for pods in the "
-					      "ClusterRole"
-					    : "--pods=disabled");
+	    strcmp(mode, "insecure") == 0 ? "the default"
+	    : strcmp(mode, "verified") == 0
+		? "--pods=verified; the ClusterRole gets the right to read pods"
+		: "--pods=disabled");
 }
 
 static void
@@ -156,7 +155,7 @@ read_ttl(struct scope *scope, const struct corefile_line *line)
 		report_line(scope->report, line, VERDICT_NONE, "not a number from 0 to 3600");
 		return;
 	}
-	/* CoreDNS's own default is 5 when nothing is said, ours is kube-dns's. */
+	/* CoreDNS's default is 5. kubedns has the same default as kube-dns. */
 	if (ttl != 30)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--ttl=%ld", ttl);
 	report_line(scope->report, line, VERDICT_CARRIED, "--ttl=%ld%s", ttl,
@@ -198,11 +197,12 @@ read_option(struct scope *scope, const struct zone_set *others, const struct cor
 		   strcmp(line->words[1], "to") == 0) {
 		plugin_transfer_to(scope, line, 2);
 	} else if (!report_option(r, line, options, sizeof options / sizeof *options)) {
-		report_line(r, line, VERDICT_NONE, "not known; see kubernetes's manual");
+		report_line(r, line, VERDICT_NONE, "unknown option; see kubernetes's manual");
 	}
 }
 
-/* `2.10.in-addr.arpa` as `10.2.0.0/16`; false: no zone of one to three whole bytes. */
+/* Converts `2.10.in-addr.arpa` to `10.2.0.0/16`. Returns false if the zone does not consist of one
+ * to three whole bytes. */
 static bool
 reverse_prefix(const char *zone, char text[32])
 {
@@ -223,17 +223,20 @@ reverse_prefix(const char *zone, char text[32])
 	return true;
 }
 
-/* The zones that a directive kubernetes has. */
+/* The zones of a directive `kubernetes`. */
 struct kubernetes_zones {
-	bool root, second;       /* no domain, more than one */
-	bool reverse;            /* some are of reverse names */
-	bool whole_v4, whole_v6; /* in-addr.arpa, ip6.arpa */
-	bool other;              /* one is not a range of --reverse-cidrs */
-	bool ranges;             /* all reverse zones are such ranges: --ptr=cidrs */
-	bool denied;             /* CoreDNS denies what is not the cluster's in one of these */
-	bool all_endpoints; /* CoreDNS has PTR records of endpoints of Services with an IP too */
-	FILE *prefixes;     /* of those that we can deny too, for --reverse-cidrs */
-	struct zone_set *falls; /* of fallthrough */
+	bool root, second;       /* the zones include the root, or a second domain */
+	bool reverse;            /* the zones include reverse zones */
+	bool whole_v4, whole_v6; /* the zones include in-addr.arpa, or ip6.arpa */
+	bool other;              /* some reverse zone cannot be a range of --reverse-cidrs */
+	bool ranges; /* all reverse zones can be such ranges, so --ptr=cidrs is possible */
+	/* in one of the reverse zones, CoreDNS returns NXDOMAIN for names that the cluster does not
+	 * have */
+	bool denied;
+	bool all_endpoints; /* CoreDNS also has PTR records for endpoints of Services with an IP */
+	/* value of --reverse-cidrs: the zones for which kubedns can also return NXDOMAIN */
+	FILE *prefixes;
+	struct zone_set *falls; /* zones of the option `fallthrough` */
 	bool falls_all;
 };
 
@@ -259,7 +262,7 @@ take_zone(struct scope *scope, const char *zone, struct kubernetes_zones *zones)
 	zones->denied |= !falls;
 }
 
-/* The zones of the line, or of the block. */
+/* Reads the zones of the line or, if the line has none, of the block. */
 static void
 take_zones(struct scope *scope, const struct corefile_directive *d, const struct zone_set *others,
     struct kubernetes_zones *zones)
@@ -286,28 +289,27 @@ take_zones(struct scope *scope, const struct corefile_directive *d, const struct
 	}
 }
 
-/* What is said of reverse names beside the domain; `changes` is set if some are answered otherwise. */
+/* Returns the part of the sentence that is about reverse names. Sets `changes` if kubedns answers
+ * some of these names differently. */
 static const char *
 reverse_sentence(const struct kubernetes_zones *zones, bool *changes)
 {
 	*changes = true;
 	if (zones->denied)
-		return ". A reverse name that is not the cluster's is forwarded, where CoreDNS "
-		       "denies "
-		       "it without fallthrough: --reverse-cidrs=CIDR,... denies those of a range";
+		return ". A reverse name that the cluster does not have is forwarded; CoreDNS "
+		       "returns NXDOMAIN without fallthrough. --reverse-cidrs=CIDR,... does the "
+		       "same for ranges";
 	if (!zones->reverse)
-		return ". The cluster's reverse names are answered too, where CoreDNS does not";
+		return ". kubedns also answers the cluster's reverse names; CoreDNS does not";
 	if (!zones->ranges && !zones->whole_v4)
-		return ". Reverse names of the cluster's addresses outside of these zones are "
-		       "answered "
-		       "too, where CoreDNS does not";
+		return ". kubedns also answers reverse names of the cluster's addresses outside "
+		       "these zones; CoreDNS does not";
 	if (!zones->ranges && !zones->whole_v6)
-		return ". Reverse names of the cluster's IPv6 addresses are answered too, where "
+		return ". kubedns also answers reverse names of the cluster's IPv6 addresses; "
 		       "CoreDNS does not";
 	*changes = false;
-	return zones->ranges
-		   ? "; --reverse-cidrs and --ptr=cidrs: PTR records in these ranges alone"
-		   : "; reverse names are answered without being told";
+	return zones->ranges ? "; --reverse-cidrs and --ptr=cidrs: PTR records only in these ranges"
+			     : "; reverse names are always answered";
 }
 
 static void
@@ -319,11 +321,11 @@ report_zones(struct scope *scope, const struct corefile_line *line,
 
 	if (zones->root)
 		report_line(scope->report, line, VERDICT_NONE,
-		    "the cluster's domain cannot be the root: say one");
+		    "the cluster's domain cannot be the root: name the domain");
 	else if (zones->second)
 		report_line(scope->report, line, VERDICT_NONE,
-		    "one cluster domain a pod: run a second Deployment (beside, with another "
-		    "clusterDomain) and make its address a stub domain here");
+		    "a pod has one cluster domain: run a second Deployment (overlay beside, with "
+		    "another clusterDomain) and add a stub domain with its address here");
 	else
 		report_line(scope->report, line, changes ? VERDICT_CHANGES : VERDICT_CARRIED,
 		    "settings.yaml's clusterDomain%s%s%s", defaults, reverse,
@@ -332,7 +334,8 @@ report_zones(struct scope *scope, const struct corefile_line *line,
 			: "");
 }
 
-/* The options that CoreDNS has otherwise when nothing is said, as flags; the sentence about them. */
+/* Adds flags for options whose default in CoreDNS differs from kubedns's. Returns the sentence
+ * about these options. */
 static char *
 report_defaults(struct report *report, bool has_ttl, bool has_pods)
 {
@@ -345,7 +348,7 @@ report_defaults(struct report *report, bool has_ttl, bool has_pods)
 	    has_ttl && has_pods ? "" : ", CoreDNS's default");
 }
 
-/* kubernetes [ZONE...] { ... }; without zones it has the block's. */
+/* kubernetes [ZONE...] { ... }. If the directive has no zones, the block's zones apply. */
 void
 plugin_kubernetes(struct scope *scope, const struct corefile_directive *d)
 {

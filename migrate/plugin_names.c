@@ -1,4 +1,4 @@
-/* Plugins that have names of their own: hosts, file. */
+/* The plugins hosts and file, which define names. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,20 +8,22 @@
 #include "migrate/plugins.h"
 
 static const struct report_option hosts_options[] = {
-	{ "ttl", VERDICT_CHANGES, "kubedns's --ttl is for these names too" },
-	{ "no_reverse", VERDICT_CHANGES, "the reverse names are answered too" },
-	{ "reload", VERDICT_CARRIED, "a change of the ConfigMap is followed at once" },
-	{ "fallthrough", VERDICT_CARRIED, "names that are not here are looked up as all others" },
+	{ "ttl", VERDICT_CHANGES, "kubedns's --ttl applies to these names too" },
+	{ "no_reverse", VERDICT_CHANGES, "kubedns answers the reverse names too" },
+	{ "reload", VERDICT_CARRIED, "changes of the ConfigMap take effect immediately" },
+	{ "fallthrough", VERDICT_CARRIED, "other names are looked up like any other name" },
 };
 
-/* A line of a hosts file, name by name. */
+/* The names of one line of a hosts file. */
 struct host_names {
-	char *texts; /* those for the key hosts, each with a blank before it */
+	char *texts; /* names for the ConfigMap key hosts, each with a blank before it */
 	unsigned wildcards;
-	const char *wrong, *why; /* the first name that is left out */
+	/* the first name that is not carried over, and the reason */
+	const char *wrong, *why;
 };
 
-/* `*.NAME`: the key records has wildcards. */
+/* Handles `*.NAME`. Adds the name to the ConfigMap key records, because that key supports
+ * wildcards. */
 static bool
 take_wildcard(struct scope *scope, const struct zone_set *zones, const char *word,
     const struct addr *addr, const char **why)
@@ -60,7 +62,8 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 	return names;
 }
 
-/* `ADDRESS NAME...`; with `quiet` a line that is carried over whole gets no verdict of its own. */
+/* Reads `ADDRESS NAME...`. If `quiet` is set, a line that is carried over completely is not
+ * reported separately. */
 static void
 read_host(
     struct scope *scope, const struct zone_set *zones, const struct corefile_line *line, bool quiet)
@@ -69,11 +72,11 @@ read_host(
 	struct addr addr;
 
 	if (line->count < 2 || addr_parse(line->words[0], &addr) < 0) {
-		report_line(r, line, VERDICT_NONE, "an address and names are wanted");
+		report_line(r, line, VERDICT_NONE, "needs an address and names");
 		return;
 	}
 	if (report_text_count(r, TEXT_HOSTS) >= CONF_HOSTS_MAX) {
-		report_line(r, line, VERDICT_NONE, "left out: the key hosts takes %d names",
+		report_line(r, line, VERDICT_NONE, "left out: the key hosts accepts %d names",
 		    CONF_HOSTS_MAX);
 		return;
 	}
@@ -85,14 +88,14 @@ read_host(
 		    "the ConfigMap's key hosts, without \"%.80s\": %s", names.wrong, names.why);
 	else if (names.wildcards > 0)
 		report_line(r, line, VERDICT_CHANGES,
-		    "a wildcard is in the ConfigMap's key records, and stands for any number of "
+		    "wildcards go into the ConfigMap's key records, and match any number of "
 		    "labels");
 	else if (!quiet)
 		report_line(r, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
 	free(names.texts);
 }
 
-/* The words of a hosts file's line, up to its comment; they point into `text`. */
+/* Splits a line of a hosts file into words, up to the comment. The words point into `text`. */
 static struct corefile_line
 host_line(const char *file, unsigned number, char *text, char **words)
 {
@@ -105,7 +108,7 @@ host_line(const char *file, unsigned number, char *text, char **words)
 	return line;
 }
 
-/* All lines of a hosts file. */
+/* Reads all lines of a hosts file. */
 static void
 read_hosts_file(struct scope *scope, const struct zone_set *zones, struct corefile_text *file)
 {
@@ -129,19 +132,21 @@ static void
 read_hosts_head(
     struct scope *scope, const struct corefile_line *head, const struct zone_set *zones, bool falls)
 {
-	/* CoreDNS has PTR records in reverse zones of the block and of the plugin alone. */
+	/* CoreDNS has PTR records only in reverse zones that both the block and the plugin contain. */
 	bool reverse =
 	    !zone_set_covers(zones, "in-addr.arpa") || !zone_set_covers(scope->set, "in-addr.arpa");
 	const char *denied = falls ? ""
-				   : "; a name that is not there is looked up as all others, where "
-				     "CoreDNS said SERVFAIL";
+				   : "; other names are looked up like any other name; CoreDNS "
+				     "returns SERVFAIL for them";
 	struct corefile_text file;
 
 	if (head->count < 2) {
 		report_line(scope->report, head,
 		    falls && !reverse ? VERDICT_CARRIED : VERDICT_CHANGES,
 		    "the ConfigMap's key hosts%s%s",
-		    reverse ? ", which answers the reverse names of these addresses too" : "",
+		    reverse
+			? ", with which kubedns also answers the reverse names of these addresses"
+			: "",
 		    denied);
 	} else if (strcmp(head->words[1], "/etc/hosts") != 0 &&
 		   scope_file(scope, head, head->words[1], &file)) {
@@ -149,11 +154,10 @@ read_hosts_head(
 
 		read_hosts_file(scope, zones, &file);
 		report_line(scope->report, head, VERDICT_CHANGES,
-		    "the ConfigMap's key hosts, with %zu lines of %s as they are now: who changes "
-		    "the "
-		    "file has to change the key (k3s: NodeHosts, as nodes come and go)%s%s",
+		    "the ConfigMap's key hosts, with the current %zu lines of %s: when the file "
+		    "changes, change the key too (k3s: NodeHosts changes with the nodes)%s%s",
 		    report_text_count(scope->report, TEXT_HOSTS) - before, file.name,
-		    reverse ? "; the reverse names of these addresses are answered too" : "",
+		    reverse ? "; kubedns also answers the reverse names of these addresses" : "",
 		    denied);
 		free(file.name);
 		free(file.text);
@@ -163,7 +167,7 @@ read_hosts_head(
 	}
 }
 
-/* Whether the block has a plugin to which `fallthrough` leads. */
+/* Whether the block has a further plugin to which `fallthrough` passes the query. */
 static bool
 leads_on(const struct corefile_block *block)
 {
@@ -195,22 +199,23 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 		else if (!report_option(scope->report, line, hosts_options,
 			     sizeof hosts_options / sizeof *hosts_options))
 			report_line(scope->report, line, VERDICT_NONE,
-			    "neither an address and names nor an option of hosts");
+			    "not an option of hosts, nor an address with names");
 	}
 	zone_set_free(zones);
 }
 
 /* --- file --- */
 
-/* The file's lines as the key records has them: below their zone, with CoreDNS's TTL where they have
- * none. Caller frees. */
+/* Returns the file's lines for the ConfigMap key records. The lines are relative to their zone and
+ * have CoreDNS's default TTL. Caller frees. */
 static char *
 zone_text(const struct corefile_text *file, const char *zone)
 {
 	return xasprintf("$ORIGIN %s.\n$TTL 3600\n%s\n$ORIGIN .\n", zone, file->text);
 }
 
-/* Adds the zone to the key records; NULL, or why not (caller frees). */
+/* Adds the zone to the ConfigMap key records. Returns NULL, or the reason why the zone is refused.
+ * Caller frees the reason. */
 static char *
 take_zone_file(struct scope *scope, const struct corefile_text *file, const char *zone)
 {
@@ -218,10 +223,10 @@ take_zone_file(struct scope *scope, const struct corefile_text *file, const char
 	char *why = NULL, *text = NULL;
 
 	if (strlen(file->text) != file->len)
-		return xstrdup("it holds NUL bytes");
+		return xstrdup("it contains NUL bytes");
 	for (const char *c = file->text; *c; c++)
 		if ((unsigned char)*c >= 0x7f)
-			return xstrdup("it holds bytes that are not ASCII: write them as \\DDD");
+			return xstrdup("it contains bytes that are not ASCII: write them as \\DDD");
 	text = zone_text(file, zone);
 	if (conf_records_parse(
 		text, strlen(text), report_known_domain(scope->report), &records, &why) == 0) {
@@ -240,12 +245,11 @@ void
 plugin_file(struct scope *scope, const struct corefile_directive *d)
 {
 	static const struct report_option options[] = {
-		{ "reload", VERDICT_CARRIED, "a change of the ConfigMap is followed at once" },
-		{ "upstream", VERDICT_CARRIED, "targets are looked up as every other name" },
+		{ "reload", VERDICT_CARRIED, "changes of the ConfigMap take effect immediately" },
+		{ "upstream", VERDICT_CARRIED, "targets are looked up like any other name" },
 		{ "fallthrough", VERDICT_CHANGES,
-		    "a name below a SOA record of the key records is NXDOMAIN if it is not there: "
-		    "leave "
-		    "the SOA record out, and only its names are ours" },
+		    "with a SOA record in the key records, other names below it get NXDOMAIN: "
+		    "without the SOA record, they are forwarded" },
 	};
 	const struct corefile_line *line = &d->head;
 	struct corefile_text file = { 0 };
@@ -261,7 +265,7 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 		scope->files->bytes += file.len;
 		if (report_text_count(scope->report, TEXT_ZONES) >= CONF_RECORDS_MAX ||
 		    scope->files->bytes > COREFILE_IMPORTED_MAX)
-			why = xasprintf("the key records takes %d records", CONF_RECORDS_MAX);
+			why = xasprintf("the key records accepts %d records", CONF_RECORDS_MAX);
 		else if (zone == NULL || conf_name_parse(zone, name, &reason) < 0)
 			why = xasprintf("zone %.80s: %s", zones[i], reason);
 		else
@@ -270,17 +274,17 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 	}
 	if (!here)
 		report_line(scope->report, line, VERDICT_NONE,
-		    "the file is not here: put its lines into the ConfigMap's key records, behind "
+		    "the file is not here: put its lines into the ConfigMap's key records, after "
 		    "$ORIGIN ZONE. (docs/names.md)");
 	else if (why != NULL)
 		report_line(scope->report, line, VERDICT_NONE,
-		    "left out: %s. Run a name server for the zone and make its address a stub "
-		    "domain",
+		    "left out: %s. Run a name server for the zone, and add a stub domain with its "
+		    "address",
 		    why);
 	else
 		report_line(scope->report, line, VERDICT_CHANGES,
-		    "the ConfigMap's key records, with the lines of %s as they are now; not "
-		    "transferred, not signed",
+		    "the ConfigMap's key records, with the current lines of %s; they are not "
+		    "transferred and not signed",
 		    file.name);
 	free(why);
 	free(file.name);
@@ -289,5 +293,5 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 		if (!report_option(
 			scope->report, &d->body[i], options, sizeof options / sizeof *options))
 			report_line(scope->report, &d->body[i], VERDICT_NONE,
-			    "not known; see file's manual");
+			    "unknown option; see file's manual");
 }

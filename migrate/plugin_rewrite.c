@@ -1,4 +1,4 @@
-/* rewrite, as lines of the ConfigMap's key rewrites (lib/conf_rewrites.h). */
+/* CoreDNS's `rewrite`, as lines of the ConfigMap's key rewrites (lib/conf_rewrites.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +11,11 @@ struct name_rewrite {
 	const struct corefile_line *line;
 	enum rewrite_kind kind;
 	const char *from, *to;
-	bool goes_on; /* continue: other rewrites follow */
+	bool goes_on; /* the rewrite has `continue`, so later rewrites apply too */
 };
 
-/* Converts a pattern: CoreDNS searches for it anywhere in the name with its final dot, ours has to
- * match the whole name without the dot. Caller frees. */
+/* Converts a pattern. CoreDNS searches for the pattern anywhere in the name, which ends with a dot.
+ * In kubedns, a pattern must match the whole name without the final dot. Caller frees. */
 static char *
 whole_pattern(const char *pattern)
 {
@@ -36,7 +36,7 @@ whole_pattern(const char *pattern)
 	    ended || open ? "" : ".*");
 }
 
-/* `name` with dots escaped, as it stands in a pattern. Caller frees. */
+/* Returns `name` as a pattern, with escaped dots. Caller frees. */
 static char *
 escaped(const char *name)
 {
@@ -51,7 +51,8 @@ escaped(const char *name)
 	return text;
 }
 
-/* What a pattern begins with, so that it matches names of the block's zones alone. Caller frees. */
+/* Returns a prefix for a pattern. With this prefix, the pattern only matches names in the block's
+ * zones. Caller frees. */
 static char *
 zones_pattern(const struct scope *scope)
 {
@@ -72,7 +73,8 @@ zones_pattern(const struct scope *scope)
 	return text;
 }
 
-/* `(.*)\.NAME` to `{1}.NAME`, with what may be around them, as a suffix; false: another pattern. */
+/* Converts a pattern to a suffix rewrite if the pattern rewrites `(.*)\.NAME`, with optional
+ * anchors, to `{1}.NAME`. Returns false if it is another kind of pattern. */
 static bool
 as_suffix(const char *from, const char *to, char suffix[CONF_HOST_MAX], char other[CONF_HOST_MAX])
 {
@@ -95,7 +97,7 @@ as_suffix(const char *from, const char *to, char suffix[CONF_HOST_MAX], char oth
 	       conf_name_parse(to + 4, other, &why) == 0;
 }
 
-/* Whether a line more fits into the key; reports the line if not. */
+/* Whether the key rewrites can contain another line. If the key is full, reports the line. */
 static bool
 has_room(struct scope *scope, const struct corefile_line *line, bool pattern)
 {
@@ -107,12 +109,12 @@ has_room(struct scope *scope, const struct corefile_line *line, bool pattern)
 		return true;
 	}
 	report_line(scope->report, line, VERDICT_NONE,
-	    "left out: the key rewrites takes %d lines, %d patterns among them", CONF_REWRITES_MAX,
+	    "left out: the key rewrites accepts %d lines, including %d patterns", CONF_REWRITES_MAX,
 	    CONF_PATTERNS_MAX);
 	return false;
 }
 
-/* What differs about any rewrite of this block, as the end of a sentence. */
+/* Returns how the rewrite differs in this block, as the end of a sentence. */
 static const char *
 difference(struct scope *scope, const struct name_rewrite *w)
 {
@@ -127,19 +129,17 @@ difference(struct scope *scope, const struct name_rewrite *w)
 	if (w->kind > scope->rewrites)
 		scope->rewrites = w->kind;
 	if (w->goes_on)
-		return "; what a name is rewritten to is not rewritten again";
+		return "; the new name is not rewritten again";
 	if (cluster && !own)
-		return "; the cluster answers the other name, where CoreDNS sends it to this "
-		       "block's "
+		return "; kubedns answers the new name itself; CoreDNS sends it to this block's "
 		       "servers";
 	if (!zone_set_has(scope->set, "."))
-		return "; the other name is looked up as every name is, not by this block's "
-		       "servers "
-		       "alone";
-	return before ? "; it comes before those of another kind above" : "";
+		return "; the new name is looked up like any other name, not only on this block's "
+		       "servers";
+	return before ? "; it takes precedence over rewrites of another kind above it" : "";
 }
 
-/* A pattern that cannot be carried over gets its own verdict. */
+/* Reports why a pattern cannot be carried over. */
 static void
 read_pattern(struct scope *scope, const struct name_rewrite *w)
 {
@@ -152,13 +152,14 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		if (fits && has_room(scope, w->line, false)) {
 			report_text(scope->report, TEXT_REWRITES, "suffix %s %s", suffix, other);
 			report_line(scope->report, w->line, VERDICT_CHANGES,
-			    "the ConfigMap's key rewrites, as a suffix: it holds for %s itself "
-			    "too%s",
+			    "the ConfigMap's key rewrites, as a suffix: it also applies to %s "
+			    "itself%s",
 			    suffix, difference(scope, w));
 		} else if (!fits) {
 			report_line(scope->report, w->line, VERDICT_NONE,
-			    "no patterns in the classic topology, where dnsmasq sees names outside "
-			    "first: take the front topology");
+			    "no patterns in the classic topology, where dnsmasq or unbound gets "
+			    "external "
+			    "names first: use the front topology");
 		}
 		return;
 	}
@@ -171,13 +172,12 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		to[len - 1] = '\0';
 	if (!fits) {
 		report_line(scope->report, w->line, VERDICT_NONE,
-		    "a pattern or a name that is too long, or has blanks: " KEEP_COREDNS);
+		    "the pattern or the name is too long or contains blanks: " KEEP_COREDNS);
 	} else if (has_room(scope, w->line, true)) {
 		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
 		report_line(scope->report, w->line, VERDICT_CHANGES,
-		    "the ConfigMap's key rewrites: the pattern has to match the whole name, "
-		    "without "
-		    "its final dot, and the answer has the name that was asked%s",
+		    "the ConfigMap's key rewrites: the pattern must match the whole name without "
+		    "its final dot, and the answer has the name of the query%s",
 		    difference(scope, w));
 	}
 	free(whole);
@@ -186,7 +186,7 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 	free(to);
 }
 
-/* exact and suffix; false: not names that can be in the key. */
+/* Reads an exact or suffix rewrite. Returns false if the key rewrites cannot contain the names. */
 static bool
 read_plain(struct scope *scope, const struct name_rewrite *w)
 {
@@ -200,11 +200,10 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 		return false;
 	if (!zone_set_covers(scope->set, from)) {
 		report_line(scope->report, w->line, suffix ? VERDICT_NONE : VERDICT_CHANGES,
-		    suffix
-			? "left out: a suffix above the zones of this server block would hold for "
-			  "names of other blocks: write suffixes below the block's zones"
-			: "left out: the name is not below the zones of this server block, so that "
-			  "CoreDNS does not rewrite it");
+		    suffix ? "left out: a suffix above this server block's zones would apply to "
+			     "names of other blocks: write suffixes below the block's zones"
+			   : "left out: the name is not below this server block's zones, so "
+			     "CoreDNS does not rewrite it");
 		return true;
 	}
 	if (!has_room(scope, w->line, false))
@@ -216,13 +215,14 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
 	    "the ConfigMap's key rewrites%s%s",
 	    !suffix  ? ""
-	    : dotted ? "; the suffix itself is rewritten too, which CoreDNS leaves"
-		     : "; a suffix begins at a label here",
+	    : dotted ? "; the suffix itself is rewritten too; CoreDNS does not rewrite it"
+		     : "; in kubedns a suffix begins at a label",
 	    differs);
 	return true;
 }
 
-/* name [exact|suffix|regex] FROM TO, the words from `at` on; false: not such a rewrite. */
+/* Reads `name [exact|suffix|regex] FROM TO`, which starts at word `at`. Returns false if the line
+ * is not such a rewrite. */
 static bool
 read_rewrite(struct scope *scope, const struct corefile_line *line, size_t at, bool goes_on)
 {
@@ -246,7 +246,7 @@ read_rewrite(struct scope *scope, const struct corefile_line *line, size_t at, b
 	return true;
 }
 
-/* A block: one rewrite, and what happens to its answers. */
+/* Reads a block with one rewrite and rules for its answers. */
 static void
 read_block(struct scope *scope, const struct corefile_directive *d, bool goes_on)
 {
@@ -256,10 +256,10 @@ read_block(struct scope *scope, const struct corefile_directive *d, bool goes_on
 
 		if (strcmp(line->words[0], "answer") == 0)
 			report_line(scope->report, line, VERDICT_CARRIED,
-			    "the answers' names are put back without being told");
+			    "answers always have the original names");
 		else if (!read_rewrite(scope, line, 0, goes_on))
 			report_line(scope->report, line, VERDICT_NONE,
-			    "no rewriting of this kind: " KEEP_COREDNS);
+			    "no rewrites of this kind: " KEEP_COREDNS);
 	}
 }
 
@@ -277,9 +277,11 @@ plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
 		read_block(scope, d, goes_on);
 	else if (strcmp(what, "ttl") == 0)
 		report_line(scope->report, line, VERDICT_CHANGES,
-		    "kubedns's --ttl for the cluster's names, dnsmasq's --min-cache-ttl and "
-		    "--max-cache-ttl for all others; not by name");
+		    "kubedns's --ttl for cluster names, %s's --min-cache-ttl and --max-cache-ttl "
+		    "for "
+		    "all others; not per name",
+		    flags_owner(scope->report));
 	else if (!read_rewrite(scope, line, at, goes_on))
 		report_line(
-		    scope->report, line, VERDICT_NONE, "no rewriting of this kind: " KEEP_COREDNS);
+		    scope->report, line, VERDICT_NONE, "no rewrites of this kind: " KEEP_COREDNS);
 }

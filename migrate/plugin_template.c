@@ -1,6 +1,6 @@
 /*
- * CoreDNS's `template`: constant answers as lines of the ConfigMap's key records, denials as a flag of
- * dnsmasq. The names that it holds for are zones, or what a simple pattern says:
+ * CoreDNS's `template`. Constant answers become lines of the ConfigMap key records. Denials become
+ * a flag of dnsmasq. A template applies to zones, or to the names of a simple pattern:
  *
  *	^(.*\.)?apps\.example\.com\.$	apps.example.com and all below it
  *	.*\.apps\.example\.com		all below it
@@ -18,7 +18,7 @@ struct names {
 	bool itself, below;
 };
 
-/* Skips one of `prefixes` at `*text`; its place in the list, or -1. */
+/* Skips one of `prefixes` at `*text`. Returns its index, or -1. */
 static int
 skip(const char **text, const char *const *prefixes)
 {
@@ -30,7 +30,8 @@ skip(const char **text, const char *const *prefixes)
 	return -1;
 }
 
-/* Reads a pattern that is a name with a prefix for what is below it; false: another one. */
+/* Reads a pattern that is a name with an optional prefix. The prefix matches names below the name.
+ * Returns false if it is another kind of pattern. */
 static bool
 read_match(const char *match, struct names *names)
 {
@@ -65,8 +66,11 @@ read_match(const char *match, struct names *names)
 	return len > 0 && (*match == '\0' || strcmp(match, "$") == 0);
 }
 
-/* The words of `answer "{{ .Name }} 60 IN A 192.0.2.1"` behind the name, if nothing in them depends on the
- * query: `60 A 192.0.2.1`. Caller frees; NULL: there is no such answer. */
+/*
+ * Returns the words after the name in `answer "{{ .Name }} 60 IN A 192.0.2.1"`, such as `60 A
+ * 192.0.2.1`. Returns NULL if there is no answer, or if the answer depends on the query. Caller
+ * frees.
+ */
 static char *
 constant_answer(const char *answer)
 {
@@ -82,17 +86,18 @@ constant_answer(const char *answer)
 	return xstrdup(rest);
 }
 
-/* One template, while it is read. */
+/* The template that is being read. */
 struct templ {
 	struct scope *scope;
 	const struct corefile_directive *d;
 	struct zone_set *zones;
 	const char *match;
-	char *answer; /* constant, or NULL */
+	char *answer; /* the constant answer, or NULL */
 	const char *problem;
 };
 
-/* Adds a record; false, with `problem`, if the key records does not take it. */
+/* Adds a record. If the ConfigMap key records does not accept the record, sets `problem` and
+ * returns false. */
 static bool
 give(struct templ *t, const char *prefix, const char *name)
 {
@@ -107,18 +112,25 @@ give(struct templ *t, const char *prefix, const char *name)
 		conf_records_free(&records);
 		report_text(r, TEXT_RECORDS, "%s", line);
 	} else {
-		t->problem = "the key records does not take this answer";
+		t->problem = "the key records does not accept this answer";
 	}
 	free(why);
 	free(line);
 	return good;
 }
 
+/* Returns the flag after the nanny's `--` that denies a domain. With unbound, the nanny ignores --address. */
+static const char *
+denial_flag(const struct scope *scope)
+{
+	return report_is_unbound(scope->report) ? "local" : "address";
+}
+
 static bool
 give_names(struct templ *t, const struct names *names)
 {
 	if (t->answer == NULL) {
-		report_flag(t->scope->report, PROGRAM_DNSMASQ, "--address=/%s%s/",
+		report_flag(t->scope->report, PROGRAM_DNSMASQ, "--%s=/%s%s/", denial_flag(t->scope),
 		    names->itself ? "" : "*.", names->name);
 		return true;
 	}
@@ -126,7 +138,7 @@ give_names(struct templ *t, const struct names *names)
 	       (!names->below || give(t, "*.", names->name));
 }
 
-/* The names of the pattern, where the template's zones and the block have them. */
+/* Adds the names of the pattern if the template's zones and the block contain these names. */
 static bool
 give_matched(struct templ *t)
 {
@@ -144,7 +156,7 @@ give_matched(struct templ *t)
 	return (t->answer != NULL || (names.itself && names.below)) && give_names(t, &names);
 }
 
-/* Whole zones: of the template, else of the block. */
+/* Adds whole zones: the template's zones or, if the template has none, the block's zones. */
 static bool
 give_zones(struct templ *t)
 {
@@ -167,7 +179,7 @@ give_zones(struct templ *t)
 	return all;
 }
 
-/* The word after `name` in the directive's block, or NULL. */
+/* Returns the word after `name` in a line of the directive's block, or NULL. */
 static const char *
 body_value(const struct corefile_directive *d, const char *name)
 {
@@ -177,7 +189,7 @@ body_value(const struct corefile_directive *d, const char *name)
 	return NULL;
 }
 
-/* Whether the template has an answer besides its first: more than one record, or other sections. */
+/* Whether the template has more than one answer record, or records in other sections. */
 static bool
 has_more(const struct corefile_directive *d)
 {
@@ -193,21 +205,27 @@ has_more(const struct corefile_directive *d)
 	return answers > 1;
 }
 
-/* AAAA of every name, without an answer. */
-static void
+/* Handles a template that returns no AAAA records for any name. */
+static enum verdict
 filter_aaaa(struct scope *scope, const struct corefile_line *line)
 {
 	bool front = report_topology(scope->report) == TOPOLOGY_FRONT;
 
+	if (!front && report_is_unbound(scope->report)) {
+		report_line(scope->report, line, VERDICT_NONE,
+		    "no filter in the classic topology with unbound: use the front topology, where "
+		    "kubedns's --filter-aaaa=on does it");
+		return VERDICT_NONE;
+	}
 	if (front)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--filter-aaaa=on");
 	else
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--filter-AAAA");
 	report_line(scope->report, line, VERDICT_CHANGES,
-	    "%s: NOERROR without an address for every name outside; the cluster's Services have "
-	    "AAAA "
-	    "only where they have an IPv6 address",
+	    "%s: NODATA for every external name; Services have AAAA records only if they have an "
+	    "IPv6 address",
 	    front ? "kubedns's --filter-aaaa=on" : "dnsmasq's --filter-AAAA");
+	return VERDICT_CHANGES;
 }
 
 static enum verdict
@@ -224,27 +242,28 @@ translate(struct templ *t)
 
 	if (answer == NULL && strcasecmp(type, "AAAA") == 0 && everything &&
 	    zone_set_has(t->zones, ".") && zone_set_has(scope->set, ".")) {
-		filter_aaaa(scope, line);
-		return VERDICT_CHANGES;
+		return filter_aaaa(scope, line);
 	}
 	if (!has_more(t->d) && (t->answer != NULL || (denies && any)) &&
 	    (everything ? give_zones(t) : give_matched(t))) {
-		report_line(scope->report, line, VERDICT_CHANGES, "%s",
-		    denies
-			? "dnsmasq's --address=/ZONE/: no such name, for the zone and all below it"
-			: "the ConfigMap's key records, for the names of the template, which have "
-			  "no other records then");
+		if (denies)
+			report_line(scope->report, line, VERDICT_CHANGES,
+			    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it",
+			    flags_owner(scope->report), denial_flag(scope));
+		else
+			report_line(scope->report, line, VERDICT_CHANGES,
+			    "the ConfigMap's key records; the template's names then have no other "
+			    "records");
 		return VERDICT_CHANGES;
 	}
 	if (denies && t->match != NULL) {
 		report_line(scope->report, line, VERDICT_CHANGES,
-		    "left out: no denials by pattern. Such a name is looked up as all others are, "
-		    "and "
-		    "does not exist if its servers say so");
+		    "left out: kubedns has no negative answers by pattern. These names are looked "
+		    "up like any other name");
 		return VERDICT_CHANGES;
 	}
 	report_line(scope->report, line, VERDICT_NONE, "%s: " KEEP_COREDNS,
-	    t->problem != NULL ? t->problem : "answers that depend on the query");
+	    t->problem != NULL ? t->problem : "the answer depends on the query");
 	return VERDICT_NONE;
 }
 

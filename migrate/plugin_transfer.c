@@ -1,11 +1,14 @@
-/* transfer, and kubernetes's older option of that name: who may have the zones, and who is told; tsig:
- * with which keys. */
+/*
+ * CoreDNS's `transfer`, and the older option `transfer` of `kubernetes`. Both name clients that may
+ * transfer the zones, and secondaries to notify. This file also reads CoreDNS's `tsig`, which
+ * contains the keys for transfers.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "migrate/plugins.h"
 
-/* `addr/length`, whose bytes go into a flag. */
+/* Whether the word is `addr/length`. A flag contains the word unchanged. */
 static bool
 is_prefix(const char *word)
 {
@@ -24,7 +27,8 @@ is_prefix(const char *word)
 	return *end == '\0' && length <= (addr.family == AF_INET ? 32U : 128U);
 }
 
-/* An address of `to`: a flag of each program that it needs; false if it is none. */
+/* Reads an address of `to`, and adds a flag for each program that needs the address. Returns false
+ * if the word is not an address. */
 static bool
 read_to(struct scope *scope, const char *word)
 {
@@ -62,11 +66,11 @@ plugin_transfer_to(struct scope *scope, const struct corefile_line *line, size_t
 			wrong = !read_to(scope, line->words[i]) || wrong;
 	}
 	if (wrong)
-		report_line(scope->report, line, VERDICT_NONE, "addresses are wanted");
+		report_line(scope->report, line, VERDICT_NONE, "needs addresses");
 	else if (everybody)
 		report_line(scope->report, line, VERDICT_CHANGES,
-		    "name the secondaries: --transfer-to=CIDR,... gives the zones to addresses, "
-		    "never to everybody");
+		    "name the secondaries: --transfer-to=CIDR,... lists the addresses that may "
+		    "transfer the zones; it cannot allow everyone");
 	else
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "--transfer-to, and --transfer-notify for addresses: AXFR, IXFR and NOTIFY");
@@ -77,16 +81,16 @@ void
 plugin_transfer(struct scope *scope, const struct corefile_directive *d)
 {
 	report_line(scope->report, &d->head, VERDICT_CHANGES,
-	    "all zones of ours, to whom the lines below say; in the classic topology secondaries "
-	    "ask port 10053 of the pod, not dnsmasq: docs/transfer.md");
+	    "all our zones, to the addresses in the lines below; in the classic topology "
+	    "secondaries use port 10053 of the pod, not 53: docs/transfer.md");
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 
 		if (strcmp(line->words[0], "to") == 0)
 			plugin_transfer_to(scope, line, 1);
 		else
-			report_line(
-			    scope->report, line, VERDICT_NONE, "not known; see transfer's manual");
+			report_line(scope->report, line, VERDICT_NONE,
+			    "unknown option; see transfer's manual");
 	}
 }
 
@@ -96,24 +100,23 @@ plugin_tsig(struct scope *scope, const struct corefile_directive *d)
 {
 	static const struct report_option options[] = {
 		{ "secret", VERDICT_CHANGES,
-		    "as a line NAME ALGORITHM SECRET of the file of --transfer-key, which a Secret "
-		    "brings into the pod (docs/transfer.md#keys); ALGORITHM as the secondary has "
-		    "it, "
+		    "a line NAME ALGORITHM SECRET in the file of --transfer-key, which a Secret "
+		    "puts into the pod (docs/transfer.md#keys); use the secondary's ALGORITHM, "
 		    "hmac-sha256 or longer" },
 		{ "secrets", VERDICT_CHANGES,
-		    "each key of the file as a line NAME ALGORITHM SECRET of the file of "
-		    "--transfer-key, which a Secret brings into the pod (docs/transfer.md#keys)" },
+		    "write each key of this file as a line NAME ALGORITHM SECRET into the file of "
+		    "--transfer-key, which a Secret puts into the pod (docs/transfer.md#keys)" },
 		{ "require", VERDICT_CHANGES,
-		    "with --transfer-key AXFR and IXFR have to be signed, other questions need not "
+		    "with --transfer-key, AXFR and IXFR must be signed; other queries need not "
 		    "be" },
 	};
 
 	report_line(scope->report, &d->head, VERDICT_CHANGES,
-	    "--transfer-key=FILE, for zone transfers, SOA questions for them and NOTIFY alone "
+	    "--transfer-key=FILE, only for zone transfers, their SOA queries and NOTIFY "
 	    "(docs/transfer.md); without it transfers are not signed");
 	for (size_t i = 0; i < d->body_count; i++)
 		if (!report_option(
 			scope->report, &d->body[i], options, sizeof options / sizeof *options))
 			report_line(scope->report, &d->body[i], VERDICT_NONE,
-			    "not known; see tsig's manual");
+			    "unknown option; see tsig's manual");
 }

@@ -4,8 +4,8 @@
 #include "migrate/plugins.h"
 #include "lib/xalloc.h"
 
-/* `read` where the verdict depends on a plugin's arguments; else one verdict for all of its
- * lines. */
+/* A plugin. `read` is set if the verdict depends on the plugin's arguments. Otherwise, one verdict
+ * applies to all lines of the plugin. */
 struct plugin {
 	const char *name;
 	void (*read)(struct scope *scope, const struct corefile_directive *d);
@@ -17,90 +17,91 @@ struct plugin {
 #define CHANGES .verdict = VERDICT_CHANGES, .sentence
 #define NONE    .verdict = VERDICT_NONE, .sentence
 #define OTHER_ZONE                                                                                 \
-	"no zones of other kinds: run a name server for it and make its address a stub domain"
+	"no zones of this kind: run a name server for them, and add a stub domain with its "       \
+	"address"
 #define OTHER_TRANSPORT                                                                            \
-	"UDP and TCP only: leave a CoreDNS or a proxy in front of it for clients that speak this"
-#define NOTHING_TO_SET "nothing to set here"
+	"only UDP and TCP: keep a CoreDNS or a proxy in front for clients that use this"
+#define NOTHING_TO_SET "nothing to set"
 
-/* The plugins of CoreDNS 1.14's default build, in alphabetical order, and some of older ones. */
+/* The plugins in CoreDNS 1.14's default build, in alphabetical order, and some older ones. */
 static const struct plugin table[] = {
-	{ "acl", NONE = "a NetworkPolicy says who may ask; names by the client's namespace: "
-			"components/tenants (--visibility=labels)" },
-	{ "any", CARRIED = "ANY is always answered with little (RFC 8482)" },
+	{ "acl", NONE =
+		     "a NetworkPolicy decides which clients may send queries; components/tenants "
+		     "(--visibility=labels) hides names by the client's namespace" },
+	{ "any", CARRIED = "ANY always gets a minimal answer (RFC 8482)" },
 	{ "auto", NONE = OTHER_ZONE },
 	{ "autopath", plugin_autopath, 0, NULL },
 	{ "azure", NONE = OTHER_ZONE },
-	{ "bind", CHANGES =
-		      "--dns-bind-address of kubedns, --listen-address of dnsmasq; in a pod all "
-		      "addresses are the pod's" },
-	{ "bufsize", CHANGES =
-			 "1232 bytes always (DNS flag day 2020); a client that offers less gets "
-			 "less" },
+	{ "bind", CHANGES = "kubedns's --dns-bind-address, the nanny's --listen-address; in a pod "
+			    "all addresses belong to the pod" },
+	{ "bufsize",
+	    CHANGES = "always 1232 bytes (DNS flag day 2020), or less if the client accepts less" },
 	{ "cache", plugin_cache, 0, NULL },
-	{ "cancel", CARRIED = "dnsmasq and kubedns have time limits of their own" },
+	{ "cancel", CARRIED = "kubedns and the nanny's engine have their own timeouts" },
 	{ "chaos",
-	    CARRIED = "dig ch txt version.bind, and hostname.bind for the pod's name, always" },
+	    CARRIED =
+		"always enabled: dig ch txt version.bind, and hostname.bind for the pod's name" },
 	{ "clouddns", NONE = OTHER_ZONE },
-	{ "debug", CARRIED = "no crash is hidden; -v=3 logs more" },
+	{ "debug", CARRIED = "crashes are never hidden; -v=3 logs more" },
 	{ "dns64", NONE = "no synthesis: " KEEP_COREDNS },
-	{ "dnssec",
-	    NONE = "the cluster's zone is not signed; dnsmasq's --dnssec validates others" },
+	{ "dnssec", NONE = "the cluster's zone is not signed; dnsmasq's --dnssec, or "
+			   "-dnssec=validate of a nanny "
+			   "with --engine=unbound, validates other zones" },
 	{ "dnstap", plugin_dnstap, 0, NULL },
 	{ "erratic", NONE = "a plugin for tests" },
-	{ "errors", CARRIED = "mistakes and failures are always logged" },
+	{ "errors", CARRIED = "errors are always logged" },
 	{ "etcd", NONE = OTHER_ZONE },
 	{ "federation", plugin_federation, 0, NULL },
 	{ "file", plugin_file, 0, NULL },
 	{ "forward", plugin_forward, 0, NULL },
-	{ "geoip", NONE = NOTHING_TO_SET ": answers do not depend on where a client is" },
+	{ "geoip", NONE = NOTHING_TO_SET ": answers do not depend on the client's location" },
 	{ "grpc", NONE = OTHER_TRANSPORT },
 	{ "grpc_server", NONE = OTHER_TRANSPORT },
-	{ "header", NONE = "the flags of an answer are as the DNS specification says" },
+	{ "header", NONE = "answers have the flags that the DNS specification requires" },
 	{ "health",
-	    CARRIED = "/healthz of each container; lameduck is --drain, which the manifest sets" },
+	    CARRIED = "each container's /healthz; lameduck is --drain, which the manifest sets" },
 	{ "hosts", plugin_hosts, 0, NULL },
 	{ "https", NONE = OTHER_TRANSPORT },
 	{ "https3", NONE = OTHER_TRANSPORT },
 	{ "k8s_external", plugin_external, 0, NULL },
 	{ "k8s_gateway", plugin_external, 0, NULL },
 	{ "kubernetes", plugin_kubernetes, 0, NULL },
-	{ "loadbalance", CARRIED = "the order of addresses turns from answer to answer, always" },
-	{ "local", CARRIED = "dnsmasq answers for localhost itself" },
+	{ "loadbalance", CARRIED = "the order of addresses always rotates between answers" },
+	{ "local", CARRIED = "dnsmasq answers localhost itself" },
 	{ "log", plugin_log, 0, NULL },
-	{ "loop", CARRIED =
-		      "--dns-loop-detect is in the manifest; an upstream that is ourselves is "
-		      "refused with a message" },
+	{ "loop", CARRIED = "--dns-loop-detect is in the manifest; an upstream that is this pod "
+			    "itself is refused with a message" },
 	{ "metadata", CARRIED = NOTHING_TO_SET },
-	{ "minimal", CARRIED = "answers hold what was asked for and no more, always" },
+	{ "minimal", CARRIED = "answers never have more than the query asks for" },
 	{ "multisocket",
-	    CARRIED = "a socket for each of --threads, by the CPUs that the pod may use" },
+	    CARRIED = "one socket for each of --threads, whose default is the pod's CPUs" },
 	{ "nomad", NONE = OTHER_ZONE },
-	{ "nsid", CARRIED = "dig ch txt hostname.bind says which pod answered" },
-	{ "on", NONE = "no commands are run at events" },
-	{ "pprof", CARRIED = NOTHING_TO_SET ": /metrics has memory and CPU" },
-	{ "prometheus", CHANGES =
-			    "ports 10055, 10056 and 10054 in place of 9153; for dashboards made "
-			    "for CoreDNS add --coredns-metrics to kubedns" },
+	{ "nsid", CARRIED = "dig ch txt hostname.bind shows which pod answered" },
+	{ "on", NONE = "commands on events are not supported" },
+	{ "pprof", CARRIED = NOTHING_TO_SET ": /metrics shows memory and CPU" },
+	{ "prometheus", CHANGES = "ports 10055, 10056 and 10054 instead of 9153; for CoreDNS "
+				  "dashboards add --coredns-metrics to kubedns" },
 	{ "proxy", plugin_forward, 0, NULL },
-	{ "proxyproto", NONE = "clients are known by the addresses that their packets have" },
+	{ "proxyproto", NONE = "clients are identified by their packets' source address" },
 	{ "quic", NONE = OTHER_TRANSPORT },
 	{ "ready",
-	    CARRIED = "/readiness of kubedns and of the nanny, which the manifest's probes ask" },
-	{ "reload", CARRIED = "the ConfigMap is always followed; flags change with a rollout" },
+	    CARRIED = "/readiness of kubedns and of the nanny, which the manifest's probes use" },
+	{ "reload",
+	    CARRIED = "changes of the ConfigMap always take effect; flags change with a rollout" },
 	{ "rewrite", plugin_rewrite, 0, NULL },
 	{ "root", CARRIED = NOTHING_TO_SET },
 	{ "route53", NONE = OTHER_ZONE },
 	{ "secondary", NONE = OTHER_ZONE },
-	{ "shed", CARRIED = "what is more than it can answer is dropped and counted, always" },
+	{ "shed", CARRIED = "queries beyond its capacity are always dropped and counted" },
 	{ "sign", NONE = OTHER_ZONE },
 	{ "template", plugin_template, 0, NULL },
-	{ "timeouts", CARRIED = "TCP connections have bounds in number and time, always" },
+	{ "timeouts", CARRIED = "the number and duration of TCP connections are always limited" },
 	{ "tls", NONE = OTHER_TRANSPORT },
-	{ "trace", NONE = "no tracing; the histograms of /metrics say how long answers take" },
+	{ "trace", NONE = "no tracing; the histograms in /metrics show how long answers take" },
 	{ "transfer", plugin_transfer, 0, NULL },
 	{ "tsig", plugin_tsig, 0, NULL },
-	{ "view", NONE = "one answer for every client: a second Deployment with other settings, "
-			 "or " KEEP_COREDNS },
+	{ "view", NONE = "all clients get the same answer: run a second Deployment with other "
+			 "settings, or use " KEEP_COREDNS },
 	{ "whoami", NONE = "a plugin for tests" },
 };
 
@@ -130,8 +131,7 @@ read_directive(struct scope *scope, const struct corefile_directive *d)
 		report_unknown(scope->report, &d->body[k], "part of %s above", line->words[0]);
 }
 
-/* Whether a word of the line is of NodeLocal DNSCache: its address, or a variable of its
- * manifest. */
+/* Whether the line contains the address of NodeLocal DNSCache, or a variable of its manifest. */
 static bool
 names_node_cache(const struct corefile_line *line)
 {
@@ -156,9 +156,9 @@ static void
 read_node_cache(struct report *report, const struct corefile_block *block)
 {
 	report_line(report, &block->keys, VERDICT_CARRIED,
-	    "NodeLocal DNSCache's own: leave its DaemonSet and its Corefile as they are. It asks "
-	    "the Service kube-dns, whose address stays. Or take conf/kubernetes/node-local in its "
-	    "place: docs/node.md");
+	    "for NodeLocal DNSCache: keep its DaemonSet and its Corefile. It queries the Service "
+	    "kube-dns, whose address stays the same. Or replace it by conf/kubernetes/node-local: "
+	    "docs/node.md");
 	for (size_t i = 0; i < block->count; i++) {
 		const struct corefile_directive *d = &block->directives[i];
 
@@ -169,7 +169,7 @@ read_node_cache(struct report *report, const struct corefile_block *block)
 	}
 }
 
-/* The keys of a block; a key that is not a plain zone at port 53 gets a verdict of its own. */
+/* Reads the keys of a block. Reports each key that is not a plain zone on port 53 separately. */
 static void
 read_keys(struct scope *scope, const struct corefile_line *keys)
 {
@@ -182,9 +182,8 @@ read_keys(struct scope *scope, const struct corefile_line *keys)
 
 		if (zone == NULL) {
 			verdict = VERDICT_NONE;
-			sentence =
-			    "a network whose length is not 8, 16 or 24, or no name: write the "
-			    "reverse zones out";
+			sentence = "not a name, or a network whose length is not 8, 16 or 24: "
+				   "write the reverse zones instead";
 		} else {
 			scope->zones[scope->count++] = zone;
 		}
@@ -194,16 +193,15 @@ read_keys(struct scope *scope, const struct corefile_line *keys)
 		} else if (port != NULL && port[1] != '/' && strcmp(port, ":53") != 0 &&
 			   strchr(word, '/') == NULL && verdict == VERDICT_CARRIED) {
 			verdict = VERDICT_CHANGES;
-			sentence =
-			    "one port for all zones: 53 in the pod, and the Service's targetPort "
-			    "with it";
+			sentence = "all zones have one port: 53 in the pod, and the Service's "
+				   "targetPort with it";
 		}
 	}
 	report_line(scope->report, keys, verdict, "%s", sentence);
 }
 
-/* Finds the cluster's domain: the first zone of the first directive kubernetes, or of its block.
- * The verdicts on other names depend on it. */
+/* Finds the cluster's domain, on which other verdicts depend. The domain is the first zone of the first directive `kubernetes`. If this
+ * directive has no zone, the domain is the first zone of its block. */
 static void
 find_domain(struct report *report, const struct corefile *corefile)
 {
@@ -228,10 +226,10 @@ find_domain(struct report *report, const struct corefile *corefile)
 	}
 }
 
-/* --- what is said by what is not there --- */
+/* --- verdicts on missing directives --- */
 
-/* Whether another plugin of the block may look names up elsewhere: nobody knows what CoreDNS would do
- * without it. */
+/* Finds a plugin of the block that may resolve names from another source. If there is such a
+ * plugin, CoreDNS's answers are unknown. */
 static const struct corefile_directive *
 find_other_source(const struct corefile_block *block)
 {
@@ -261,7 +259,7 @@ has_root(const struct corefile_block *block)
 	return found;
 }
 
-/* Whether it is a cluster's Corefile, and not a part of one. */
+/* Whether this is the Corefile of a whole cluster, not only a part of a Corefile. */
 static bool
 has_kubernetes(const struct corefile *corefile)
 {
@@ -271,7 +269,7 @@ has_kubernetes(const struct corefile *corefile)
 	return false;
 }
 
-/* A cluster that CoreDNS keeps closed: no block forwards the root, and names outside are not resolved. */
+/* Reports that CoreDNS resolves no external names, because no block forwards the root. */
 static void
 report_closed(struct report *report, const struct corefile *corefile)
 {
@@ -291,8 +289,8 @@ report_closed(struct report *report, const struct corefile *corefile)
 			return;
 		if ((other = find_other_source(block)) != NULL) {
 			report_line(report, &block->keys, VERDICT_NONE,
-			    "no forward: names outside go to the servers of the node's resolv.conf "
-			    "here, where CoreDNS had %.60s",
+			    "no forward: external names go to the servers of the node's "
+			    "resolv.conf; CoreDNS had %.60s",
 			    other->head.words[0]);
 			return;
 		}
@@ -302,20 +300,18 @@ report_closed(struct report *report, const struct corefile *corefile)
 		return;
 	if (!has_kubernetes(corefile)) {
 		report_line(report, &first->keys, VERDICT_CHANGES,
-		    "names outside the zones here go to the servers of the node's resolv.conf, "
-		    "where "
-		    "CoreDNS with this Corefile alone refuses them");
+		    "names outside these zones go to the servers of the node's resolv.conf; "
+		    "CoreDNS with only this Corefile refuses them");
 		return;
 	}
 	report_flag(report, PROGRAM_NANNY, "-resolvConf=/dev/null");
 	report_line(report, &first->keys, VERDICT_CHANGES,
-	    "nothing forwards names outside the zones here: -resolvConf=/dev/null of the nanny "
-	    "keeps "
-	    "it so (REFUSED, where CoreDNS says SERVFAIL). Without the flag they go to the servers "
+	    "no line forwards names outside these zones: the nanny's -resolvConf=/dev/null does "
+	    "the same (REFUSED; CoreDNS returns SERVFAIL). Without the flag they go to the servers "
 	    "of the node's resolv.conf");
 }
 
-/* A CoreDNS beside the cluster's own: kubedns always has the cluster's names. */
+/* Reports if CoreDNS does not serve the cluster's names, because kubedns always serves these names. */
 static void
 report_no_cluster(struct report *report, const struct corefile *corefile)
 {
@@ -324,8 +320,8 @@ report_no_cluster(struct report *report, const struct corefile *corefile)
 			return;
 	if (corefile->count > 0 && !has_kubernetes(corefile))
 		report_line(report, &corefile->blocks[0].keys, VERDICT_CHANGES,
-		    "the cluster's names and reverse names are answered too: CoreDNS with this "
-		    "Corefile alone has no kubernetes");
+		    "kubedns also answers the cluster's names and reverse names: CoreDNS with only "
+		    "this Corefile does not");
 }
 
 static void
@@ -362,10 +358,26 @@ plan_log(struct log_wish *wish, const struct corefile *corefile)
 	}
 }
 
+/* Selects the engine, on which the verdicts on `forward` and `cache` depend. */
+static void
+choose_engine(struct report *report, const struct corefile *corefile)
+{
+	for (size_t i = 0; i < corefile->count; i++) {
+		const struct corefile_block *block = &corefile->blocks[i];
+		bool node_cache = is_node_cache(block);
+
+		for (size_t k = 0; k < block->count && !node_cache; k++)
+			if (strcmp(block->directives[k].head.words[0], "forward") == 0 &&
+			    plugin_forward_uses_tls(&block->directives[k]))
+				report_need_unbound(report);
+	}
+}
+
 void
 plugins_read(struct report *report, const struct corefile *corefile, struct plugin_files *files)
 {
 	find_domain(report, corefile);
+	choose_engine(report, corefile);
 	for (size_t i = 0; i < corefile->note_count; i++) {
 		const struct corefile_note *note = &corefile->notes[i];
 		struct corefile_line what = { note->file, note->line, (char *[]){ note->what }, 1 };

@@ -1,20 +1,20 @@
 /*
- * What each of CoreDNS's plugins becomes here.
+ * Translates each of CoreDNS's plugins.
  *
  *	plugins.c     the table of the plugins, and the walk over a Corefile's blocks
  *	plugin_*.c    a reader for each plugin whose verdict depends on its arguments
- *	scope.h       the block that a reader is in; report.h where its verdict goes
+ *	scope.h       the current block; report.h collects the verdicts
  */
 #ifndef MIGRATE_PLUGINS_H
 #define MIGRATE_PLUGINS_H
 
 #include "migrate/scope.h"
 
-/* Reports the verdicts on all of a Corefile. */
+/* Reports the verdicts on a whole Corefile. */
 void plugins_read(
     struct report *report, const struct corefile *corefile, struct plugin_files *files);
 
-/* Readers: each takes one directive of its plugin. */
+/* The readers. Each function reads one directive of its plugin. */
 void plugin_autopath(struct scope *scope, const struct corefile_directive *d);
 void plugin_cache(struct scope *scope, const struct corefile_directive *d);
 void plugin_dnstap(struct scope *scope, const struct corefile_directive *d);
@@ -30,12 +30,16 @@ void plugin_template(struct scope *scope, const struct corefile_directive *d);
 void plugin_transfer(struct scope *scope, const struct corefile_directive *d);
 void plugin_tsig(struct scope *scope, const struct corefile_directive *d);
 
-/* Adds a directive `log` of `block` to what the whole Corefile wants; plugin_log() then reports it. */
+/* Adds a directive `log` of `block` to `wish`, which collects all `log` directives of the Corefile.
+ * plugin_log() reports `wish` later. */
 void plugin_log_plan(
     struct log_wish *wish, const struct corefile_block *block, const struct corefile_directive *d);
 
-/* Reads the words of `line` from `at` on as addresses that may transfer the zones: of `transfer`, and of
- * the older option of `kubernetes`. */
+/* Whether the directive `forward` has a server for which the new configuration uses TLS. */
+bool plugin_forward_uses_tls(const struct corefile_directive *d);
+
+/* Reads the words of `line` from word `at` on. The words are addresses that may transfer the zones.
+ * Used for the plugin `transfer`, and for the older option `transfer` of `kubernetes`. */
 void plugin_transfer_to(struct scope *scope, const struct corefile_line *line, size_t at);
 
 #endif

@@ -19,8 +19,8 @@ struct list {
 	size_t count;
 };
 
-/* stubs, upstreams: the ConfigMap's keys, as they are to be written. indices: for each flag, or name of
- * a flag that comes once, its place in `flags`. */
+/* The collected report. `stubs` and `upstreams` are keys of the ConfigMap in the printed form. `indices` maps each flag to its index in
+ * `flags`. If a flag may be given only once, `indices` maps the name of the flag. */
 struct report {
 	enum topology topology;
 	struct finding *findings;
@@ -29,9 +29,9 @@ struct report {
 	struct json_object *indices[PROGRAM_COUNT];
 	struct json_object *stubs, *upstreams;
 	char *domain, *cluster_ip;
-	char *coredns; /* the Deployment's name, of which there are so many */
+	char *coredns; /* name of CoreDNS's Deployment */
 	int coredns_replicas;
-	bool reads_pods;
+	bool reads_pods, unbound;
 	struct list texts[TEXT_KEY_COUNT]; /* lines of the ConfigMap's other keys */
 };
 
@@ -101,7 +101,25 @@ report_set_topology(struct report *r, enum topology topology)
 	r->topology = topology;
 }
 
-/* Without control characters: a comment must stay on its line. Returns `text`. */
+void
+report_need_unbound(struct report *r)
+{
+	r->unbound = true;
+}
+
+bool
+report_is_unbound(const struct report *r)
+{
+	return r->unbound;
+}
+
+static bool
+is_tls(const char *server)
+{
+	return strncmp(server, "tls://", 6) == 0;
+}
+
+/* Removes control characters from `text`, because a comment must stay on one line. Returns `text`. */
 static char *
 printable(char *text)
 {
@@ -111,9 +129,9 @@ printable(char *text)
 	return text;
 }
 
-/* --- secrets: people mail reports to each other --- */
+/* --- secrets, which are hidden because people send reports to each other --- */
 
-/* Where in `word` an option begins whose value is a secret; NULL: nowhere. */
+/* Returns where the name of a secret option begins in `word`, or NULL if `word` contains no such name. */
 static const char *
 secret_name(const char *word)
 {
@@ -132,7 +150,7 @@ secret_name(const char *word)
 									       : NULL;
 }
 
-/* Where `user:PASSWORD@`, with or without a scheme before it, has its password; NULL: nowhere. */
+/* Returns where the password in `user:PASSWORD@` begins, or NULL if there is none. A scheme such as `https://` may precede the user. */
 static const char *
 userinfo(const char *word)
 {
@@ -144,7 +162,7 @@ userinfo(const char *word)
 	return colon != NULL && colon + 1 < at ? colon + 1 : NULL;
 }
 
-/* Bytes of `word` that may be printed: up to the value of the first secret in it. */
+/* Returns how many bytes of `word` may be printed. Only the bytes before the value of the first secret may be printed. */
 static size_t
 public_bytes(const char *word)
 {
@@ -165,8 +183,8 @@ report_is_secret(const char *word)
 	return secret_name(word) != NULL || userinfo(word) != NULL;
 }
 
-/* How many words of a line may be printed. An option that names a secret hides the words behind it, also
- * on the plugin's own line; those of NAME SECRET (tsig, azure, etcd) keep the name. */
+/* Returns how many words of a line may be printed. Words after the name of a secret option are hidden, even on the first line of the
+ * plugin. In the form NAME SECRET (tsig, azure, etcd), NAME stays visible. */
 static size_t
 public_words(const struct corefile_line *line)
 {
@@ -182,8 +200,7 @@ public_words(const struct corefile_line *line)
 	return line->count;
 }
 
-/* The words of a line with one blank between them, at most `max` of them, on one line and not longer
- * than a screen. */
+/* Joins at most `max` words of a line with blanks. The result fits on one line of a screen. */
 static char *
 line_text(const struct corefile_line *line, size_t max)
 {
@@ -209,7 +226,7 @@ line_text(const struct corefile_line *line, size_t max)
 	return printable(text);
 }
 
-/* --- what is collected --- */
+/* --- collecting --- */
 
 /* Takes `sentence`. */
 static void
@@ -228,7 +245,7 @@ add_finding(struct report *r, const struct corefile_line *line, size_t words, en
 	};
 }
 
-/* The text, from malloc. */
+/* Returns the formatted text. Caller frees. */
 __attribute__((format(printf, 1, 0))) static char *
 formatted(const char *fmt, va_list args)
 {
@@ -280,14 +297,14 @@ report_is_empty(const struct report *r)
 	return r->count == 0;
 }
 
-/* Bytes of `flag` up to its `=`. */
+/* Returns the length of the flag's name, without `=` and the value. */
 static size_t
 flag_name_len(const char *flag)
 {
 	return strcspn(flag, "=");
 }
 
-/* Flags that may come more than once, each time with another value. */
+/* Whether the flag may be given several times, with different values. */
 static bool
 repeats(const char *flag)
 {
@@ -339,8 +356,13 @@ report_server(struct report *r, const char *domain, const char *text)
 		if (strcmp(json_object_get_string(json_object_array_get_idx(servers, i)), text) ==
 		    0)
 			return true;
+	if (count > 0 &&
+	    is_tls(text) != is_tls(json_object_get_string(json_object_array_get_idx(servers, 0))))
+		return false;
 	if (count == (domain != NULL ? (size_t)CONF_STUB_SERVERS_MAX : (size_t)CONF_UPSTREAMS_MAX))
 		return false;
+	if (is_tls(text))
+		report_need_unbound(r);
 	json_object_array_add(servers, json_object_new_string(text));
 	return true;
 }
@@ -412,7 +434,7 @@ report_reads_pods(struct report *r)
 	r->reads_pods = true;
 }
 
-/* --- what is printed --- */
+/* --- printing --- */
 
 static void
 print_verdicts(const struct report *r, const char *source, FILE *out)
@@ -435,7 +457,7 @@ print_verdicts(const struct report *r, const char *source, FILE *out)
 	}
 }
 
-/* A string in YAML, in double quotes; JSON's are among them. */
+/* Prints a YAML string in double quotes. JSON strings are valid YAML. */
 static void
 print_quoted(const char *text, FILE *out)
 {
@@ -445,7 +467,7 @@ print_quoted(const char *text, FILE *out)
 	json_object_put(string);
 }
 
-/* Whether YAML could take the domain for a number, a boolean or null. */
+/* Whether YAML could read the domain as a number, a boolean or null. */
 static bool
 needs_quotes(const char *domain)
 {
@@ -459,36 +481,37 @@ print_steps(const struct report *r, FILE *out)
 	const char *domain = report_known_domain(r), *quote = needs_quotes(domain) ? "\"" : "";
 
 	fprintf(out,
-	    "#\n# What to do, below conf/kubernetes:\n"
-	    "#  1. settings/settings.yaml: clusterDomain: %s%s%s, clusterIP: %s, registry: where "
-	    "you "
-	    "pushed the images\n"
-	    "#  2. kubectl apply -f of the ConfigMap below, if there is one\n"
-	    "#  3. save the Kustomization below as mine/kustomization.yaml; conf/kubernetes/check "
-	    "mine; kubectl apply -k conf/kubernetes/mine\n"
-	    "#  4. kubectl -n kube-system rollout status deployment/kube-dns; conf/kubernetes/"
-	    "compare OLD NEW asks both the cluster's names and says what differs: the addresses "
-	    "of a pod each (kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide)\n",
+	    "#\n# What to do, below conf/kubernetes:\n#  1. settings/settings.yaml: clusterDomain: "
+	    "%s%s%s, clusterIP: %s, registry: where you pushed the images\n#  2. kubectl apply -f "
+	    "of the ConfigMap below, if there is one\n#  3. save the Kustomization below as "
+	    "mine/kustomization.yaml; run conf/kubernetes/check mine; kubectl apply -k "
+	    "conf/kubernetes/mine\n#  4. kubectl -n kube-system rollout status "
+	    "deployment/kube-dns; conf/kubernetes/compare OLD NEW compares their answers; OLD and "
+	    "NEW are the addresses of a pod of each (kubectl -n kube-system get pods -l "
+	    "k8s-app=kube-dns -o wide)\n",
 	    quote, domain, quote,
-	    r->cluster_ip != NULL
-		? r->cluster_ip
-		: "the address of the Service that pods ask (kubectl -n kube-system get "
-		  "service kube-dns)");
+	    r->cluster_ip != NULL ? r->cluster_ip
+				  : "the address of the pods' DNS Service (kubectl -n kube-system "
+				    "get service kube-dns)");
 	if (r->coredns != NULL)
 		fprintf(out,
-		    "#  5. both answer now: kubectl -n kube-system scale deployment/kube-dns "
-		    "--replicas=%d; when its rollout is through, kubectl -n kube-system scale "
-		    "deployment/%s --replicas=0. Back: the other way round\n",
+		    "#  5. now both answer: kubectl -n kube-system scale deployment/kube-dns "
+		    "--replicas=%d; after its rollout kubectl -n kube-system scale deployment/%s "
+		    "--replicas=0. Keep this Deployment and its ConfigMap. To roll back, scale it "
+		    "up, and then kube-dns to 0\n",
 		    r->coredns_replicas > 0 ? r->coredns_replicas : 2, r->coredns);
-	fputs(r->topology == TOPOLOGY_FRONT
-		  ? "# Topology: front, as CoreDNS has it: kubedns answers clients, dnsmasq caches "
-		    "and "
-		    "forwards behind it. For classic: kubedns-migrate --topology=classic.\n"
-		  : "# Topology: classic, as kube-dns has it: dnsmasq answers clients, kubedns is "
-		    "behind it. For front: kubedns-migrate --topology=front.\n",
-	    out);
-	fputs("# With Helm in place of 1 to 3: save the last part as values.yaml, and helm -n "
-	      "kube-system install kube-dns conf/helm/kubedns -f values.yaml\n",
+	fprintf(out,
+	    r->topology == TOPOLOGY_FRONT
+		? "# Topology: front, like CoreDNS: kubedns answers clients, %s behind it caches "
+		  "and "
+		  "forwards. For classic: kubedns-migrate --topology=classic.\n"
+		: "# Topology: classic, like kube-dns: %s answers clients, kubedns is behind it. "
+		  "For "
+		  "front: kubedns-migrate --topology=front.\n",
+	    engine_name(r));
+	fputs("# With Helm instead of steps 1 to 3: save the last part as values.yaml; make chart; "
+	      "helm -n kube-system install kube-dns build/chart/kubedns --take-ownership -f "
+	      "values.yaml\n",
 	    out);
 }
 
@@ -505,7 +528,7 @@ static const char *const text_key_names[TEXT_KEY_COUNT] = { [TEXT_FEDERATIONS] =
 	[TEXT_ZONES] = "records",
 	[TEXT_REWRITES] = "rewrites" };
 
-/* The keys that are text, each line of them behind `indent`. */
+/* Prints the text keys of the ConfigMap. Each line begins with `indent`. */
 static void
 print_texts(const struct report *r, const char *indent, FILE *out)
 {
@@ -542,9 +565,12 @@ print_configmap(const struct report *r, FILE *out)
 	print_texts(r, "  ", out);
 }
 
-/* Where conf/kubernetes has a flag of dnsmasq's that may come only once: its place and text. */
+/* The number of flags that components/engine-unbound inserts before the other flags of the nanny. */
+enum { UNBOUND_FLAGS = 2 };
+
+/* The flags of dnsmasq in conf/kubernetes that may be given only once, with their index and text. */
 static const struct {
-	unsigned at[2]; /* by topology */
+	unsigned at[2]; /* index in each topology */
 	const char *text;
 } manifest_flags[] = { { { 9, 12 }, "--cache-size=1000" },
 	{ { 10, 13 }, "--dns-forward-max=6000" } };
@@ -556,7 +582,7 @@ print_flag(const struct report *r, enum program program, const char *flag, FILE 
 
 	for (size_t i = 0; program == PROGRAM_DNSMASQ && i < 2; i++) {
 		size_t len = flag_name_len(flag);
-		unsigned at = manifest_flags[i].at[r->topology];
+		unsigned at = manifest_flags[i].at[r->topology] + (r->unbound ? UNBOUND_FLAGS : 0);
 
 		if (strncmp(manifest_flags[i].text, flag, len + 1) != 0)
 			continue;
@@ -567,7 +593,7 @@ print_flag(const struct report *r, enum program program, const char *flag, FILE 
 		fprintf(out, " }\n");
 		return;
 	}
-	/* The nanny's stand before its `--`, and are put in last: they move the others. */
+	/* The nanny's flags must be before the nanny's `--`. These flags are inserted last, because they shift the other flags. */
 	fprintf(out, "      - { op: add, path: %s/%d/args/%s, value: ", path,
 	    program == PROGRAM_KUBEDNS ? 0 : 1, program == PROGRAM_NANNY ? "0" : "-");
 	print_quoted(flag, out);
@@ -587,6 +613,8 @@ print_overlay(const struct report *r, FILE *out)
 	    "---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
 	    "resources:\n  - ../%s\n",
 	    r->topology == TOPOLOGY_FRONT ? "front" : "replace-kube-dns");
+	if (r->unbound)
+		fputs("components:\n  - ../components/engine-unbound\n", out);
 	if (flags > 0 || r->reads_pods)
 		fputs("patches:\n", out);
 	if (flags > 0)
@@ -600,7 +628,7 @@ print_overlay(const struct report *r, FILE *out)
 		    out);
 }
 
-/* A list of flags as a value of the chart. */
+/* Prints a list of flags as the value `key` of the chart. */
 static void
 print_value(const char *key, const struct list *flags, FILE *out)
 {
@@ -614,7 +642,7 @@ print_value(const char *key, const struct list *flags, FILE *out)
 	}
 }
 
-/* The same for conf/helm/kubedns. */
+/* Prints the values for conf/helm/kubedns. */
 static void
 print_values(const struct report *r, FILE *out)
 {
@@ -622,8 +650,9 @@ print_values(const struct report *r, FILE *out)
 
 	fprintf(out,
 	    "---\n# values.yaml\nregistry: \"\" # where you pushed the images\n"
-	    "topology: %s\nclusterDomain: ",
-	    r->topology == TOPOLOGY_FRONT ? "front" : "classic");
+	    "topology: %s\n%sclusterDomain: ",
+	    r->topology == TOPOLOGY_FRONT ? "front" : "classic",
+	    r->unbound ? "engine: unbound\n" : "");
 	print_quoted(report_known_domain(r), out);
 	fprintf(
 	    out, "\nservice: { clusterIP: \"%s\" }\n", r->cluster_ip != NULL ? r->cluster_ip : "");

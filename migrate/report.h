@@ -1,8 +1,8 @@
 /*
- * The report: a verdict on each line of the old configuration, and what to apply in its place.
+ * The report: a verdict on each line of the old configuration, and the new configuration to apply.
  *
- * The output is a YAML stream: the report as comments, the ConfigMap kube-dns, a kustomization over
- * conf/kubernetes with the flags, and the same as values of the chart conf/helm/kubedns.
+ * The output is a YAML stream. The stream contains the report as comments, the ConfigMap kube-dns, a kustomization of conf/kubernetes with
+ * the flags, and the same flags as values of the chart conf/helm/kubedns.
  */
 #ifndef MIGRATE_REPORT_H
 #define MIGRATE_REPORT_H
@@ -14,19 +14,21 @@
 #include "lib/addr.h"
 
 enum verdict {
-	VERDICT_CARRIED, /* means the same here */
-	VERDICT_CHANGES, /* carried over, and something is different: the sentence says what */
-	VERDICT_NONE,    /* no equivalent: the sentence says what to do */
+	VERDICT_CARRIED, /* works the same in kubedns */
+	VERDICT_CHANGES, /* works with a difference, which the sentence describes */
+	VERDICT_NONE,    /* has no equivalent; the sentence says what to do */
 	VERDICT_COUNT,
 };
 
 enum topology {
-	TOPOLOGY_CLASSIC, /* dnsmasq on port 53 with kubedns behind it, as in kube-dns */
-	TOPOLOGY_FRONT, /* kubedns on port 53, as CoreDNS: patterns and the query log see each query */
+	TOPOLOGY_CLASSIC, /* dnsmasq listens on port 53 and forwards to kubedns, as in kube-dns */
+	/* kubedns listens on port 53, like CoreDNS, so rewrite patterns and the query log see every
+	 * query */
+	TOPOLOGY_FRONT,
 	TOPOLOGY_AUTO, /* not decided yet; never printed */
 };
 
-/* Whose flags; dnsmasq's stand behind the nanny's `--`. */
+/* The program to which a flag belongs. dnsmasq's flags follow the nanny's `--`. */
 enum program { PROGRAM_KUBEDNS, PROGRAM_DNSMASQ, PROGRAM_NANNY, PROGRAM_COUNT };
 
 struct report;
@@ -37,66 +39,84 @@ void report_free(struct report *report);
 enum topology report_topology(const struct report *report);
 void report_set_topology(struct report *report, enum topology topology);
 
-/* One line of the old configuration and its verdict. Secrets in the line are not printed. */
+/* Selects unbound as the nanny's engine, because dnsmasq cannot encrypt queries. The verdicts on later lines are about unbound. */
+void report_need_unbound(struct report *report);
+bool report_is_unbound(const struct report *report);
+
+/* The names in messages: of the engine, and of the program whose manual has the flags after the nanny's
+ * `--`. With unbound, this is the nanny, which translates them. */
+static inline const char *
+engine_name(const struct report *report)
+{
+	return report_is_unbound(report) ? "unbound" : "dnsmasq";
+}
+
+static inline const char *
+flags_owner(const struct report *report)
+{
+	return report_is_unbound(report) ? "the nanny" : "dnsmasq";
+}
+
+/* Reports one line of the old configuration and its verdict. Secrets in the line are not printed. */
 void report_line(struct report *report, const struct corefile_line *line, enum verdict verdict,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* The same, with the line's first word alone: nobody knows which words of it are secret. */
+/* Reports a line of unknown syntax. Prints only the first word, because any other word may be a secret. */
 void report_unknown(struct report *report, const struct corefile_line *line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* An option of a plugin, and the verdict on it. */
+/* An option of a plugin and its verdict. */
 struct report_option {
 	const char *name;
 	enum verdict verdict;
 	const char *sentence;
 };
 
-/* Reports `line` by the option that is its first word; false if no option has that name. */
+/* Reports `line` and returns true if its first word is one of the options. Otherwise returns false. */
 bool report_option(struct report *report, const struct corefile_line *line,
     const struct report_option *options, size_t count);
 
-/* The advice for what has no equivalent. */
+/* The advice for a line that has no equivalent. */
 #define KEEP_COREDNS                                                                               \
 	"keep a small CoreDNS with these lines for their names, and make its address their stub "  \
 	"domain"
 
-/* Whether `word` names a secret or holds one, such as a password in a URL. */
+/* Whether `word` is the name of a secret or contains one, such as a password in a URL. */
 bool report_is_secret(const char *word);
 
 /* Whether any line has been reported. */
 bool report_is_empty(const struct report *report);
 
-/* Adds a flag, once; one of dnsmasq's replaces that of the manifest. Takes constant time. */
+/* Adds a flag unless it was already added. A flag of dnsmasq replaces the same flag in the manifest. O(1). */
 void report_flag(struct report *report, enum program program, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The server `text` (canonical) of a stub domain, or with NULL of all other names. False: there are
- * as many already as the key may have. */
+/* Adds the server `text`, in canonical form, to the stub domain `domain`. If `domain` is NULL, adds it to the upstreams. A tls:// server
+ * selects unbound. Returns false if the key already has the maximum number of servers, or servers of the other kind: a list has only
+ * tls:// servers or only plain ones. */
 bool report_server(struct report *report, const char *domain, const char *text);
 
-/* Sets the cluster's domain, in lower case; false if another is set already, or if it is no
- * zone. */
+/* Sets the cluster's domain, in lower case. Returns false if another domain is already set, or if `domain` is not a zone. */
 bool report_domain(struct report *report, const char *domain);
 
-/* The cluster's domain so far; cluster.local when nothing said one. */
+/* Returns the cluster's domain as far as it is known, else cluster.local. */
 const char *report_known_domain(const struct report *report);
 
-/* Whether `zone` is the cluster's domain so far or below it. */
+/* Whether `zone` is the cluster's domain (report_known_domain), or below it. */
 bool report_in_cluster(const struct report *report, const char *zone);
 
-/* The cluster's DNS address, as a Service says it. */
+/* Sets the cluster's DNS address, which is in the Service. */
 void report_cluster_ip(struct report *report, const char *address);
 
-/* CoreDNS's own Deployment, which ours does not replace by its name: a step scales it away.
- * `replicas`: 0 when it does not say. */
+/* Stores the name of CoreDNS's Deployment, which differs from the name of our Deployment. A printed step scales CoreDNS's Deployment down.
+ * `replicas` is 0 if unknown. */
 void report_coredns(struct report *report, const char *deployment, int replicas);
 
-/* kubedns reads pods too: the ClusterRole gets the right to. */
+/* Notes that kubedns also reads pods, so the ClusterRole needs this right. */
 void report_reads_pods(struct report *report);
 
-/* A line of a key of the ConfigMap that is text. ZONES are lines of the key records too, behind all of
- * RECORDS: their $TTL and $ORIGIN hold for what follows. */
+/* The text keys of the ConfigMap, to which lines can be added. ZONES are also lines of the key records. Lines of ZONES come after all lines
+ * of RECORDS, because $TTL and $ORIGIN in ZONES apply to all lines after them. */
 enum text_key {
 	TEXT_FEDERATIONS,
 	TEXT_HOSTS,
@@ -108,10 +128,10 @@ enum text_key {
 void report_text(struct report *report, enum text_key key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Lines that the key has so far. */
+/* Returns the number of lines that the key has so far. */
 size_t report_text_count(const struct report *report, enum text_key key);
 
-/* Prints it all. */
+/* Prints the whole report. */
 void report_print(const struct report *report, const char *source, FILE *out);
 
 #endif

@@ -9,7 +9,8 @@
 #include "lib/dname.h"
 #include "lib/xalloc.h"
 
-/* `10.1.0.0/16` as its reverse zone; NULL when it is none that ends at a byte. */
+/* Converts `10.1.0.0/16` to its reverse zone. Returns NULL if the network does not end at a whole
+ * byte. */
 static char *
 network_zone(const char *word)
 {
@@ -70,7 +71,7 @@ zone_is_reverse(const char *zone)
 	return false;
 }
 
-/* json-c's objects are hash tables with a seed of their own. */
+/* A set of zones. The set is a json-c object, which is a hash table with a random seed. */
 struct zone_set {
 	struct json_object *zones;
 };
@@ -154,6 +155,6 @@ scope_name(const struct scope *scope, const struct zone_set *zones, const char *
 {
 	if (conf_name_parse(word, name, why) < 0)
 		return false;
-	*why = "not below the zones of this server block, so that CoreDNS does not answer it";
+	*why = "not below this server block's zones, so CoreDNS does not answer it";
 	return zone_set_covers(scope->set, name) && zone_set_covers(zones, name);
 }

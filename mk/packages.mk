@@ -1,39 +1,43 @@
-# What is published: Debian packages, releases, the Helm chart and the Prometheus rules. The images are in images.mk.
+# Targets to publish: Debian packages, releases, the Helm chart and the Prometheus rules. images.mk has the images.
 
-# Debian packages, of what git knows: built in a copy, so that nothing of theirs is left in the tree.
-PACKAGES_deb := debhelper dpkg-dev fakeroot lintian
+# Debian packages are built in a copy of the files in git, so that the build writes no file into the tree.
+PACKAGES_deb := build-essential debhelper dpkg-dev fakeroot lintian
+# The packages are for the Debian release of this machine, 12 or 13, and are tested on this machine.
+CODENAME := $(shell . /etc/os-release && echo $${VERSION_CODENAME:-trixie})
 deb: ## build the Debian packages into $(BUILD)/deb
 	@$(call deps,build deb)
 	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/kubedns-$(VERSION)
-	@# -m: files are of now, whenever they were checked out, and what is younger than the packages' date gets that.
+	@# -m: the copies get the current time. In the packages, times after the changelog's date become the changelog's date.
 	@git ls-files -z | tar -c --null -T - | tar -xm -C $(BUILD)/deb/kubedns-$(VERSION)
 	@cd $(BUILD)/deb/kubedns-$(VERSION)/debian && head -1 changelog | grep -qF "($(VERSION))" || { { \
-		printf 'kubedns (%s) bookworm; urgency=medium\n\n  * Between two versions.\n\n -- kubedns <kubedns@localhost.localdomain>  %s\n\n' \
-		"$(VERSION)" "$$(git log -1 --format=%cD)"; cat changelog; } >new && mv new changelog; }
-	# BUILD is this make's: theirs is in their own copy.
+		printf 'kubedns (%s) $(CODENAME); urgency=medium\n\n  * Between two versions.\n\n -- kubedns <kubedns@localhost.localdomain>  %s\n\n' \
+		"$(VERSION)" "$$(git -C $(CURDIR) log -1 --format=%cD)"; cat changelog; } >new && mv new changelog; }
+	# BUILD must not reach the package's build, which has its own directory.
 	cd $(BUILD)/deb/kubedns-$(VERSION) && env -u MAKEFLAGS -u BUILD dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -40 ../build.log; exit 1; }
-	# Whoever publishes the packages puts an address of his own into debian/control and the changelog.
+	# A publisher puts their own address into debian/control and the changelog.
 	lintian --fail-on error,warning --allow-root --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog $(BUILD)/deb/*.changes
 	@ls $(BUILD)/deb/*.deb
 .PHONY: deb
 
-release: ## source, chart, manifests, packages, images, SBOMs and checksums of what is committed in $(BUILD)/release (SIGN=KEY)
+release: ## write the committed source, chart, manifests, packages, images, SBOMs, release notes and checksums to $(BUILD)/release (SIGN=KEY or FILE.pem)
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) SIGN='$(SIGN)' sh conf/release.sh $(VERSION) $(BUILD)/release
 .PHONY: release
 
-test-deb: ## install, ask, upgrade and purge the Debian packages in a container with systemd (docker, after make deb)
-	@BUILD=$(BUILD) BASE=$(BASE) bash tests/packages/run.sh
+test-deb: ## test the Debian packages in a container with systemd (docker; after make deb)
+	@$(if $(filter kubedns-base:%,$(BASE)),$(call deps,image))
+	@BUILD=$(BUILD) BASE=$(if $(filter kubedns-base:%,$(BASE)),kubedns-base:$(CODENAME),$(BASE)) bash tests/packages/run.sh
 .PHONY: test-deb
 
-# Helm warns of each link that it follows. The images of this commit are the default: `make images` gives them the same tag.
-chart: ## the Helm chart in $(BUILD)/chart/kubedns, with files in the place of links
+# Helm warns about symbolic links, so the chart gets copies of the files. By default the chart uses the images of this commit. `make images`
+# uses the same tag.
+chart: ## write the Helm chart to $(BUILD)/chart/kubedns
 	@rm -rf $(BUILD)/chart && mkdir -p $(BUILD)/chart
 	@cp -RL conf/helm/kubedns $(BUILD)/chart/
 	@sed -i 's/^appVersion: .*/appVersion: $(IMAGE_TAG)/' $(BUILD)/chart/kubedns/Chart.yaml
 	@echo $(BUILD)/chart/kubedns
 .PHONY: chart
 
-# The Prometheus operator's object around the rules, which are written once; a test says when it is old.
+# Writes the rules as an object of the Prometheus operator. A test fails when the object is out of date.
 RULES := conf/prometheus/rules.yaml
 PROMETHEUSRULE := conf/kubernetes/components/prometheus/prometheusrule.yaml
 prometheusrule: ## write the PrometheusRule of conf/kubernetes from conf/prometheus/rules.yaml

@@ -10,7 +10,8 @@
 #include "lib/xalloc.h"
 #include "nanny/config.h"
 
-/* Where a value goes, and what it is validated against: the argument of the functions below. */
+/* The argument of the functions below: the configuration to change, and the rules that validate the
+ * new value. */
 struct target {
 	struct config *config;
 	const struct config_rules *rules;
@@ -22,9 +23,18 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 	for (size_t i = 0; i < stubs->count; i++) {
 		const struct conf_stub *stub = &stubs->items[i];
 
+		if (stubs->closed)
+			break;
 		if (domain_table_get(&rules->args->fixed, stub->domain) != NULL)
 			return xasprintf(
-			    "\"%s\": has its servers on dnsmasq's command line", stub->domain);
+			    "\"%s\": the command line after -- already has its servers: "
+			    "remove one of the two",
+			    stub->domain);
+		char *no_tls = rules->engine->has_tls ? NULL
+						      : conf_servers_no_tls(stub->servers,
+							    stub->count, rules->engine->name);
+		if (no_tls != NULL)
+			return no_tls;
 		for (size_t k = 0; k < stub->count; k++) {
 			char *why = stub->servers[k].host[0]
 					? NULL
@@ -41,23 +51,47 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 static bool
 same_stubs(const struct conf_stubs *a, const struct conf_stubs *b)
 {
-	if (a->count != b->count)
+	if (a->count != b->count || a->closed != b->closed || a->closed_all != b->closed_all)
 		return false;
 	for (size_t i = 0; i < a->count; i++) {
 		const struct conf_stub *x = &a->items[i], *y = &b->items[i];
 
 		if (strcmp(x->domain, y->domain) != 0 || x->count != y->count)
 			return false;
-		for (size_t k = 0; k < x->count; k++) {
-			const struct conf_server *s = &x->servers[k], *t = &y->servers[k];
-
-			if (strcmp(s->host, t->host) != 0 || s->server.port != t->server.port)
+		for (size_t k = 0; k < x->count; k++)
+			if (!conf_server_equal(&x->servers[k], &y->servers[k]))
 				return false;
-			if (!s->host[0] && !server_equal(&s->server, &t->server))
-				return false;
-		}
 	}
 	return true;
+}
+
+/* Returns the cluster domain in normalised form. dnsmasq always forwards names in this domain to
+ * kubedns. */
+static const char *
+cluster_zone(const struct config_rules *rules, char zone[CONF_HOST_MAX])
+{
+	const char *ignored;
+
+	if (conf_name_parse(rules->domain, zone, &ignored) < 0)
+		zone[0] = '\0';
+	return zone;
+}
+
+/* Removes from closed domains those whose names other servers answer anyway: the names of the cluster,
+ * and the domains on the command line. A mistake in a key must not take these names down. */
+static void
+spare_domains(struct conf_stubs *stubs, const struct config_rules *rules)
+{
+	char zone[CONF_HOST_MAX];
+
+	cluster_zone(rules, zone);
+	for (size_t i = 0; i < stubs->count; i++) {
+		struct conf_stub *stub = &stubs->items[i];
+
+		if ((*zone != '\0' && conf_name_under(stub->domain, zone)) ||
+		    domain_table_get(&rules->args->fixed, stub->domain) != NULL)
+			stub->closed = false;
+	}
 }
 
 static char *
@@ -66,11 +100,12 @@ apply_stubs(void *arg, struct conf_content *content)
 	struct target *to = arg;
 	struct config *config = to->config;
 	struct conf_stubs *stubs = content->value;
-	char *why = check_stubs(stubs, to->rules);
 
+	spare_domains(stubs, to->rules);
+	char *why = check_stubs(stubs, to->rules);
 	if (why != NULL)
 		return why;
-	char *empty = conf_stubs_empty(stubs);
+	char *empty = stubs->closed ? NULL : conf_stubs_empty(stubs);
 	content->changed = !same_stubs(&config->stubs, stubs);
 	if (empty != NULL && content->changed)
 		log_warnx("conf %s: stubDomains: %s", to->rules->path, empty);
@@ -87,27 +122,32 @@ apply_upstreams(void *arg, struct conf_content *content)
 	struct target *to = arg;
 	struct conf_upstreams *before = &to->config->upstreams;
 	const struct conf_upstreams *upstreams = content->value;
-	char *why =
-	    forwarding_loop_find(to->rules->guard, "", upstreams->servers, upstreams->count);
+	char *why = to->rules->engine->has_tls ? NULL
+					       : conf_servers_no_tls(upstreams->servers,
+						     upstreams->count, to->rules->engine->name);
 
+	for (size_t i = 0; i < upstreams->count && why == NULL; i++)
+		why = forwarding_loop_find(to->rules->guard, "", &upstreams->servers[i].server, 1);
 	if (why != NULL)
 		return why;
-	content->changed = upstreams->count != before->count;
+	content->changed = upstreams->count != before->count || upstreams->closed != before->closed;
 	for (size_t i = 0; i < upstreams->count && !content->changed; i++)
-		content->changed = !server_equal(&upstreams->servers[i], &before->servers[i]);
+		content->changed = !conf_server_equal(&upstreams->servers[i], &before->servers[i]);
 	*before = *upstreams;
 	return NULL;
 }
 
-/* Replaces `own` by the domains for which dnsmasq is to ask kubedns; else returns why not. */
+/* Replaces `own`, the domains that dnsmasq forwards to kubedns, with `domains`. Returns NULL, or
+ * the reason why the new domains are refused. Takes `domains`. */
 static char *
 take_domains(struct operator_domains *own, struct operator_domains *domains,
     const struct config_rules *rules, bool *changed)
 {
 	for (size_t i = 0; i < domains->count; i++)
 		if (domain_table_get(&rules->args->fixed, domains->items[i]) != NULL) {
-			char *why = xasprintf(
-			    "\"%s\": has its servers on dnsmasq's command line", domains->items[i]);
+			char *why = xasprintf("\"%s\": the command line after -- already has its "
+					      "servers: remove one of the two",
+			    domains->items[i]);
 
 			operator_domains_free(domains);
 			return why;
@@ -116,17 +156,6 @@ take_domains(struct operator_domains *own, struct operator_domains *domains,
 	operator_domains_free(own);
 	*own = *domains;
 	return NULL;
-}
-
-/* The cluster domain, whose names reach kubedns anyway. */
-static const char *
-cluster_zone(const struct config_rules *rules, char zone[CONF_HOST_MAX])
-{
-	const char *ignored;
-
-	if (conf_name_parse(rules->domain, zone, &ignored) < 0)
-		zone[0] = '\0';
-	return zone;
 }
 
 static char *
@@ -140,7 +169,8 @@ apply_hosts(void *arg, struct conf_content *content)
 	return take_domains(&to->config->hosts, &domains, to->rules, &content->changed);
 }
 
-/* The same of names with what is below them: `below` gets those of the new content, or frees them. */
+/* Like take_domains, for two lists: names, and zones or suffixes. Replaces `below` with
+ * `domains_below`. Frees `domains_below` on failure. */
 static char *
 take_both(struct operator_domains *own, struct operator_domains *below,
     struct operator_domains *domains, struct operator_domains *domains_below,
@@ -183,8 +213,9 @@ apply_rewrites(void *arg, struct conf_content *content)
 					      cluster_zone(to->rules, zone), &suffixes, &patterns);
 
 	if (patterns > 0 && patterns != config->patterns && config->kubedns != NULL)
-		log_warnx("rewrites: %zu patterns hold only for names that kubedns is asked for: "
-			  "the cluster's, and those below an exact name or suffix",
+		log_warnx(
+		    "rewrites: %zu patterns apply only to names that dnsmasq sends to kubedns: "
+		    "cluster names, and names below an exact name or suffix",
 		    patterns);
 	config->patterns = patterns;
 	return take_both(&config->rewrites, &config->suffixes, &domains, &suffixes, to->rules,
@@ -224,6 +255,21 @@ config_hosts(const struct config *config, size_t *count)
 			if (config->stubs.items[i].servers[k].host[0])
 				hosts[(*count)++] = config->stubs.items[i].servers[k].host;
 	return hosts;
+}
+
+bool
+config_closes_all(const struct config *config)
+{
+	return config->upstreams.closed || config->stubs.closed_all;
+}
+
+bool
+config_encrypts(const struct config *config)
+{
+	const struct conf_upstreams *upstreams = &config->upstreams;
+
+	return config_closes_all(config) ||
+	       (upstreams->count > 0 && upstreams->servers[0].tls_name[0] != '\0');
 }
 
 void

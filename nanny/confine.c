@@ -5,23 +5,25 @@
 
 #include "lib/log.h"
 #include "lib/xalloc.h"
+#include "nanny/child_probe.h"
 #include "nanny/privileges.h"
 
 /*
- * Where DNS servers listen: 53, and common choices where that is taken (Consul uses 8600, kube-dns
- * 10053). TCP to a stub server at one of these works at once, whenever it is configured.
+ * Common ports of DNS servers: 53 and its usual alternatives (853 for TLS, 8600 for Consul, 10053 for kube-dns).
+ * The sandbox always permits TCP to these ports, so a stub server added later works at once.
  */
-static const uint16_t usual_ports[] = { 53, 1053, 5053, 5300, 5335, 5353, 8053, 8600, 10053 };
+static const uint16_t usual_ports[] = { 53, 853, 1053, 5053, 5300, 5335, 5353, 8053, 8600, 10053 };
 
 unsigned
-confine_keep(void)
+confine_keep(const struct engine *engine)
 {
-	unsigned keep = SANDBOX_KEEP_CHILD | SANDBOX_KEEP_WRITES | SANDBOX_KEEP_LOW_PORTS;
+	unsigned keep =
+	    SANDBOX_KEEP_CHILD | SANDBOX_KEEP_WRITES | SANDBOX_KEEP_LOW_PORTS | engine->keep;
 
 	return privileges_stay_root() ? keep | SANDBOX_KEEP_GROUPS : keep;
 }
 
-/* The files of dnsmasq's arguments, and where it listens. */
+/* Permits the files and the listening port that dnsmasq's arguments name. */
 static void
 add_arguments(struct sandbox *s, const struct nanny *nanny)
 {
@@ -37,7 +39,7 @@ add_arguments(struct sandbox *s, const struct nanny *nanny)
 	}
 	sandbox_execute(s, nanny->args.argv[0]);
 	sandbox_bind(s, args->port);
-	sandbox_bind(s, 0); /* of the connections that it makes */
+	sandbox_bind(s, 0); /* source port of outgoing connections */
 }
 
 struct sandbox *
@@ -49,18 +51,21 @@ confine_nanny(const struct nanny *nanny)
 
 	sandbox_read_replaced(s, o->config_dir);
 	sandbox_read_replaced(s, o->resolv_conf);
-	sandbox_read(s, "/proc"); /* of dnsmasq's processes and sockets */
+	sandbox_read(s, "/proc"); /* dnsmasq's processes and sockets */
 	sandbox_write(s, nanny->file.dir);
-	sandbox_remove_dirs(s, dirname(dir)); /* that directory, at the end */
+	sandbox_remove_dirs(s, dirname(dir)); /* to remove the run directory at exit */
 	sandbox_write(s, o->termination_log);
-	sandbox_connect_any(s); /* what is configured later counts for the next dnsmasq */
+	/* any port, because the next dnsmasq may need servers that are configured later */
+	sandbox_connect_any(s);
 	add_arguments(s, nanny);
+	if (nanny->engine->sandbox != NULL)
+		nanny->engine->sandbox(nanny, s, false);
 	free(dir);
 	return s;
 }
 
 struct sandbox *
-confine_dnsmasq(const struct nanny *nanny)
+confine_child(const struct nanny *nanny)
 {
 	struct sandbox *s = sandbox_new(nanny->sandbox);
 	const struct domain_table *fixed = &nanny->args.fixed;
@@ -68,8 +73,12 @@ confine_dnsmasq(const struct nanny *nanny)
 
 	sandbox_read(s, nanny->file.dir);
 	add_arguments(s, nanny);
+	if (nanny->engine->sandbox != NULL)
+		nanny->engine->sandbox(nanny, s, true);
 	for (size_t i = 0; i < sizeof usual_ports / sizeof *usual_ports; i++)
 		sandbox_connect(s, usual_ports[i]);
+	/* A later configuration may send names to the nanny, which answers them with an error. */
+	sandbox_connect(s, child_probe_port(nanny->child_probe));
 	for (size_t i = 0; i < fixed->count; i++)
 		for (size_t k = 0; k < fixed->items[i].count; k++)
 			sandbox_connect(s, fixed->items[i].servers[k].port);
@@ -84,11 +93,11 @@ check_port(struct nanny *nanny, uint16_t port)
 {
 	if (sandbox_connects(nanny->confined, port))
 		return;
-	log_warnx(
-	    "dnsmasq: the sandbox was entered without TCP port %u: answers too long for UDP of "
-	    "servers there fail until dnsmasq is started again",
-	    port);
-	sandbox_connect(nanny->confined, port); /* said once; what is in force stays as it is */
+	log_warnx("%s: TCP port %u: the sandbox does not allow it: responses of servers on this "
+		  "port that are too long for UDP fail until %s restarts",
+	    nanny->engine->name, port, nanny->engine->name);
+	/* Records the port, so that the warning is logged once. The active sandbox does not change. */
+	sandbox_connect(nanny->confined, port);
 }
 
 void

@@ -1,7 +1,7 @@
 /*
- * The nanny's loop, its one place to wait, and the handling of each event. Changes of the
- * ConfigMap, resolv.conf and stub servers' addresses lead to a new servers file; events of dnsmasq
- * go through the table of dnsmasq/states.h, whose actions it does.
+ * The nanny's main loop and the handlers of its events. The nanny waits only in this loop. A change
+ * of the ConfigMap, resolv.conf or a stub server's address leads to a new servers file. The state
+ * machine in child_states.h handles events of dnsmasq, and this file performs its actions.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +26,7 @@ enum slot {
 	FD_SIGNAL,
 	FD_CHILD,
 	FD_LOG,
+	FD_ENGINE,
 	FD_CONFIG,
 	FD_RESOLV,
 	FD_NAMES,
@@ -36,7 +37,8 @@ enum slot {
 	FD_COUNT
 };
 
-/* An input of the file may have changed: reloads dnsmasq only if the file would differ. */
+/* Called when an input of the servers file may have changed. Reloads dnsmasq only if the file would
+ * differ. */
 static void
 reconsider(struct nanny *nanny, bool names_only)
 {
@@ -46,8 +48,7 @@ reconsider(struct nanny *nanny, bool names_only)
 
 	servers_free(&file);
 	if (same) {
-		nanny->child.changed =
-		    false; /* and if it was to be changed, it has been changed back */
+		nanny->child.changed = false; /* a pending change has been reverted */
 		return;
 	}
 	if (nanny->wanted_ms == 0)
@@ -59,8 +60,9 @@ reconsider(struct nanny *nanny, bool names_only)
 	nanny_step(nanny, CHILD_CHANGED);
 }
 
-/* Updates the names to be resolved, and the servers that are asked: those of resolv.conf, or
- * without one the upstreams. */
+/* Updates the host names to resolve, and the servers that resolve them. The servers of resolv.conf resolve them, except dnsmasq itself. If
+ * resolv.conf has no other server, the upstreams of the ConfigMap resolve the host names. If external names must be encrypted, the child
+ * resolves the host names, because the nanny cannot encrypt its queries. */
 static void
 update_names(struct nanny *nanny)
 {
@@ -68,7 +70,10 @@ update_names(struct nanny *nanny)
 	const char *why;
 	size_t count = 0, host_count;
 
-	for (size_t i = 0; i < nanny->resolv.count && count < CONF_UPSTREAMS_MAX; i++)
+	bool encrypted = config_encrypts(&nanny->config);
+	if (encrypted)
+		servers[count++] = args_probe_server(&nanny->args);
+	for (size_t i = 0; !encrypted && i < nanny->resolv.count && count < CONF_UPSTREAMS_MAX; i++)
 		if (!forwarding_loop_is(&nanny->forwarding_loop, &nanny->resolv.servers[i], &why))
 			servers[count++] = nanny->resolv.servers[i];
 	if (count == 0)
@@ -80,13 +85,14 @@ update_names(struct nanny *nanny)
 	free(hosts);
 }
 
-/* Applies a set of the ConfigMap, or only logs that it changed: without -restartDnsmasq, as in
- * kube-dns's nanny, it is read once. */
+/* Applies the ConfigMap. If -restartDnsmasq is false, the nanny applies the ConfigMap only at
+ * startup, like kube-dns's nanny, and only logs a later change. */
 static bool
 take_config(struct nanny *nanny, const struct confdir_set *set)
 {
 	struct config_rules rules = { .path = nanny->options->config_dir,
 		.domain = nanny->options->domain,
+		.engine = nanny->engine,
 		.args = &nanny->args,
 		.guard = &nanny->forwarding_loop };
 
@@ -106,14 +112,14 @@ take_resolv(struct nanny *nanny, const struct confdir_set *set)
 	struct resolv resolv = { .count = 0 };
 
 	if (strcmp(nanny->options->resolv_conf, "/dev/null") ==
-	    0) { /* read by nobody: no servers */
+	    0) { /* the operator passed /dev/null to configure no servers */
 		if (!nanny->started)
-			log_info("resolv.conf /dev/null: no upstream servers but those of the "
+			log_info("resolv.conf /dev/null: no upstream servers except those in the "
 				 "ConfigMap");
 		return false;
 	}
 	if (key == NULL || key->error != NULL) {
-		log_warnx("resolv.conf %s: %s; keeping what was read last",
+		log_warnx("resolv.conf %s: %s; keeping the last good servers",
 		    nanny->options->resolv_conf, key != NULL ? key->error : "missing");
 		return false;
 	}
@@ -162,15 +168,16 @@ run_names(struct nanny *nanny, int64_t now_ms)
 		nanny->names_waiting = true;
 	if (!nanny->names_waiting)
 		return;
-	bool turn =
+	bool due =
 	    nanny->names_reload_ms == 0 || now_ms - nanny->names_reload_ms >= NANNY_REFRESH_GAP_MS;
-	if (change == STUB_HOST_NOW || turn) {
+	if (change == STUB_HOST_NOW || due) {
 		nanny->names_waiting = false;
 		reconsider(nanny, true);
 	}
 }
 
-/* dnsmasq has asked at the address of `generation`, so it has that file. */
+/* Called when dnsmasq has sent a query to the address of `generation`. The query proves that dnsmasq uses the servers file of this
+ * generation. */
 static void
 generation_seen(struct nanny *nanny, uint32_t generation)
 {
@@ -178,8 +185,7 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 		return;
 	int64_t now_ms = clock_mono_ms();
 	nanny->asking = false;
-	if (nanny->reloading)
-		stale_forks_reloaded(&nanny->stale_forks, nanny->process.pid, now_ms);
+	nanny->engine->confirmed(nanny, now_ms);
 	nanny->reloading = false;
 	nanny->confirmed_generation = generation;
 	nanny->confirmed_hash = nanny->hash;
@@ -188,9 +194,8 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 	nanny->stats.reloads_names += nanny->names_only;
 	if (nanny->wanted_ms) {
 		histogram_observe(&nanny->confirm_s, (double)(now_ms - nanny->wanted_ms) / 1000);
-		log_info("dnsmasq: has configuration %016llx (generation %u) %lld ms after the "
-			 "change was seen",
-		    (unsigned long long)nanny->hash, generation,
+		log_info("%s: has configuration %016llx (generation %u) %lld ms after the change",
+		    nanny->engine->name, (unsigned long long)nanny->hash, generation,
 		    (long long)(now_ms - nanny->wanted_ms));
 	}
 	nanny->wanted_ms = nanny->child.changed ? nanny->wanted_ms : 0;
@@ -203,15 +208,15 @@ child_answered(struct nanny *nanny)
 {
 	nanny->answered_ms = nanny->patient_ms = clock_mono_ms();
 	if (nanny->child.state == CHILD_STARTING)
-		log_info("dnsmasq: answers %lld ms after its start",
+		log_info("%s: answers %lld ms after its start", nanny->engine->name,
 		    (long long)(nanny->answered_ms - nanny->spawned_ms));
 	nanny_step(nanny, CHILD_ANSWERED);
 }
 
 /*
- * Whether an answer came from the dnsmasq that was started. If another one has the port, ours exits
- * within NANNY_OWN_MS. Until then only the servers file tells them apart: a dnsmasq that asks us
- * for its generation has read our file.
+ * Whether an answer came from the dnsmasq that the nanny started. If another process occupies the
+ * port, our dnsmasq exits within NANNY_OWN_MS. Until then, only the generation query is proof,
+ * because a dnsmasq that forwards this query to us has read our servers file.
  */
 static bool
 answer_is_its_own(const struct nanny *nanny)
@@ -220,20 +225,21 @@ answer_is_its_own(const struct nanny *nanny)
 	       clock_mono_ms() - nanny->spawned_ms >= NANNY_OWN_MS;
 }
 
-/* Whether dnsmasq refused an argument at its first start: it always will, until the operator
- * changes it. */
+/* Whether the child rejected an argument at its first start. A restart cannot help then; the operator
+ * must correct the argument. */
 static bool
 refuses_arguments(const struct nanny *nanny)
 {
-	return !nanny->child.was_ready && WIFEXITED(nanny->process.status) &&
-	       WEXITSTATUS(nanny->process.status) == 1;
+	return !nanny->child.was_ready &&
+	       nanny->engine->exit_kind(&nanny->process) == ENGINE_EXIT_ARGUMENTS;
 }
 
-/* Whether another process is in the way of an address that dnsmasq listens on; and which. */
+/* Finds a process that occupies an address on which the child must listen. Returns whether it found a
+ * process, and writes a description of the process to `holder`. */
 static bool
 find_holder(const struct args *args, char *holder)
 {
-	struct server server = { .addr.family = AF_INET6, .port = args->port }; /* every address */
+	struct server server = { .addr.family = AF_INET6, .port = args->port }; /* all addresses */
 	size_t count = args->listen_count > 0 ? args->listen_count : 1;
 
 	for (size_t i = 0; i < count; i++) {
@@ -246,11 +252,12 @@ find_holder(const struct args *args, char *holder)
 	return false;
 }
 
-/* dnsmasq names no argument that it refuses: `words`, which is taken, and all of them. */
+/* Appends all arguments of the child to `words`, because dnsmasq does not log which argument it
+ * rejected. Takes `words`. Caller frees the result. */
 static char *
 add_arguments(char *words, char *const *argv)
 {
-	char *text = xasprintf("%s; its arguments were", words);
+	char *text = xasprintf("%s; its arguments:", words);
 
 	free(words);
 	for (size_t i = 1; argv[i] != NULL; i++) {
@@ -265,17 +272,15 @@ add_arguments(char *words, char *const *argv)
 char *
 nanny_last_words(const struct nanny *nanny)
 {
-	enum { EXIT_ARGUMENTS = 1, EXIT_NETWORK = 2 }; /* dnsmasq(8) */
 	char *words = process_last_words(&nanny->process), holder[PORT_HOLDER_MAX];
-	bool network =
-	    WIFEXITED(nanny->process.status) && WEXITSTATUS(nanny->process.status) == EXIT_NETWORK;
-	if (WIFEXITED(nanny->process.status) &&
-	    WEXITSTATUS(nanny->process.status) == EXIT_ARGUMENTS)
+	enum engine_exit kind = nanny->engine->exit_kind(&nanny->process);
+
+	if (kind == ENGINE_EXIT_ARGUMENTS)
 		return add_arguments(words, nanny->args.argv);
-	if (!network || !find_holder(&nanny->args, holder))
+	if (kind != ENGINE_EXIT_NETWORK || !find_holder(&nanny->args, holder))
 		return words;
-	char *text = xasprintf("%s; port %u is held by %s: stop it, or give dnsmasq another --port",
-	    words, nanny->args.port, holder);
+	char *text = xasprintf("%s; port %u is used by %s: stop it, or set another --port", words,
+	    nanny->args.port, holder);
 	free(words);
 	return text;
 }
@@ -285,7 +290,7 @@ child_died(struct nanny *nanny)
 {
 	process_read_log(&nanny->process);
 	process_close(&nanny->process);
-	stale_forks_forget(&nanny->stale_forks);
+	nanny->engine->died(nanny);
 	nanny->stats.reloads_lost += nanny->asking && nanny->wanted_ms != 0;
 	nanny->asking = false;
 	bool expected = nanny->child.state == CHILD_STOPPING;
@@ -315,29 +320,32 @@ take_signal(struct nanny *nanny)
 			bool again = nanny->child.state == CHILD_DRAINING ||
 				     nanny->child.state == CHILD_STOPPING;
 
-			log_info("%s: %s", strsignal(sig), again ? "at once" : "draining");
+			log_info(
+			    "%s: %s", strsignal(sig), again ? "stopping immediately" : "draining");
 			node_guard_drain(&nanny->node_guard);
 			nanny_step(nanny, CHILD_TERM);
 		} else if (sig == SIGHUP)
 			nanny->next_sync_ms = 0;
 		else if (sig == SIGUSR1)
-			process_signal(&nanny->process, SIGUSR1);
+			nanny->engine->log_statistics(nanny);
 	}
 }
 
-/* Probes dnsmasq: often while an answer or a confirmation is awaited, else once a second. */
+/* Probes dnsmasq once a second, or more often while the nanny waits for an answer or a
+ * confirmation. */
 static void
 run_probe(struct nanny *nanny, int64_t now_ms)
 {
 	if (nanny->process.pid == 0 || now_ms < nanny->next_probe_ms)
 		return;
-	/* A child that was started while draining is in no state of its own until it answers. */
+	/* If dnsmasq was started during the drain, the state is not CHILD_STARTING, so compare the
+	 * times. */
 	bool new = nanny->child.state == CHILD_STARTING || nanny->answered_ms < nanny->spawned_ms;
 	bool awaited = nanny->asking || new;
 	if (awaited)
-		dnsmasq_probe_ask_generation(nanny->dnsmasq_probe);
+		child_probe_ask_generation(nanny->child_probe);
 	if (!nanny->asking)
-		dnsmasq_probe_ask_version(nanny->dnsmasq_probe);
+		child_probe_ask_version(nanny->child_probe);
 	nanny->next_probe_ms = now_ms + (awaited ? nanny->ask_gap_ms : NANNY_PROBE_MS);
 	if (awaited && nanny->ask_gap_ms < NANNY_ASK_MAX_MS)
 		nanny->ask_gap_ms *= 2;
@@ -348,9 +356,10 @@ run_silence(struct nanny *nanny, int64_t now_ms)
 {
 	if (nanny->process.pid == 0 || now_ms - nanny->patient_ms < nanny->options->silence_ms)
 		return;
-	log_errorx(
-	    "dnsmasq: no answer for %lld ms: killing it", (long long)(now_ms - nanny->patient_ms));
-	nanny->patient_ms = now_ms; /* one kill each time */
+	log_errorx("%s: no answer for %lld ms: killing it", nanny->engine->name,
+	    (long long)(now_ms - nanny->patient_ms));
+	/* wait for the full silence timeout again before the next kill */
+	nanny->patient_ms = now_ms;
 	nanny->stats.silences++;
 	nanny_step(nanny, CHILD_SILENT);
 }
@@ -363,27 +372,22 @@ run_timers(struct nanny *nanny, int64_t now_ms)
 	if (now_ms >= nanny->next_sync_ms) {
 		nanny->next_sync_ms = now_ms + (o->sync_ms > 0 ? o->sync_ms : INT32_MAX);
 		nanny_read_config(nanny, true);
+		if (nanny->engine->inputs_changed != NULL && nanny->engine->inputs_changed(nanny))
+			reconsider(nanny, false);
 	}
 	if (o->log_interval_ms > 0 && now_ms >= nanny->next_log_ms) {
 		if (nanny->next_log_ms && child_is_serving(&nanny->child))
-			process_signal(&nanny->process, SIGUSR1);
+			nanny->engine->log_statistics(nanny);
 		nanny->next_log_ms = now_ms + o->log_interval_ms;
 	}
 	run_names(nanny, now_ms);
 	run_silence(nanny, now_ms);
-	stale_forks_count(&nanny->stale_forks, nanny->process.pid, now_ms);
-	stale_forks_run(&nanny->stale_forks, nanny->args.port, now_ms);
-	dnsmasq_port_look(&nanny->port, &nanny->args,
+	nanny->engine->run(nanny, now_ms);
+	child_port_look(&nanny->port, nanny->engine->name, &nanny->args,
 	    child_is_serving(&nanny->child) ? nanny->process.pid : 0, now_ms);
-	if (nanny->child.deadline_ms >= 0 && now_ms >= nanny->child.deadline_ms)
+	if (now_ms >= nanny->child.deadline_ms)
 		nanny_step(nanny, CHILD_TIMEOUT);
 	run_probe(nanny, now_ms);
-}
-
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
 }
 
 static int
@@ -391,18 +395,17 @@ wait_ms(const struct nanny *nanny, int64_t now_ms)
 {
 	int64_t next = now_ms + NANNY_STATUS_MAX_MS;
 
-	next = earlier(next, nanny->next_sync_ms);
-	if (nanny->child.deadline_ms >= 0)
-		next = earlier(next, nanny->child.deadline_ms);
+	next = clock_earlier(next, nanny->next_sync_ms);
+	next = clock_earlier(next, nanny->child.deadline_ms);
 	if (nanny->process.pid > 0)
-		next = earlier(next, nanny->next_probe_ms);
+		next = clock_earlier(next, nanny->next_probe_ms);
 	if (nanny->options->log_interval_ms > 0)
-		next = earlier(next, nanny->next_log_ms);
-	next = earlier(next, stub_hosts_next_ms(nanny->names, now_ms));
-	next = earlier(next, stale_forks_next_ms(&nanny->stale_forks));
-	if (nanny->http != NULL && http_timeout_ms(nanny->http) >= 0)
-		next = earlier(next, now_ms + http_timeout_ms(nanny->http));
-	return next > now_ms ? (int)(next - now_ms) : 0;
+		next = clock_earlier(next, nanny->next_log_ms);
+	next = clock_earlier(next, stub_hosts_next_ms(nanny->names, now_ms));
+	next = clock_earlier(next, nanny->engine->next_ms(nanny));
+	if (nanny->http != NULL)
+		next = clock_earlier(next, http_due_ms(nanny->http));
+	return clock_wait_ms(next, now_ms);
 }
 
 static void
@@ -414,11 +417,11 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 		process_read_log(&nanny->process);
 	if (fds[FD_CONFIG].revents || fds[FD_RESOLV].revents)
 		nanny_read_config(nanny, false);
-	if (fds[FD_ANSWERS].revents && dnsmasq_probe_read(nanny->dnsmasq_probe) &&
+	if (fds[FD_ANSWERS].revents && child_probe_read(nanny->child_probe) &&
 	    answer_is_its_own(nanny))
 		child_answered(nanny);
 	if (fds[FD_QUESTIONS].revents) {
-		uint32_t generation = dnsmasq_probe_answer(nanny->dnsmasq_probe);
+		uint32_t generation = child_probe_answer(nanny->child_probe);
 
 		if (generation && nanny->child.state == CHILD_STARTING)
 			child_answered(nanny);
@@ -427,7 +430,8 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 	}
 	if (nanny->http != NULL)
 		http_run(nanny->http);
-	/* It cannot be started again, for this process has given up the right to. */
+	/* The guard cannot be restarted, because this process has given up the capability that the
+	 * guard needs. */
 	if (fds[FD_GUARD].revents && node_guard_ended(&nanny->node_guard)) {
 		nanny->exit_code = 1;
 		nanny_step(nanny, CHILD_TERM);
@@ -447,11 +451,12 @@ nanny_loop(struct nanny *nanny)
 			[FD_SIGNAL] = { .fd = nanny->signal_fd },
 			[FD_CHILD] = { .fd = nanny->process.pid > 0 ? nanny->process.pidfd : -1 },
 			[FD_LOG] = { .fd = nanny->process.log_fd },
+			[FD_ENGINE] = { .fd = nanny->engine->fd(nanny) },
 			[FD_CONFIG] = { .fd = confdir_fd(nanny->confdir) },
 			[FD_RESOLV] = { .fd = confdir_fd(nanny->resolvdir) },
 			[FD_NAMES] = { .fd = stub_hosts_fd(nanny->names) },
-			[FD_ANSWERS] = { .fd = dnsmasq_probe_fd(nanny->dnsmasq_probe) },
-			[FD_QUESTIONS] = { .fd = dnsmasq_probe_questions_fd(nanny->dnsmasq_probe) },
+			[FD_ANSWERS] = { .fd = child_probe_fd(nanny->child_probe) },
+			[FD_QUESTIONS] = { .fd = child_probe_questions_fd(nanny->child_probe) },
 			[FD_HTTP] = { .fd = nanny->http != NULL ? http_fd(nanny->http) : -1 },
 			[FD_GUARD] = { .fd = nanny->node_guard.pidfd },
 		};
@@ -481,12 +486,12 @@ nanny_is_ready(const struct nanny *nanny, const char **why)
 	return node_guard_is_up(&nanny->node_guard);
 }
 
-/* --- what the table of states says --- */
+/* --- actions of the state machine --- */
 
-/* Does what the table of states and events (dnsmasq/states.c) decides: writes the servers file,
- * starts dnsmasq, makes it read the file, stops it. */
+/* These functions perform the actions that child_states.c returns. The actions are: write the servers file, and start, reload and stop
+ * dnsmasq. */
 
-/* A generation that dnsmasq cannot have: the next one, wrapping after the last. */
+/* Returns the next generation, which dnsmasq cannot have seen yet. Wraps around after the maximum. */
 static uint32_t
 next_generation(uint32_t generation)
 {
@@ -495,22 +500,23 @@ next_generation(uint32_t generation)
 		   : generation + 1;
 }
 
-/* Writes the file; a failed write is tried again when the child's deadline passes. */
+/* Writes the servers file. If that fails, the nanny tries again when the child's deadline
+ * passes. */
 static bool
 write_servers_file(struct nanny *nanny, bool fresh)
 {
 	struct servers_file file = nanny_plan(nanny, fresh);
 	uint32_t generation = next_generation(nanny->generation);
 	size_t len;
-	char *text =
-	    servers_render(&file, generation, dnsmasq_probe_port(nanny->dnsmasq_probe), &len);
+	char *text = nanny->engine->render(
+	    nanny, &file, generation, child_probe_port(nanny->child_probe), &len);
 	int rc = servers_file_write(&nanny->file, text, len);
 
 	free(text);
 	if (rc < 0) {
 		if (!nanny->write_failed)
-			log_errorx("servers file %s: %s; dnsmasq keeps what it has",
-			    nanny->file.path, strerror(-rc));
+			log_errorx("servers file %s: %s; %s keeps its current servers",
+			    nanny->file.path, strerror(-rc), nanny->engine->name);
 		nanny->write_failed = true;
 		nanny->stats.write_failures++;
 		servers_free(&file);
@@ -529,8 +535,6 @@ write_servers_file(struct nanny *nanny, bool fresh)
 	return true;
 }
 
-/* Writes the last words to the termination log, where the kubelet looks for them, if there is
- * one. */
 void
 nanny_write_termination_log(const struct nanny *nanny, const char *text)
 {
@@ -545,16 +549,17 @@ nanny_write_termination_log(const struct nanny *nanny, const char *text)
 }
 
 static void
-spawn_dnsmasq(struct nanny *nanny)
+spawn_child(struct nanny *nanny)
 {
 	nanny->spawned_ms = nanny->patient_ms = clock_mono_ms();
 	nanny->child.changed = !write_servers_file(nanny, true);
 	sandbox_free(nanny->confined);
-	nanny->confined = confine_dnsmasq(nanny);
-	int rc = process_spawn(&nanny->process, nanny->args.argv, nanny->confined, confine_keep());
+	nanny->confined = confine_child(nanny);
+	int rc = process_spawn(
+	    &nanny->process, nanny->args.argv, nanny->confined, confine_keep(nanny->engine));
 	if (rc < 0) {
-		char *text = xasprintf(
-		    "dnsmasq: %s cannot be started: %s", nanny->args.argv[0], strerror(-rc));
+		char *text = xasprintf("%s: %s cannot be started: %s", nanny->engine->name,
+		    nanny->args.argv[0], strerror(-rc));
 
 		log_errorx("%s", text);
 		nanny_write_termination_log(nanny, text);
@@ -569,9 +574,13 @@ spawn_dnsmasq(struct nanny *nanny)
 	nanny->ask_gap_ms = NANNY_ASK_MIN_MS;
 	nanny->next_probe_ms = nanny->spawned_ms;
 	nanny->asking = false;
-	log_info("dnsmasq: started as process %d", (int)nanny->process.pid);
-	if (nanny->sandbox == SANDBOX_ON)
-		sandbox_say(nanny->confined, "dnsmasq: sandbox", nanny->process.layers);
+	log_info("%s: started as process %d", nanny->engine->name, (int)nanny->process.pid);
+	if (nanny->sandbox == SANDBOX_ON) {
+		char who[64];
+
+		snprintf(who, sizeof who, "%s: sandbox", nanny->engine->name);
+		sandbox_say(nanny->confined, who, nanny->process.layers);
+	}
 }
 
 static void
@@ -601,15 +610,14 @@ void
 nanny_act(struct nanny *nanny, unsigned actions)
 {
 	if (actions & CHILD_DO_SPAWN)
-		spawn_dnsmasq(nanny);
+		spawn_child(nanny);
 	if (actions & CHILD_DO_WRITE && !write_servers_file(nanny, false)) {
 		nanny->child.changed = true;
-		actions &= ~(unsigned)(CHILD_DO_HUP | CHILD_DO_ASK);
+		actions &= ~(unsigned)(CHILD_DO_APPLY | CHILD_DO_ASK);
 	}
-	if (actions & CHILD_DO_HUP) {
-		nanny->stats.hups++;
+	if (actions & CHILD_DO_APPLY) {
 		nanny->reloading = true;
-		process_signal(&nanny->process, SIGHUP);
+		nanny->engine->apply(nanny);
 	}
 	if (actions & CHILD_DO_ASK)
 		start_asking(nanny);
@@ -623,7 +631,6 @@ nanny_act(struct nanny *nanny, unsigned actions)
 		nanny->ended = true;
 }
 
-/* Feeds the event to the table and does the resulting actions. */
 void
 nanny_step(struct nanny *nanny, enum child_event event)
 {
@@ -631,7 +638,7 @@ nanny_step(struct nanny *nanny, enum child_event event)
 	unsigned actions = child_step(&nanny->child, event, clock_mono_ms());
 
 	if (nanny->child.state != before)
-		log_debug("dnsmasq: %s -> %s", child_state_name(before),
+		log_debug("%s: %s -> %s", nanny->engine->name, child_state_name(before),
 		    child_state_name(nanny->child.state));
 	nanny_act(nanny, actions);
 }

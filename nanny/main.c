@@ -1,5 +1,5 @@
-/* nanny: starts dnsmasq, keeps it running, and changes its configuration while it answers. See
- * nanny.8. */
+/* nanny: starts dnsmasq, keeps it running, and reconfigures it while it answers. See nanny.8. */
+#include <errno.h>
 #include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,13 +12,14 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/confine.h"
-#include "nanny/dnsmasq/unknown_args.h"
-#include "nanny/dnsmasq/version.h"
 #include "nanny/nanny.h"
 #include "nanny/privileges.h"
 
-enum { DNSMASQ_PART = 4 /* of -memory: kubedns has the rest */ };
 enum { EXIT_OK = 0, EXIT_SYSTEM = 1, EXIT_MISTAKE = 2 };
+
+static const struct engine *const engines[ENGINE_COUNT] = {
+	[ENGINE_DNSMASQ] = &dnsmasq_engine, [ENGINE_UNBOUND] = &unbound_engine
+};
 
 static const double confirm_bounds[] = { 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128,
 	0.256, 0.512, 1, 2, 4, 8, 16, 32 };
@@ -39,7 +40,8 @@ block_signals(struct nanny *nanny)
 		log_fatal("signalfd");
 }
 
-/* Both files are watched by the same means: resolv.conf is a key of its directory. */
+/* Opens the ConfigMap and resolv.conf. The nanny watches both in the same way, and treats
+ * resolv.conf as one key of its directory. */
 static void
 open_inputs(struct nanny *nanny)
 {
@@ -61,26 +63,18 @@ build_args(struct nanny *nanny, const char *file)
 	const struct options *o = nanny->options;
 	char *why;
 
-	if (args_build(&nanny->args, o->dnsmasq_exec, o->dnsmasq_args, o->dnsmasq_arg_count, file,
-		privileges_stay_root(), &why) < 0) {
+	if (args_parse(&nanny->args, nanny->engine->exec(o), o->dnsmasq_args, o->dnsmasq_arg_count,
+		&why) < 0) {
 		log_errorx("%s", why);
 		free(why);
 		return EXIT_MISTAKE;
 	}
-	double used, limit;
-	process_container_memory(&used, &limit);
-	unsigned version = dnsmasq_version(o->dnsmasq_exec);
-	if (o->memory > 0) {
-		limit = (double)o->memory / DNSMASQ_PART;
-		args_add_cache(&nanny->args, limit);
-	}
-	args_add_limits(&nanny->args, version, limit);
-	args_add_upstream(&nanny->args, version, o->domain, &o->kubedns);
-	dnsmasq_unknown_args_warn(o->dnsmasq_exec, version, nanny->args.argv);
-	nanny->stale_forks.limit = nanny->args.tcp_max;
+	int rc = nanny->engine->prepare(nanny, file);
+	if (rc != EXIT_OK)
+		return rc;
 	for (size_t i = 0; i < nanny->args.warning_count; i++)
 		log_warnx("%s", nanny->args.warnings[i]);
-	forwarding_loop_init(&nanny->forwarding_loop, "dnsmasq", nanny->args.port,
+	forwarding_loop_init(&nanny->forwarding_loop, nanny->engine->name, nanny->args.port,
 	    nanny->args.listen, nanny->args.listen_count);
 	forwarding_loop_set_service(&nanny->forwarding_loop, getenv("KUBE_DNS_SERVICE_HOST"),
 	    getenv("KUBE_DNS_SERVICE_PORT"));
@@ -97,6 +91,7 @@ start_http(struct nanny *nanny)
 	struct http_config config = { .address = o->metrics_host,
 		.port = o->metrics_port,
 		.routes = nanny_routes,
+		.changes = nanny_changes,
 		.arg = nanny,
 		.debug_remote = o->debug_remote };
 
@@ -108,7 +103,7 @@ start_http(struct nanny *nanny)
 	return EXIT_OK;
 }
 
-/* The steps before dnsmasq is started, each of which can fail. */
+/* Performs the steps before the child starts. Each step can fail. */
 static int
 start(struct nanny *nanny)
 {
@@ -119,24 +114,35 @@ start(struct nanny *nanny)
 	int rc = build_args(nanny, nanny->file.path);
 	if (rc != EXIT_OK)
 		return rc;
-	struct server dnsmasq = args_probe_server(&nanny->args);
-	if ((nanny->dnsmasq_probe = dnsmasq_probe_new(&dnsmasq)) == NULL)
+	struct server child = args_probe_server(&nanny->args);
+	if ((nanny->child_probe = child_probe_new(&child)) == NULL)
 		return EXIT_SYSTEM;
-	node_guard_begin(&nanny->node_guard, &dnsmasq);
+	node_guard_begin(&nanny->node_guard, &child);
 	nanny->names = stub_hosts_new(o->domain, &o->kubedns);
 	open_inputs(nanny);
 	nanny_read_config(nanny, true);
 	return start_http(nanny);
 }
 
-/* --check: the file that would be written, on stdout; what is wrong has been logged. Names are not
- * resolved: they are listed as comments. */
-static int
-check(struct nanny *nanny)
+/* Prints the closed names as comments. Their server exists only while the nanny runs. */
+static void
+check_closed(const struct config *config)
 {
-	static const struct server nobody = {
-		.addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } }, .port = 1
-	};
+	for (size_t i = 0; i < config->stubs.count; i++)
+		if (config->stubs.items[i].closed)
+			printf("# %s: SERVFAIL, because stubDomains is refused\n",
+			    config->stubs.items[i].domain);
+	if (config_closes_all(config))
+		printf("# all other names: SERVFAIL, because %s is refused\n",
+		    config->upstreams.closed ? "upstreamNameservers" : "stubDomains");
+}
+
+/* Implements --check: prints the servers file that the nanny would write. Errors have been logged
+ * by then. Host names are not resolved, but listed as comments. */
+static int
+check(struct nanny *nanny, const struct flags_common *common)
+{
+	const struct engine *engine = nanny->engine;
 	int rc = build_args(nanny, "servers.conf");
 
 	if (rc != EXIT_OK)
@@ -152,26 +158,23 @@ check(struct nanny *nanny)
 				printf("# %s: %s port %u, resolved while running\n",
 				    nanny->config.stubs.items[i].domain, s->host, s->server.port);
 		}
-	struct domain_table table = config_domain_table(
-	    &nanny->config, &nanny->resolv, nanny->names, &nanny->forwarding_loop, NULL);
-	struct servers_input input = { .wanted = &table,
-		.fixed = &nanny->args.fixed,
-		.nobody = nobody,
-		.before = &nanny->written,
-		.now = 1 };
-	size_t dropped, len;
-	struct servers_file file = servers_plan(&input, &dropped);
-	char *text = servers_render(&file, 0, 0, &len);
+	check_closed(&nanny->config);
+	size_t len;
+	struct servers_file file = nanny_plan(nanny, true);
+	char *text = engine->render(nanny, &file, 0, 0, &len);
 	fwrite(text, 1, len, stdout);
 	free(text);
 	servers_free(&file);
-	domain_table_free(&table);
 	sandbox_check(nanny->sandbox);
-	bool wrong = nanny->config.loop != NULL || access(nanny->options->dnsmasq_exec, X_OK) != 0;
-	if (access(nanny->options->dnsmasq_exec, X_OK) != 0)
-		log_error("dnsmasq: %s (package dnsmasq-base, or -dnsmasqExec)",
-		    nanny->options->dnsmasq_exec);
+	const char *exec = engine->exec(nanny->options);
+	bool wrong = nanny->config.loop != NULL || access(exec, X_OK) != 0;
+	if (access(exec, X_OK) != 0)
+		log_errorx("%s: %s: %s: install package %s or set %s", engine->name, exec,
+		    strerror(errno), engine->package, engine->exec_flag);
 	wrong |= conf_keys_mistakes(&nanny->config.keys) > 0;
+	/* Without the flag, the directory may be missing. */
+	wrong |= flags_given(common, "configDir") &&
+		 !confdir_check("-configDir", nanny->options->config_dir);
 	return fflush(stdout) == 0 && !wrong ? EXIT_OK : EXIT_MISTAKE;
 }
 
@@ -183,10 +186,10 @@ finish(struct nanny *nanny)
 	confdir_free(nanny->confdir);
 	confdir_free(nanny->resolvdir);
 	stub_hosts_free(nanny->names);
-	dnsmasq_probe_free(nanny->dnsmasq_probe);
+	child_probe_free(nanny->child_probe);
 	process_close(&nanny->process);
 	sandbox_free(nanny->confined);
-	stale_forks_forget(&nanny->stale_forks);
+	nanny->engine->finish(nanny);
 	servers_file_dir_close(&nanny->file);
 	config_free(&nanny->config);
 	servers_free(&nanny->written);
@@ -217,28 +220,28 @@ main(int argc, char **argv)
 		return ready == 0 ? EXIT_OK : EXIT_SYSTEM;
 	}
 	nanny.options = &options;
+	nanny.engine = engines[options.engine];
 	nanny.sandbox = common.sandbox;
 	nanny.file.dir_fd = -1;
 	nanny.confirm_s = (struct histogram){ .bounds = confirm_bounds,
 		.count = sizeof confirm_bounds / sizeof *confirm_bounds };
 	nanny.node_guard = (struct node_guard){ .pidfd = -1, .pipe = -1 };
-	process_init(&nanny.process);
-	dnsmasq_package_version(nanny.package);
+	process_init(&nanny.process, nanny.engine);
 	child_init(&nanny.child, options.drain_ms);
 	int rc;
 	if (common.check)
-		rc = check(&nanny);
+		rc = check(&nanny, &common);
 	else {
 		rc = node_guard_start(&nanny.node_guard, &options, common.sandbox) < 0;
 		if (nanny.sandbox != SANDBOX_OFF)
-			sandbox_empty_bounding_set(confine_keep());
+			sandbox_empty_bounding_set(confine_keep(nanny.engine));
 		rc = rc != 0 || privileges_drop(user(&options)) < 0 ? EXIT_SYSTEM : EXIT_OK;
 		block_signals(&nanny);
 		process_adopt_orphans();
 		if (rc == EXIT_OK)
 			rc = start(&nanny);
 		if (rc == EXIT_OK) {
-			sandbox_enter(confine_nanny(&nanny), confine_keep());
+			sandbox_enter(confine_nanny(&nanny), confine_keep(nanny.engine));
 			rc = nanny_loop(&nanny);
 		}
 	}

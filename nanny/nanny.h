@@ -1,5 +1,6 @@
 /*
- * The whole program's state: set up by main.c, changed by loop.c, shown by status.c.
+ * The state of the whole program. main.c initialises the state, loop.c changes it, and status.c
+ * shows it.
  *
  *	ConfigMap --inotify--> confdir --> config ---+
  *	resolv.conf --inotify--> confdir --> resolv -+-> wanted_servers --> servers_file
@@ -8,12 +9,13 @@
  *	                                                        servers_file_write, then SIGHUP
  *	                                                                         |
  *	                                                                         v
- *	dnsmasq_states <-- generation -- dnsmasq_probe <-- marker's address -- dnsmasq
+ *	child states   <-- generation -- child_probe <-- marker's address -- dnsmasq
  *
- * wanted_servers.c brings the three together. A change never starts another dnsmasq.
+ * wanted_servers.c merges the three inputs. A configuration change never restarts dnsmasq.
  *
- * dnsmasq/states.c decides when dnsmasq is started, reloaded and stopped; loop.c does
- * it, through dnsmasq/process.c, which sends the signals.
+ * dnsmasq is one of the engines of engine.h, and this drawing holds for each of them. child_states.c decides
+ * when to start, reload and stop the child. loop.c performs these actions with process.c, which starts
+ * the process and sends signals.
  */
 #ifndef NANNY_NANNY_H
 #define NANNY_NANNY_H
@@ -25,86 +27,92 @@
 #include "lib/http.h"
 #include "lib/metrics.h"
 #include "lib/sandbox.h"
-#include "nanny/dnsmasq/args.h"
-#include "nanny/dnsmasq/port.h"
-#include "nanny/dnsmasq/states.h"
+#include "nanny/args.h"
+#include "nanny/child_port.h"
+#include "nanny/child_states.h"
 #include "nanny/config.h"
 #include "nanny/servers/stub_hosts.h"
+#include "nanny/engine.h"
 #include "nanny/options.h"
 #include "nanny/node/guard.h"
-#include "nanny/dnsmasq/probe.h"
-#include "nanny/dnsmasq/version.h"
-#include "nanny/dnsmasq/process.h"
+#include "nanny/child_probe.h"
+#include "nanny/process.h"
 #include "lib/resolv.h"
 #include "nanny/servers/servers_file_write.h"
 #include "lib/forwarding_loop.h"
 #include "nanny/servers/servers_file.h"
-#include "nanny/dnsmasq/stale_forks.h"
 
 enum {
-	NANNY_PROBE_MS = 1000, /* between questions to a dnsmasq that is well */
-	NANNY_OWN_MS = 2000,   /* a dnsmasq that cannot listen has exited by then */
-	NANNY_READY_MS = 5000, /* without an answer for so long it is not ready */
-	NANNY_ASK_MIN_MS =
-	    2, /* between questions while something is awaited; doubled up to the next */
+	NANNY_PROBE_MS = 1000, /* interval between probes of a healthy dnsmasq */
+	NANNY_OWN_MS = 2000,   /* a dnsmasq that cannot bind its port exits within this time */
+	/* if dnsmasq does not answer for this long, the nanny is not ready */
+	NANNY_READY_MS = 5000,
+	/* first interval between probes while the nanny waits for an answer or a confirmation;
+	 * doubles up to the maximum */
+	NANNY_ASK_MIN_MS = 2,
 	NANNY_ASK_MAX_MS = 50,
-	NANNY_REFRESH_GAP_MS = 30 * 1000, /* between SIGHUPs for names that were merely refreshed */
-	NANNY_STATUS_MAX_MS = 1000,       /* the longest the loop sleeps */
+	/* minimum time between reloads that only refresh the addresses of stub servers */
+	NANNY_REFRESH_GAP_MS = 30 * 1000,
+	NANNY_STATUS_MAX_MS = 1000, /* longest time that the loop waits in poll() */
 };
 
 struct nanny_stats {
-	uint64_t changes;           /* of the wanted configuration, from whatever source */
-	uint64_t reloads_confirmed; /* SIGHUPs after which dnsmasq was seen to have the new file */
-	uint64_t reloads_lost;      /* dnsmasq died first */
-	uint64_t reloads_names;     /* of the confirmed, for refreshed names only */
+	uint64_t changes; /* changes of the wanted configuration, from any source */
+	/* reloads after which a probe proved that dnsmasq uses the new file */
+	uint64_t reloads_confirmed;
+	uint64_t reloads_lost; /* reloads during which dnsmasq died */
+	/* confirmed reloads that only refreshed addresses of stub servers */
+	uint64_t reloads_names;
 	uint64_t write_failures;
 	uint64_t hups;
 	uint64_t spawns;
-	uint64_t silences;      /* killed for not answering */
-	uint64_t dropped_lines; /* of domains long gone, see SERVERS_RETIRED_MAX */
-	uint64_t not_applied;   /* changes seen while -restartDnsmasq is false */
+	uint64_t silences;    /* times dnsmasq was killed because it did not answer */
+	uint64_t not_applied; /* changes seen but not applied because -restartDnsmasq is false */
 };
 
 struct nanny {
 	const struct options *options;
+	const struct engine *engine;
+	void *engine_state; /* belongs to the engine; prepare() makes it */
 	struct args args;
 	struct forwarding_loop forwarding_loop;
 	enum sandbox_mode sandbox;
-	struct sandbox *confined; /* the present dnsmasq's */
+	struct sandbox *confined; /* sandbox of the running child */
 	struct process process;
-	char package[PACKAGE_VERSION_MAX]; /* of dnsmasq; "" unknown */
 	struct child child;
-	struct dnsmasq_probe *dnsmasq_probe;
+	struct child_probe *child_probe;
 	struct stub_hosts *names;
 	struct servers_file_dir file;
-	struct stale_forks stale_forks;
-	struct dnsmasq_port port;
+	struct child_port port;
 	struct node_guard node_guard;
 	struct http *http;
 	struct confdir *confdir, *resolvdir;
 	struct config config;
 	struct resolv resolv;
 	struct nanny_stats stats;
-	struct histogram confirm_s; /* from a change seen to its confirmation */
+	struct histogram confirm_s; /* seconds from seeing a change to its confirmation */
 
-	bool started;                /* the first configuration is in */
-	struct servers_file written; /* what the file holds */
-	uint32_t generation;         /* of the file */
-	uint64_t plans;
+	bool started;                /* the first configuration has been applied */
+	struct servers_file written; /* contents of the servers file on disk */
+	uint32_t generation;         /* generation of the servers file on disk */
 	bool write_failed;
-	uint64_t hash; /* of the written file */
+	uint64_t hash; /* hash of the servers file on disk */
 	uint64_t confirmed_hash;
 	uint32_t confirmed_generation;
-	int64_t confirmed_at; /* Unix time, seconds; 0: never */
-	int64_t wanted_ms;    /* when the change that is not confirmed yet was seen; 0: none */
-	bool names_waiting;   /* a refreshed name waits for its turn */
-	bool names_only;      /* the reload in progress is for names only */
-	bool reloading;       /* it has been told to read the file; else it had it from its start */
-	int64_t names_reload_ms; /* when one last took place */
+	int64_t confirmed_at; /* Unix time in seconds; 0 if never */
+	/* when the oldest unconfirmed change was seen; 0 if every change is confirmed */
+	int64_t wanted_ms;
+	bool names_waiting; /* refreshed addresses wait for the next permitted reload */
+	bool names_only;    /* the reload in progress only refreshes addresses */
+	/* the child was told to use the file; false if it read the file at its start */
+	bool reloading;
+	int64_t names_reload_ms; /* when addresses were last refreshed by a reload */
 
 	int64_t spawned_ms;
-	int64_t answered_ms; /* dnsmasq last answered, whichever it was; at first, our start */
-	int64_t patient_ms;  /* since when the present one has been waited for */
+	/* time of the last answer from any dnsmasq process; initially the nanny's start */
+	int64_t answered_ms;
+	/* start of the current wait for an answer; the silence timeout begins at this time */
+	int64_t patient_ms;
 	int64_t next_probe_ms, ask_gap_ms;
 	bool asking;
 	int64_t next_sync_ms, next_log_ms;
@@ -113,39 +121,42 @@ struct nanny {
 	int signal_fd;
 };
 
-/* Reads the ConfigMap and resolv.conf once; the start of everything, and all of --check. */
+/* Reads the ConfigMap and resolv.conf once. Startup and --check both call it. */
 void nanny_read_config(struct nanny *nanny, bool force);
 
-/* The file as it should be now, for a new dnsmasq (`fresh`) or for the one that runs
- * (wanted_servers.c). Caller frees with servers_free. */
+/* Plans the current contents of the servers file, for a new dnsmasq (`fresh`) or for the running
+ * one (wanted_servers.c). Caller frees with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
 
-/* Feeds an event to the table of states and does the resulting actions (loop.c). */
+/* Feeds an event to the state machine and carries out the resulting actions (loop.c). */
 void nanny_step(struct nanny *nanny, enum child_event event);
 
-/* Does the actions of a table's step, a set of enum child_action. */
+/* Carries out a set of actions (enum child_action, combined with OR). */
 void nanny_act(struct nanny *nanny, unsigned actions);
 
-/* How the last dnsmasq ended; where it could not listen, who has its port. Caller frees. */
+/* Describes how the last dnsmasq ended. If dnsmasq could not bind its port, also names the process
+ * that occupies the port. Caller frees. */
 char *nanny_last_words(const struct nanny *nanny);
 
-/* Writes the last words to the container's termination log, where the kubelet looks for them. */
+/* Writes `text` to the container's termination log, where the kubelet looks for it. */
 void nanny_write_termination_log(const struct nanny *nanny, const char *text);
 
-/* Runs until told to stop; returns the exit code. */
+/* Runs until a signal or a failure ends the nanny. Returns the exit code. */
 int nanny_loop(struct nanny *nanny);
 
-/* Whether dnsmasq answers and the nanny is not about to stop. With the node role the node's rules must
- * also be in force: an update ends the old pod as soon as this one is ready. */
+/* Whether dnsmasq answers and the nanny is not stopping. With the node role, the node's rules must
+ * also be in force, because a rolling update ends the old pod as soon as this pod is ready. */
 bool nanny_is_ready(const struct nanny *nanny, const char **why);
 
-/* Whether dnsmasq has the newest configuration. */
+/* Whether dnsmasq is confirmed to use the newest configuration. */
 bool nanny_is_confirmed(const struct nanny *nanny);
 
-/* The page /config (status.c). */
+/* Serves /config (status.c). */
 void config_page(const struct http_request *request, struct http_response *response, void *arg);
 
-/* The pages of /metrics, /healthz, /readiness and /config. */
+/* Routes for /metrics, /healthz, /readiness and /config. */
 extern const struct http_route nanny_routes[];
+/* The sidecar sends PUT /recovered when a server answers again. */
+extern const struct http_route nanny_changes[];
 
 #endif

@@ -13,68 +13,75 @@ enum { MEMORY_LEAST = 16 * 1024 * 1024 };
 #define AT(field) offsetof(struct options, field)
 
 static const struct flag flags[] = {
-	{ "Basics", .type = FLAG_GROUP },
+	{ "Basics", .type = FLAG_GROUP_FIRST },
 	{ "configDir", FLAG_STRING, AT(config_dir), "/etc/k8s/dns/dnsmasq-nanny", "DIR",
-	    .help = "the mounted ConfigMap" },
-	{ "restartDnsmasq", FLAG_BOOL, AT(restart_dnsmasq), "false", NULL,
-	    .help = "apply changes of the ConfigMap made after the start (without a restart, "
-		    "whatever the "
-		    "name says)" },
+	    .help = "directory of the mounted ConfigMap" },
+	{ "restartDnsmasq", FLAG_BOOL, AT(restart_dnsmasq), NULL, NULL,
+	    .help = "apply changes of the ConfigMap after startup; restarts nothing" },
 	{ "domain", FLAG_STRING, AT(domain_text), "cluster.local.", "NAME",
-	    .help = "the cluster domain: never a stub domain" },
+	    .help = "cluster domain, which cannot be a stub domain" },
 	{ "resolvConf", FLAG_STRING, AT(resolv_conf), "/etc/resolv.conf", "FILE",
-	    .help = "upstream servers where the ConfigMap names none" },
-	{ "kubednsServer", FLAG_SERVER, AT(kubedns), "127.0.0.1:10053", "IP:PORT",
-	    .help = "who resolves stub servers whose names are under the cluster domain" },
-	{ "syncInterval", FLAG_DURATION, AT(sync_ms), "10s", "TIME",
-	    .help = "look at files this often even if inotify says nothing" },
-	{ "drain", FLAG_DURATION, AT(drain_ms), "5s", "TIME",
-	    .help = "go on answering this long after SIGTERM" },
-	{ "dnsmasq", .type = FLAG_GROUP },
-	{ "dnsmasqExec", FLAG_STRING, AT(dnsmasq_exec), "/usr/sbin/dnsmasq", "FILE",
-	    .help = "the dnsmasq to run" },
-	{ "runDir", FLAG_STRING, AT(run_dir), "", "DIR",
-	    .help = "where the servers file is written; default /run, else /tmp" },
+	    .help = "file with the default upstream servers" },
+	{ "engine", FLAG_CHOICE, AT(engine), "dnsmasq", "dnsmasq|unbound",
+	    .help = "DNS server that caches and forwards" },
 	{ "memory", FLAG_SIZE, AT(memory), "", "SIZE",
-	    .help =
-		"as kubedns's: a fourth of it bounds dnsmasq's cache, TCP and queries in flight",
+	    .help = "memory limit of the pod's DNS; the DNS server gets a quarter",
 	    .min = MEMORY_LEAST, .max = FLAGS_SIZE_MOST },
-	{ "silence", FLAG_DURATION, AT(silence_ms), "30s", "TIME",
-	    .help = "kill a dnsmasq that has answered nothing for this long", .min = 1000 },
-	{ "The node role", .type = FLAG_GROUP },
 	{ "localip", FLAG_LIST, AT(local_ips), NULL, "IP,...",
-	    .help = "in the host's network: have these addresses on the node, and lead their port "
-		    "53 to "
-		    "kubedns while it answers" },
-	{ "interfacename", FLAG_STRING, AT(node_interface), "nodelocaldns", "NAME",
-	    .help = "the interface that has the addresses of -localip" },
-	{ "Observability", .type = FLAG_GROUP },
+	    .help = "per-node DNS: addresses that the nanny adds to the node" },
 	{ "metricsAddr", FLAG_STRING, AT(metrics_text), "0.0.0.0:10056", "IP:PORT",
-	    .help = "where /metrics, /healthz, /readiness and /config are served; empty: nowhere" },
+	    .help = "address for metrics and health; empty: none" },
+	{ "Source", .type = FLAG_GROUP },
+	{ "syncInterval", FLAG_DURATION, AT(sync_ms), "10s", "TIME",
+	    .help = "read files at least this often" },
+	{ "runDir", FLAG_STRING, AT(run_dir), "", "DIR",
+	    .help = "directory of the servers file; default: /run, or else /tmp" },
+	{ "Upstreams", .type = FLAG_GROUP },
+	{ "kubednsServer", FLAG_SERVER, AT(kubedns), "127.0.0.1:10053", "IP:PORT",
+	    .help = "server that resolves the names of stub servers" },
+	{ "dnsmasqExec", FLAG_STRING, AT(dnsmasq_exec), "/usr/sbin/dnsmasq", "FILE",
+	    .help = "dnsmasq program" },
+	{ "unboundExec", FLAG_STRING, AT(unbound_exec), "/usr/sbin/unbound", "FILE",
+	    .help = "unbound program, for --engine=unbound" },
+	{ "upstream-ca", FLAG_STRING, AT(upstream_ca), "", "FILE",
+	    .help = "CA certificates for tls:// servers; default: the system's",
+	    RULES(NEEDS("engine", "only --engine=unbound encrypts queries")) },
+	{ "dnssec", FLAG_CHOICE, AT(dnssec), "off", "off|validate",
+	    .help = "check the signatures of external names",
+	    RULES(NEEDS("engine", "only --engine=unbound checks signatures")) },
+	{ "silence", FLAG_DURATION, AT(silence_ms), "30s", "TIME",
+	    .help = "kill dnsmasq after this long without an answer", .min = 1000 },
+	{ "Limits", .type = FLAG_GROUP },
+	{ "drain", FLAG_DURATION, AT(drain_ms), "5s", "TIME",
+	    .help = "keep answering for this long after SIGTERM" },
+	{ "Per-node DNS", .type = FLAG_GROUP },
+	{ "interfacename", FLAG_STRING, AT(node_interface), "nodelocaldns", "NAME",
+	    .help = "interface for the addresses of --localip" },
+	{ "Observability", .type = FLAG_GROUP },
 	{ "logInterval", FLAG_DURATION, AT(log_interval_ms), "0", "TIME",
-	    .help = "have dnsmasq log its statistics this often; 0: never" },
+	    .help = "how often dnsmasq logs its statistics; 0: never" },
 	{ "terminationLog", FLAG_STRING, AT(termination_log), "/dev/termination-log", "FILE",
-	    .help = "where the last words go if this file exists" },
-	{ "debug-remote", FLAG_BOOL, AT(debug_remote), "false", NULL,
-	    .help = "serve /config to peers that are not loopback" },
-	{ "Commands", .type = FLAG_GROUP },
-	{ "ready", FLAG_BOOL, AT(ready), "false", NULL,
-	    .help = "ask the nanny that runs in this pod whether it is ready: exit 0 or 1" },
-	{ "Accepted for the command lines of node-local-dns", .type = FLAG_GROUP },
-	{ "setupinterface", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted, without effect" },
-	{ "setupiptables", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted, without effect" },
-	{ "setupebtables", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted, without effect" },
-	{ "skipteardown", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted, without effect" },
-	{ "upstreamsvc", FLAG_IGNORED, 0, NULL, "NAME", .help = "accepted, without effect" },
-	{ "conf", FLAG_IGNORED, 0, NULL, "FILE", .help = "accepted, without effect" },
-	{ "basecorefile", FLAG_IGNORED, 0, NULL, "FILE", .help = "accepted, without effect" },
-	{ "health-port", FLAG_IGNORED, 0, NULL, "PORT", .help = "accepted, without effect" },
+	    .help = "file that gets the last error, if it exists" },
+	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
+	    .help = "serve /config to all peers, not only to local ones" },
+	{ "Commands", .type = FLAG_GROUP_FIRST },
+	{ "ready", FLAG_BOOL, AT(ready), NULL, NULL,
+	    .help = "check whether the running nanny is ready; exit 0 or 1" },
+	{ "Accepted for old command lines (node-local-dns)", .type = FLAG_GROUP },
+	{ "setupinterface", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted without effect" },
+	{ "setupiptables", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted without effect" },
+	{ "setupebtables", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted without effect" },
+	{ "skipteardown", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted without effect" },
+	{ "upstreamsvc", FLAG_IGNORED, 0, NULL, "NAME", .help = "accepted without effect" },
+	{ "conf", FLAG_IGNORED, 0, NULL, "FILE", .help = "accepted without effect" },
+	{ "basecorefile", FLAG_IGNORED, 0, NULL, "FILE", .help = "accepted without effect" },
+	{ "health-port", FLAG_IGNORED, 0, NULL, "PORT", .help = "accepted without effect" },
 	{ "metrics-listen-address", FLAG_IGNORED, 0, NULL, "IP:PORT",
-	    .help = "accepted, without effect" },
+	    .help = "accepted without effect" },
 	{ .name = NULL },
 };
 
-/* `IP:PORT`, `:PORT`, `[V6]:PORT`; an empty text is no address. */
+/* Parses the listening address: `IP:PORT`, `:PORT` or `[V6]:PORT`. An empty text means no address. */
 static int
 parse_listen(struct options *o)
 {
@@ -107,13 +114,13 @@ check_node(struct options *o)
 		struct addr *addr = &o->node_addresses[i];
 
 		if (i == NODE_ADDRESSES_MAX)
-			return flags_refuse("localip", text, "4 addresses at most");
+			return flags_refuse("localip", text, "at most 4 addresses");
 		if (addr_parse(text, addr) < 0)
 			return flags_refuse(
 			    "localip", text, "not an address, such as 169.254.20.10");
 		for (size_t k = 0; k < i; k++)
 			if (addr_equal(addr, &o->node_addresses[k]))
-				return flags_refuse("localip", text, "named twice");
+				return flags_refuse("localip", text, "given twice");
 		o->node_address_count = i + 1;
 	}
 	return 0;
@@ -146,14 +153,14 @@ options_parse(struct options *options, struct flags_common *common, int argc, ch
 		.summary = "starts dnsmasq and reconfigures it while it answers; arguments after "
 			   "-- are dnsmasq's" };
 	conf_key_help(CONF_NANNY, keys);
-	common->keys = keys; /* for --help, in flags_parse() */
+	common->keys = keys; /* --help prints them, from flags_parse() */
 	int rc = flags_parse(flags, options, common, argc, argv);
 	common->keys = NULL;
 	if (rc < 0)
 		return rc;
 	if (common->rest < argc && !common->rest_after_dashes) {
-		log_errorx(
-		    "\"%s\": unexpected argument; dnsmasq's come after --", argv[common->rest]);
+		log_errorx("\"%s\": unexpected argument: dnsmasq's arguments come after --",
+		    argv[common->rest]);
 		rc = -EINVAL;
 	}
 	options->dnsmasq_args = argv + common->rest;

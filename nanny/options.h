@@ -1,4 +1,5 @@
-/* The nanny's flags as values; the table in options.c is also their defaults and --help. */
+/* The values of the nanny's flags. The table in options.c also contains the defaults and the --help
+ * texts. */
 #ifndef NANNY_OPTIONS_H
 #define NANNY_OPTIONS_H
 
@@ -11,37 +12,48 @@
 #include "lib/flags.h"
 #include "nanny/node/rules.h"
 
+/* The values of -engine, in the order of its words. */
+enum engine_kind { ENGINE_DNSMASQ, ENGINE_UNBOUND, ENGINE_COUNT };
+
+/* The values of -dnssec, in the order of its words. */
+enum dnssec_mode { DNSSEC_OFF, DNSSEC_VALIDATE };
+
 struct options {
+	int engine; /* enum engine_kind */
 	char *dnsmasq_exec;
-	bool restart_dnsmasq; /* apply changes of the ConfigMap: never by a restart */
+	char *unbound_exec;
+	char *upstream_ca;    /* "" for the system's */
+	int dnssec;           /* enum dnssec_mode */
+	bool restart_dnsmasq; /* apply ConfigMap changes, without restarting dnsmasq */
 	char *config_dir;
-	int64_t sync_ms; /* fallback of inotify */
+	int64_t sync_ms; /* interval for checking files even without an inotify event */
 	int64_t log_interval_ms;
 	char *domain_text;
 	char *metrics_text;
 	int64_t drain_ms;
 	char *resolv_conf;
 	char *run_dir;
-	int64_t silence_ms; /* dnsmasq that has not answered for so long is killed */
+	int64_t silence_ms; /* a dnsmasq that has not answered for this long is killed */
 	char *termination_log;
 	bool debug_remote;
-	bool ready;                 /* only ask the one that runs */
+	bool ready;                 /* ask the running nanny for its readiness and exit */
 	struct flag_list local_ips; /* -localip */
 	char *node_interface;
 
-	/* made of the above by options_parse */
-	size_t memory; /* -memory, bytes; 0: by the container's limit */
+	/* Derived from the fields above by options_parse. */
+	size_t memory; /* -memory in bytes; 0 means the container's limit */
 	struct server kubedns;
 	char domain[CONF_HOST_MAX];
-	char metrics_host[64]; /* "" : no HTTP */
+	char metrics_host[64]; /* "" disables HTTP */
 	uint16_t metrics_port;
 	struct addr node_addresses[NODE_ADDRESSES_MAX];
-	size_t node_address_count; /* 0: not the node role */
-	char **dnsmasq_args;       /* into argv */
+	size_t node_address_count; /* 0 if the node role is off */
+	char **dnsmasq_args;       /* points into argv */
 	size_t dnsmasq_arg_count;
 };
 
-/* Reads argv; 0, or -EINVAL after a line on stderr (exit 2). Caller frees with options_free. */
+/* Parses argv. Returns 0, or -EINVAL after one line on stderr (exit code 2). Caller frees with
+ * options_free. */
 int options_parse(struct options *options, struct flags_common *common, int argc, char **argv);
 void options_free(struct options *options, struct flags_common *common);
 

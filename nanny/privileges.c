@@ -51,9 +51,11 @@ privileges_stay_root(void)
 	return geteuid() == 0 && !may_change_user();
 }
 
-/* The capability survives the change of user by KEEPCAPS and exec by being ambient;
- * both work under no-new-privileges. The signal at the parent's death is asked for again: the kernel
- * forgets it when the user changes. */
+/*
+ * PR_SET_KEEPCAPS keeps the capability when the user changes. An ambient capability also stays
+ * across exec. PR_SET_KEEPCAPS and ambient capabilities work under no-new-privileges. The kernel
+ * clears the parent-death signal when the user changes, so this function sets the signal again.
+ */
 static int
 become(uid_t user, uint64_t keep)
 {
@@ -82,7 +84,7 @@ drop_to(uid_t user, uint64_t keep)
 	if (geteuid() != 0)
 		return 0;
 	if (!may_change_user()) {
-		log_info("privileges: root without SETUID and SETGID: staying root");
+		log_info("privileges: no capabilities SETUID and SETGID: staying root");
 		return 0;
 	}
 	int rc = become(user, effective_capabilities() & keep);

@@ -1,5 +1,5 @@
 /*
- * The nanny's HTTP pages: health, readiness and metrics.
+ * The nanny's HTTP pages: health, readiness, metrics and /config.
  */
 #include <json-c/json.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "lib/clock.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
-#include "nanny/dnsmasq/port.h"
+#include "nanny/child_port.h"
 
 bool
 nanny_is_confirmed(const struct nanny *nanny)
@@ -25,7 +25,7 @@ page_healthz(const struct http_request *request, struct http_response *response,
 
 	(void)request;
 	if (silent_ms >= nanny->options->silence_ms)
-		http_text(response, 503, "dnsmasq has not answered for %lld s\n",
+		http_text(response, 503, "%s has not answered for %lld s\n", nanny->engine->name,
 		    (long long)(silent_ms / 1000));
 	else
 		http_text(response, 200, "ok\n");
@@ -34,13 +34,14 @@ page_healthz(const struct http_request *request, struct http_response *response,
 static void
 page_readiness(const struct http_request *request, struct http_response *response, void *arg)
 {
+	const struct nanny *nanny = arg;
 	const char *why;
 
 	(void)request;
-	if (nanny_is_ready(arg, &why))
+	if (nanny_is_ready(nanny, &why))
 		http_text(response, 200, "ok\n");
 	else
-		http_text(response, 503, "dnsmasq: %s\n", why);
+		http_text(response, 503, "%s: %s\n", nanny->engine->name, why);
 }
 
 static void
@@ -56,24 +57,25 @@ put_reloads(struct metrics *m, const struct nanny *nanny)
 	const struct nanny_stats *s = &nanny->stats;
 
 	metrics_family(m, "nanny_reloads_total", METRIC_COUNTER,
-	    "Servers files by what became of them: dnsmasq has it, did not have it in time (and "
-	    "was told again), died first, or could not be written.");
+	    "Servers files by result: dnsmasq confirmed it, did not confirm it in time (another "
+	    "SIGHUP follows), died first, or the file could not be written.");
 	metrics_value(m, (double)s->reloads_confirmed, "result", "confirmed", NULL);
 	metrics_value(m, nanny->child.unconfirmed, "result", "timeout", NULL);
 	metrics_value(m, (double)s->reloads_lost, "result", "lost", NULL);
 	metrics_value(m, (double)s->write_failures, "result", "unwritten", NULL);
 	one(m, "nanny_name_reloads_total", METRIC_COUNTER,
-	    "Reloads made only because a stub server's name moved; each empties dnsmasq's cache.",
+	    "Reloads only because a stub server's addresses changed; each empties dnsmasq's cache.",
 	    (double)s->reloads_names);
 	one(m, "nanny_sighups_total", METRIC_COUNTER, "SIGHUPs sent to dnsmasq.", (double)s->hups);
 	one(m, "nanny_config_changes_total", METRIC_COUNTER,
-	    "Changes of what dnsmasq should do, from the ConfigMap, resolv.conf or names.",
+	    "Changes of dnsmasq's configuration, from the ConfigMap, resolv.conf or addresses of "
+	    "stub servers.",
 	    (double)s->changes);
 	one(m, "nanny_config_changes_not_applied_total", METRIC_COUNTER,
 	    "Changes of the ConfigMap ignored because -restartDnsmasq is false.",
 	    (double)s->not_applied);
 	metrics_family(m, "nanny_config_confirm_seconds", METRIC_HISTOGRAM,
-	    "From a change seen to dnsmasq's confirmation.");
+	    "Time from a change until dnsmasq confirmed it.");
 	metrics_histogram(m, &nanny->confirm_s, NULL);
 }
 
@@ -84,72 +86,71 @@ put_config(struct metrics *m, const struct nanny *nanny)
 
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->confirmed_hash);
 	metrics_family(m, "nanny_config_info", METRIC_GAUGE,
-	    "1, labelled with the hash of the servers file that dnsmasq was last seen to have.");
+	    "Always 1; the label is the hash of the last servers file that dnsmasq confirmed.");
 	metrics_value(m, 1, "hash", hash, NULL);
 	one(m, "nanny_config_generation", METRIC_GAUGE, "Number of the newest servers file.",
 	    nanny->generation);
-	one(m, "nanny_config_confirmed", METRIC_GAUGE, "1 if dnsmasq has the newest configuration.",
-	    nanny_is_confirmed(nanny));
+	one(m, "nanny_config_confirmed", METRIC_GAUGE,
+	    "1 if dnsmasq has confirmed the newest configuration.", nanny_is_confirmed(nanny));
 	one(m, "nanny_config_confirmed_timestamp_seconds", METRIC_GAUGE,
-	    "When dnsmasq was last seen to have a new file; 0: never.",
+	    "Unix time at which dnsmasq last confirmed a new servers file; 0: never.",
 	    (double)nanny->confirmed_at);
 	metrics_family(m, "nanny_config_error", METRIC_GAUGE,
-	    "1 if the present content of the key is refused and an older one is in force.");
+	    "1 if the current content of the key is refused and an older one is in force.");
 	conf_keys_metrics(&nanny->config.keys, m);
 	metrics_family(m, "nanny_config_errors_total", METRIC_COUNTER,
-	    "Contents of the key that were refused.");
+	    "Times that a new content of the key was refused.");
 	for (enum conf_key_id id = 0; id < CONF_KEYS; id++)
 		if (conf_keys_applies(&nanny->config.keys, id))
 			metrics_value(m, (double)nanny->config.keys.states[id].refused, "key",
 			    conf_key_rows[id].name, NULL);
 	one(m, "nanny_upstream_loop", METRIC_GAUGE,
-	    "1 if a server of resolv.conf is dnsmasq itself and therefore not asked.",
+	    "1 if a server of resolv.conf is dnsmasq itself and therefore not used.",
 	    nanny->config.loop != NULL);
 }
 
 static void
-put_child(struct metrics *m, const struct nanny *nanny)
+put_state(struct metrics *m, const struct nanny *nanny, const char *name, const char *help)
 {
-	metrics_family(
-	    m, "nanny_dnsmasq_state", METRIC_GAUGE, "1 for the state that dnsmasq is in.");
+	metrics_family(m, name, METRIC_GAUGE, help);
 	for (int i = 0; i < CHILD_STATE_COUNT; i++)
 		metrics_value(m, nanny->child.state == (enum child_state)i, "state",
 		    child_state_name((enum child_state)i), NULL);
-	metrics_family(m, "nanny_dnsmasq_info", METRIC_GAUGE,
-	    "Always 1; dnsmasq's version as it says, and its package's where the image tells.");
-	metrics_value(m, 1, "version", nanny->process.version, "package", nanny->package, NULL);
-	one(m, "nanny_child_restarts_total", METRIC_COUNTER, "Times dnsmasq was started again.",
+}
+
+/* Some metrics have a second name that does not say which engine runs. */
+static void
+put_child(struct metrics *m, const struct nanny *nanny)
+{
+	double answer_age_s = (double)(clock_mono_ms() - nanny->answered_ms) / 1000;
+
+	put_state(m, nanny, "nanny_dnsmasq_state",
+	    "1 for the current state of dnsmasq, 0 for other states.");
+	put_state(m, nanny, "nanny_engine_state",
+	    "1 for the current state of the engine, 0 for other states.");
+	metrics_family(m, "nanny_engine_info", METRIC_GAUGE,
+	    "Always 1; the labels are the engine that the nanny runs, and its version.");
+	metrics_value(m, 1, "engine", nanny->engine->name, "version", nanny->process.version, NULL);
+	one(m, "nanny_child_restarts_total", METRIC_COUNTER, "Restarts of dnsmasq.",
 	    nanny->stats.spawns ? (double)nanny->stats.spawns - 1 : 0);
-	one(m, "nanny_dnsmasq_deaths_total", METRIC_COUNTER,
-	    "Times dnsmasq ended without having been told to.", nanny->child.deaths);
+	one(m, "nanny_dnsmasq_deaths_total", METRIC_COUNTER, "Times dnsmasq exited unexpectedly.",
+	    nanny->child.deaths);
+	one(m, "nanny_engine_deaths_total", METRIC_COUNTER, "Times the engine exited unexpectedly.",
+	    nanny->child.deaths);
 	one(m, "nanny_dnsmasq_silences_total", METRIC_COUNTER,
-	    "Times dnsmasq was killed for answering nothing.", (double)nanny->stats.silences);
+	    "Times dnsmasq was killed because it did not answer.", (double)nanny->stats.silences);
 	one(m, "nanny_dnsmasq_last_answer_age_seconds", METRIC_GAUGE,
-	    "Since dnsmasq last answered the nanny.",
-	    (double)(clock_mono_ms() - nanny->answered_ms) / 1000);
-	one(m, "nanny_tcp_connections_stale", METRIC_GAUGE,
-	    "TCP connections to dnsmasq from before the last reload, which go on with the old "
-	    "configuration until they are idle.",
-	    (double)nanny->stale_forks.count);
-	one(m, "nanny_tcp_connections_ended_total", METRIC_COUNTER,
-	    "Idle TCP connections to dnsmasq ended because they were from before a reload.",
-	    (double)nanny->stale_forks.ended);
-	one(m, "nanny_tcp_connections", METRIC_GAUGE, "TCP connections to dnsmasq.",
-	    (double)nanny->stale_forks.connections);
-	one(m, "nanny_tcp_connections_max", METRIC_GAUGE,
-	    "TCP connections that dnsmasq takes at a time.", (double)nanny->stale_forks.limit);
-	one(m, "nanny_tcp_connections_crowd_ended_total", METRIC_COUNTER,
-	    "Idle TCP connections to dnsmasq ended because there were near as many as it takes.",
-	    (double)nanny->stale_forks.crowd_ended);
+	    "Time since dnsmasq last answered the nanny.", answer_age_s);
+	one(m, "nanny_engine_last_answer_age_seconds", METRIC_GAUGE,
+	    "Time since the engine last answered the nanny.", answer_age_s);
 	one(m, "nanny_dnsmasq_port_others", METRIC_GAUGE,
 	    "UDP sockets of other processes at dnsmasq's address and port: they can answer clients "
-	    "in "
-	    "its place.",
+	    "instead of dnsmasq.",
 	    (double)nanny->port.others);
 	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
-	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
-	    "sockets.",
-	    (double)dnsmasq_port_drops(nanny->args.port));
+	    "Packets the kernel dropped because dnsmasq's socket buffer was full, for the "
+	    "current sockets.",
+	    (double)child_port_drops(nanny->args.port));
 }
 
 static void
@@ -173,32 +174,16 @@ put_names(struct metrics *m, const struct nanny *nanny)
 	metrics_family(m, "nanny_names", METRIC_GAUGE, "Stub servers given by name.");
 	metrics_value(m, (double)resolved, "state", "resolved", NULL);
 	metrics_value(m, (double)(count - resolved), "state", "unresolved", NULL);
-	one(m, "nanny_names_failing", METRIC_GAUGE, "Names and families whose last refresh failed.",
+	one(m, "nanny_names_failing", METRIC_GAUGE,
+	    "Pairs of a stub server's name and an address family whose last refresh failed.",
 	    (double)failing);
 	one(m, "nanny_names_oldest_answer_age_seconds", METRIC_GAUGE,
-	    "Age of the oldest answer in use.", (double)(clock_mono_ms() - oldest) / 1000);
+	    "Age of the oldest answer with addresses in use, in seconds.",
+	    (double)(clock_mono_ms() - oldest) / 1000);
 	metrics_family(m, "nanny_name_lookups_total", METRIC_COUNTER,
-	    "Questions asked for stub servers' names.");
+	    "Queries for the addresses of stub servers.");
 	metrics_value(m, (double)stats.answers, "result", "answer", NULL);
 	metrics_value(m, (double)stats.failures, "result", "failure", NULL);
-}
-
-static void
-put_file(struct metrics *m, const struct nanny *nanny)
-{
-	size_t lines = 0, retired = 0;
-
-	for (size_t i = 0; i < nanny->written.count; i++) {
-		lines += nanny->written.items[i].count;
-		retired += nanny->written.items[i].retired ? nanny->written.items[i].count : 0;
-	}
-	metrics_family(m, "nanny_servers_file_lines", METRIC_GAUGE,
-	    "Lines of the servers file; retired ones are of domains that are gone.");
-	metrics_value(m, (double)(lines - retired), "kind", "configured", NULL);
-	metrics_value(m, (double)retired, "kind", "retired", NULL);
-	one(m, "nanny_servers_file_dropped_lines_total", METRIC_COUNTER,
-	    "Retired lines dropped because there were too many.",
-	    (double)nanny->stats.dropped_lines);
 }
 
 static void
@@ -212,10 +197,10 @@ page_metrics(const struct http_request *request, struct http_response *response,
 	put_config(m, nanny);
 	put_child(m, nanny);
 	put_names(m, nanny);
-	put_file(m, nanny);
+	nanny->engine->metrics(nanny, m);
 	node_guard_metrics(&nanny->node_guard, m);
 	one(m, "nanny_log_suppressed_total", METRIC_COUNTER,
-	    "Log lines dropped because nobody read them or there were too many.",
+	    "Log lines dropped because stderr was full or there were too many.",
 	    (double)log_suppressed());
 	sandbox_metrics(m, "nanny_sandbox");
 	sandbox_metrics_of(m, "nanny_dnsmasq_sandbox", nanny->process.layers);
@@ -223,6 +208,25 @@ page_metrics(const struct http_request *request, struct http_response *response,
 	response->body = metrics_finish(m, &response->len);
 	response->content_type = metrics_content_type(format);
 }
+
+static void
+page_recovered(const struct http_request *request, struct http_response *response, void *arg)
+{
+	struct nanny *nanny = arg;
+
+	if (request->method != HTTP_PUT) {
+		http_text(response, 405, "use PUT\n");
+		return;
+	}
+	if (nanny->engine->recovered != NULL && child_is_serving(&nanny->child))
+		nanny->engine->recovered(nanny);
+	http_text(response, 200, "ok\n");
+}
+
+const struct http_route nanny_changes[] = {
+	{ "/recovered", page_recovered, true },
+	{ NULL, NULL, false },
+};
 
 const struct http_route nanny_routes[] = {
 	{ "/healthz", page_healthz, false },
@@ -232,19 +236,19 @@ const struct http_route nanny_routes[] = {
 	{ NULL, NULL, false },
 };
 
-/* --- /config: the nanny's configuration as JSON, of which the sidecar's page shows a part --- */
+/* --- /config: the nanny's configuration as JSON; the sidecar's page shows a part of this JSON --- */
 
 /*
- * The sidecar reads 64 KiB of /config and takes a nanny that says more for one that is down; `hosts` and
- * `records` may have 10,000 names each, and each of them is a domain of the servers file too. What is
- * shown of these is bounded in bytes, with room for what JSON adds to each.
+ * Size limits of the lists in /config. The sidecar reads at most 64 KiB of /config, and treats a nanny that sends more as down. `hosts` and
+ * `records` may each have 10,000 names, and each name is also a domain of the servers file. The size of each list is therefore limited in
+ * bytes. The *_FORM constants are the bytes that JSON adds to each item.
  */
 enum {
-	OWN_NAMES_SHOWN = 200,
-	OWN_NAMES_BYTES = 7 * 1024, /* of hosts, and as many of records and of rewrites */
+	LOCAL_NAMES_SHOWN = 200,
+	LOCAL_NAMES_BYTES = 7 * 1024, /* size limit of each list: hosts, records and rewrites */
 	ITEM_FORM = 16,
 	STUBS_BYTES = 14 * 1024,
-	HOSTS_BYTES = 10 * 1024, /* of the names of stub servers */
+	HOSTS_BYTES = 10 * 1024, /* size limit of the host names of stub servers */
 	HOST_FORM = 420,
 	HOST_ADDRESS_FORM = 130,
 	FILE_BYTES = 20 * 1024,
@@ -272,9 +276,9 @@ number(int64_t n)
 	return json_object_new_int64(n);
 }
 
-/* RFC 3339, or null for never. */
+/* Returns an RFC 3339 time, or null if `unix_s` is 0. */
 static object
-moment(int64_t unix_s)
+time_json(int64_t unix_s)
 {
 	char buf[32];
 	struct tm tm;
@@ -286,11 +290,11 @@ moment(int64_t unix_s)
 	return text(buf);
 }
 
-/* A time of the monotonic clock as one of the calendar. */
+/* Converts a time of the monotonic clock to calendar time. */
 static object
-moment_ms(int64_t ms)
+monotonic_json(int64_t ms)
 {
-	return moment(time(NULL) + (ms - clock_mono_ms()) / 1000);
+	return time_json(time(NULL) + (ms - clock_mono_ms()) / 1000);
 }
 
 static object
@@ -304,12 +308,23 @@ servers_json(const struct server *servers, size_t count)
 	return array;
 }
 
-/* The first of them; how many there are is beside it. */
+static object
+upstream_key_json(const struct conf_upstreams *upstreams)
+{
+	char buf[CONF_SERVER_TEXT_MAX];
+	object array = json_object_new_array();
+
+	for (size_t i = 0; i < upstreams->count; i++)
+		json_object_array_add(array, text(conf_server_format(&upstreams->servers[i], buf)));
+	return array;
+}
+
+/* Returns the first stub domains that fit into STUBS_BYTES. The caller adds the total count. */
 static object
 stubs_json(const struct conf_stubs *stubs)
 {
 	object all = json_object_new_object();
-	char buf[SERVER_TEXT_MAX + CONF_HOST_MAX];
+	char buf[CONF_SERVER_TEXT_MAX];
 	size_t bytes = 0;
 
 	for (size_t i = 0; i < stubs->count; i++) {
@@ -317,17 +332,13 @@ stubs_json(const struct conf_stubs *stubs)
 
 		bytes += strlen(stub->domain) + ITEM_FORM;
 		for (size_t k = 0; k < stub->count; k++)
-			bytes += strlen(stub->servers[k].host) + FILE_SERVER_FORM;
+			bytes += strlen(stub->servers[k].host) + strlen(stub->servers[k].tls_name) +
+				 FILE_SERVER_FORM;
 		if (i > 0 && bytes > STUBS_BYTES)
 			break;
 		object array = json_object_new_array();
 		for (size_t k = 0; k < stub->count; k++) {
-			const struct conf_server *s = &stub->servers[k];
-
-			if (s->host[0])
-				snprintf(buf, sizeof buf, "%s:%u", s->host, s->server.port);
-			else
-				server_format(&s->server, buf);
+			conf_server_format(&stub->servers[k], buf);
 			json_object_array_add(array, text(buf));
 		}
 		put(all, stub->domain, array);
@@ -335,16 +346,16 @@ stubs_json(const struct conf_stubs *stubs)
 	return all;
 }
 
-/* The first of them; how many there are is beside it. */
+/* Returns the first domains that fit into LOCAL_NAMES_BYTES. The caller adds the total count. */
 static object
 domains_json(const struct operator_domains *domains)
 {
 	object array = json_object_new_array();
 	size_t bytes = 0;
 
-	for (size_t i = 0; i < domains->count && i < OWN_NAMES_SHOWN; i++) {
+	for (size_t i = 0; i < domains->count && i < LOCAL_NAMES_SHOWN; i++) {
 		bytes += strlen(domains->items[i]) + ITEM_FORM;
-		if (bytes > OWN_NAMES_BYTES)
+		if (bytes > LOCAL_NAMES_BYTES)
 			break;
 		json_object_array_add(array, text(domains->items[i]));
 	}
@@ -372,8 +383,7 @@ put_keys(object o, const struct config *config)
 			put(key, "inForce", stubs_json(&config->stubs));
 			put(key, "count", number((int64_t)config->stubs.count));
 		} else if (i == CONF_KEY_UPSTREAMS) {
-			put(key, "inForce",
-			    servers_json(config->upstreams.servers, config->upstreams.count));
+			put(key, "inForce", upstream_key_json(&config->upstreams));
 		}
 		put(key, "error", text(state->error));
 		put(keys, conf_key_rows[i].name, key);
@@ -382,8 +392,9 @@ put_keys(object o, const struct config *config)
 		object refusal = json_object_new_object();
 		put(refusal, "key", text(conf_key_rows[i].name));
 		put(refusal, "reason", text(state->error));
-		put(refusal, "since", moment(state->error_since));
+		put(refusal, "since", time_json(state->error_since));
 		put(refusal, "previousInForce", json_object_new_boolean(state->had_good));
+		put(refusal, "closed", json_object_new_boolean(state->closed));
 		json_object_array_add(refused, refusal);
 	}
 	put(o, "keys", keys);
@@ -402,7 +413,9 @@ upstreams_json(struct nanny *nanny)
 	    text(nanny->config.upstreams.count ? "upstreamNameservers"
 		 : count                       ? "resolv.conf"
 					       : "none"));
-	put(o, "servers", servers_json(servers, count));
+	put(o, "servers",
+	    nanny->config.upstreams.count ? upstream_key_json(&nanny->config.upstreams)
+					  : servers_json(servers, count));
 	put(o, "refused", text(nanny->config.loop));
 	return o;
 }
@@ -413,7 +426,7 @@ family_json(const struct stub_host_family *family)
 	object o = json_object_new_object();
 
 	put(o, "ttl", number(family->ttl_s));
-	put(o, "until", family->answered ? moment_ms(family->until_ms) : NULL);
+	put(o, "until", family->answered ? monotonic_json(family->until_ms) : NULL);
 	put(o, "failures", number(family->failures));
 	put(o, "error", family->error[0] ? text(family->error) : NULL);
 	return o;
@@ -431,7 +444,7 @@ name_json(const struct stub_host *name)
 		put(addr, "address", text(addr_format(&name->known[i].addr, buf)));
 		put(addr, "current", json_object_new_boolean(name->known[i].current));
 		if (!name->known[i].current)
-			put(addr, "keptUntil", moment_ms(name->known[i].keep_until_ms));
+			put(addr, "keptUntil", monotonic_json(name->known[i].keep_until_ms));
 		json_object_array_add(addrs, addr);
 	}
 	put(o, "name", text(name->host));
@@ -451,7 +464,8 @@ count_names(const struct stub_hosts *names)
 	return (int64_t)count;
 }
 
-/* Adds those that have addresses, or those that have none, while `bytes` allows. */
+/* Adds host names until `bytes` reaches HOSTS_BYTES. If `resolved` is true, adds only names with addresses, otherwise only names without
+ * addresses. */
 static void
 add_names(object array, const struct stub_hosts *names, bool resolved, size_t *bytes)
 {
@@ -467,8 +481,8 @@ add_names(object array, const struct stub_hosts *names, bool resolved, size_t *b
 	}
 }
 
-/* Those that cannot be resolved first, for they are what somebody looks for; "nameCount" is how
- * many there are. */
+/* Returns the host names of stub servers. Unresolved names come first, because an operator looks for these names. The member "nameCount" is
+ * the total number. */
 static object
 names_json(const struct stub_hosts *names)
 {
@@ -480,8 +494,7 @@ names_json(const struct stub_hosts *names)
 	return array;
 }
 
-/* What dnsmasq's file says, padding and domains that are gone included: its first domains, "fileDomains"
- * is how many there are. */
+/* Returns the first domains of the servers file, including padding lines and deleted domains. The member "fileDomains" is the total number. */
 static object
 file_json(const struct servers_file *file)
 {
@@ -509,16 +522,24 @@ dnsmasq_json(const struct nanny *nanny)
 
 	for (size_t i = 0; i < nanny->args.argc; i++)
 		json_object_array_add(args, text(nanny->args.argv[i]));
+	put(o, "engine", text(nanny->engine->name));
+	put(o, "version", text(nanny->process.version));
 	put(o, "state", text(child_state_name(nanny->child.state)));
 	put(o, "pid", number(nanny->process.pid));
 	put(o, "deaths", number(nanny->child.deaths));
 	put(o, "arguments", args);
 	put(o, "portSharedWith", nanny->port.others > 0 ? text(nanny->port.holder) : NULL);
-	put(o, "receiveDrops", number((int64_t)dnsmasq_port_drops(nanny->args.port)));
+	if (nanny->engine->cache != NULL) {
+		struct engine_cache cache = nanny->engine->cache(nanny);
+
+		put(o, "cacheHits", number((int64_t)cache.hits));
+		put(o, "cacheMisses", number((int64_t)cache.misses));
+	}
+	put(o, "receiveDrops", number((int64_t)child_port_drops(nanny->args.port)));
 	return o;
 }
 
-/* Of the container, which is dnsmasq's and the nanny's. */
+/* Returns the memory of the container, which dnsmasq and the nanny share. */
 static object
 memory_json(void)
 {
@@ -540,7 +561,7 @@ config_page(const struct http_request *request, struct http_response *response, 
 
 	(void)request;
 	put(o, "confirmed", json_object_new_boolean(nanny_is_confirmed(nanny)));
-	put(o, "confirmedAt", moment(nanny->confirmed_at));
+	put(o, "confirmedAt", time_json(nanny->confirmed_at));
 	put(o, "generation", number(nanny->generation));
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->hash);
 	put(o, "hash", text(hash));

@@ -32,7 +32,7 @@ format_duration(double seconds, char *text)
 	} units[] = { { 86400, "day" }, { 3600, "hour" }, { 60, "minute" }, { 1, "second" } };
 
 	for (int i = 0; i < 4; i++) {
-		/* Two of a unit before it is used, so that 90 seconds do not become "1 minute". */
+		/* Show at least two of a unit, so that 90 seconds do not become "1 minute". */
 		double least = i < 3 ? 2 * units[i].seconds : 1;
 
 		if (seconds < least)
@@ -73,7 +73,8 @@ format_time(double wall_s, char *text)
 	return text;
 }
 
-/* A copy in which bytes that are no UTF-8, and if `plain` unsafe characters, are U+FFFD. */
+/* Returns a copy with U+FFFD in place of invalid bytes. If `plain` is true, also replaces unsafe
+ * characters. */
 static char *
 copy_valid(const char *text, bool plain)
 {

@@ -12,7 +12,7 @@ history_init(struct history *history, uint32_t interval_s)
 	size_t size = HISTORY_S / (interval_s > 0 ? interval_s : 1) + 1;
 
 	if (size < 2)
-		size = 2; /* the last two at least, however rare */
+		size = 2; /* keep at least two points, however long the interval */
 	if (size > HISTORY_POINTS_MAX)
 		size = HISTORY_POINTS_MAX;
 	*history =

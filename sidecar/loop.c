@@ -29,11 +29,11 @@ enum {
 	FD_COUNT = FD_CHECKS + CHECKS_MAX,
 };
 
-/* The first questions go out at once, a little apart, so that health is known when the first
- * livenessProbe comes. */
+/* The delay between the first queries of the probes. The sidecar sends these queries at its start, so that it knows the health when the
+ * first livenessProbe arrives. */
 #define STAGGER_NS (20 * NS_PER_MS)
 
-/* Whom clients ask: dnsmasq, or in a topology in which no probe asks it the server of the first probe. */
+/* Returns the server that clients query: dnsmasq or, if no probe queries dnsmasq, the server of the first probe. */
 static const struct server *
 clients_server(const struct sidecar_options *options)
 {
@@ -43,7 +43,8 @@ clients_server(const struct sidecar_options *options)
 	return options->spec_count > 0 ? &options->specs[0].server : &options->dnsmasq;
 }
 
-/* The name by which the way to kubedns is checked: that of the first probe that asks dnsmasq. */
+/* Initialises the sidecar's own checks. The check of the path through dnsmasq to kubedns uses the name of the first probe that queries
+ * dnsmasq. */
 static void
 init_checks(struct sidecar *sidecar, int64_t now_ns)
 {
@@ -54,7 +55,7 @@ init_checks(struct sidecar *sidecar, int64_t now_ns)
 		if (server_equal(&options->specs[i].server, &options->dnsmasq))
 			cluster = &options->specs[i].name;
 	server_checks_init(&sidecar->checks, &options->dnsmasq,
-	    options->has_outside ? &options->outside : NULL, cluster, now_ns);
+	    options->has_outside ? &options->outside : NULL, cluster, options->upstream_ca, now_ns);
 }
 
 void
@@ -70,11 +71,8 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 		.surroundings = surroundings_find(),
 		.stop_ns = CLOCK_NEVER };
 	sidecar->probes = xcalloc(options->spec_count, sizeof *sidecar->probes);
-	sidecar->exchanges = xcalloc(options->spec_count, sizeof *sidecar->exchanges);
-	for (size_t i = 0; i < options->spec_count; i++) {
+	for (size_t i = 0; i < options->spec_count; i++)
 		probe_init(&sidecar->probes[i], &options->specs[i], now, (int64_t)i * STAGGER_NS);
-		dns_exchange_init(&sidecar->exchanges[i]);
-	}
 	dnsmasq_stats_poller_init(
 	    &sidecar->poller, &options->dnsmasq, options->poll_interval_ms, now);
 	peer_init(&sidecar->kubedns, options->has_kubedns ? &options->kubedns : NULL,
@@ -91,11 +89,8 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 void
 sidecar_free(struct sidecar *sidecar)
 {
-	for (size_t i = 0; i < sidecar->probe_count; i++) {
-		dns_exchange_close(&sidecar->exchanges[i]);
+	for (size_t i = 0; i < sidecar->probe_count; i++)
 		probe_close(&sidecar->probes[i]);
-	}
-	free(sidecar->exchanges);
 	free(sidecar->probes);
 	dnsmasq_stats_poller_close(&sidecar->poller);
 	peer_close(&sidecar->kubedns);
@@ -108,54 +103,48 @@ sidecar_free(struct sidecar *sidecar)
 }
 
 static int64_t
-earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t
 probes_deadline(const struct sidecar *sidecar)
 {
 	int64_t deadline = CLOCK_NEVER;
 
 	for (size_t i = 0; i < sidecar->probe_count; i++)
-		deadline = earlier(deadline, dns_exchange_busy(&sidecar->exchanges[i])
-						 ? sidecar->exchanges[i].deadline_ns
-						 : sidecar->probes[i].due_ns);
+		deadline = clock_earlier(deadline, probe_deadline(&sidecar->probes[i]));
 	return deadline;
+}
+
+static int64_t
+http_deadline(const struct sidecar *sidecar)
+{
+	int64_t due_ms = http_due_ms(sidecar->http);
+
+	return due_ms == CLOCK_NEVER ? CLOCK_NEVER : due_ms * NS_PER_MS;
 }
 
 static int64_t
 next_deadline(const struct sidecar *sidecar)
 {
-	int64_t deadline = earlier(probes_deadline(sidecar), sidecar->stop_ns);
+	int64_t deadline = clock_earlier(probes_deadline(sidecar), sidecar->stop_ns);
 
-	deadline = earlier(deadline, dnsmasq_stats_poller_deadline(&sidecar->poller));
-	deadline = earlier(deadline, server_checks_deadline(&sidecar->checks));
-	deadline = earlier(deadline, peer_deadline(&sidecar->kubedns));
-	deadline = earlier(deadline, peer_deadline(&sidecar->nanny));
-	deadline = earlier(deadline, sidecar->journal_ns);
-	return earlier(deadline, question_box_deadline(&sidecar->question_box));
-}
-
-/* Milliseconds for poll(), rounded up so that it never wakes just before the time; -1 for ever. */
-static int
-poll_timeout_ms(int64_t deadline_ns, int http_ms)
-{
-	int ms = -1;
-
-	if (deadline_ns != CLOCK_NEVER) {
-		int64_t left = (deadline_ns - clock_mono_ns() + NS_PER_MS - 1) / NS_PER_MS;
-
-		ms = left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
-	}
-	return http_ms >= 0 && (ms < 0 || http_ms < ms) ? http_ms : ms;
+	deadline = clock_earlier(deadline, dnsmasq_stats_poller_deadline(&sidecar->poller));
+	deadline = clock_earlier(deadline, server_checks_deadline(&sidecar->checks));
+	deadline = clock_earlier(deadline, peer_deadline(&sidecar->kubedns));
+	deadline = clock_earlier(deadline, peer_deadline(&sidecar->nanny));
+	deadline = clock_earlier(deadline, sidecar->journal_ns);
+	deadline = clock_earlier(deadline, http_deadline(sidecar));
+	return clock_earlier(deadline, question_box_deadline(&sidecar->question_box));
 }
 
 static void
 set(struct pollfd *slot, int fd, short events)
 {
 	*slot = (struct pollfd){ .fd = fd, .events = events };
+}
+
+static void
+fill_probes(const struct sidecar *sidecar, struct pollfd *slots)
+{
+	for (size_t i = 0; i < sidecar->probe_count; i++)
+		set(&slots[i], sidecar->probes[i].exchange.fd, sidecar->probes[i].exchange.events);
 }
 
 static void
@@ -173,17 +162,14 @@ fill_slots(const struct sidecar *sidecar, struct pollfd *slots)
 		set(&slots[FD_ASK + 2 * i + 1], entry->fetch.fd, entry->fetch.events);
 	}
 	for (size_t i = 0; i < PROBES_MAX; i++)
-		if (i < sidecar->probe_count)
-			set(&slots[FD_PROBES + i], sidecar->exchanges[i].fd,
-			    sidecar->exchanges[i].events);
-		else
-			set(&slots[FD_PROBES + i], -1, 0);
+		set(&slots[FD_PROBES + i], -1, 0);
+	fill_probes(sidecar, slots + FD_PROBES);
 	for (size_t i = 0; i < sidecar->checks.count; i++)
 		set(&slots[FD_CHECKS + i], sidecar->checks.items[i]->exchange.fd,
 		    sidecar->checks.items[i]->exchange.events);
 }
 
-/* The first signal begins the drain, a second one ends it. False when it is time to go. */
+/* Handles a signal. The first signal starts the drain, and a second signal ends the drain. Returns false if the sidecar must exit. */
 static bool
 take_signal(struct sidecar *sidecar)
 {
@@ -212,48 +198,22 @@ look_for_changes(struct sidecar *sidecar, int64_t now_ns)
 	sidecar->journal_ns = now_ns + JOURNAL_INTERVAL_MS * NS_PER_MS;
 }
 
-/* Sends the probe's query if it is due, or goes on with the one in flight, whose socket has
- * `revents`, and records its result. */
-static void
-run_probe(struct probe *probe, struct dns_exchange *exchange, short revents, int64_t now_ns)
-{
-	bool ended;
-
-	if (dns_exchange_busy(exchange)) {
-		ended = dns_exchange_run(exchange, revents);
-	} else {
-		if (now_ns < probe->due_ns)
-			return;
-		probe_schedule(probe, now_ns);
-		ended = dns_exchange_ask(exchange, &probe->spec.server, &probe->spec.name,
-		    probe->spec.type, CLASS_IN, probe_timeout_ms(probe));
-	}
-	if (!ended)
-		return;
-	struct probe_result result = { .cause = exchange->reply.cause,
-		.rcode = exchange->reply.rcode,
-		.error = exchange->error,
-		.over_tcp = exchange->over_tcp,
-		.sent_ns = exchange->sent_ns,
-		.latency_ns = exchange->latency_ns };
-	probe_record(probe, &result, now_ns, clock_wall_s());
-	dns_exchange_close(exchange);
-}
-
 static void
 run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 {
 	int64_t now = clock_mono_ns();
 	short ask[QUESTION_BOX_SLOTS];
 
-	/* DNS before HTTP: what arrived for a probe is not kept waiting by a page. */
+	/* Handle DNS before HTTP, so that answers to probes do not wait for a page. */
 	for (size_t i = 0; i < sidecar->probe_count; i++)
-		run_probe(
-		    &sidecar->probes[i], &sidecar->exchanges[i], slots[FD_PROBES + i].revents, now);
+		probe_run(&sidecar->probes[i], slots[FD_PROBES + i].revents, now);
 	uint64_t forwarded = sidecar->checks.forwarded;
 	for (size_t i = 0; i < sidecar->checks.count; i++)
 		server_checks_run(&sidecar->checks, i, slots[FD_CHECKS + i].revents, now);
 	sidecar->cache.own_misses += sidecar->checks.forwarded - forwarded;
+	if (sidecar->checks.recovered) /* the nanny's engine may avoid the server until it knows */
+		peer_put(&sidecar->nanny, "/recovered");
+	sidecar->checks.recovered = false;
 	dnsmasq_stats_poller_run(&sidecar->poller, &sidecar->cache, slots[FD_CACHE].revents, now);
 	peer_run(&sidecar->kubedns, slots[FD_KUBEDNS].revents, now);
 	peer_run(&sidecar->nanny, slots[FD_NANNY].revents, now);
@@ -291,8 +251,7 @@ sidecar_loop(struct sidecar *sidecar)
 
 	for (;;) {
 		fill_slots(sidecar, slots);
-		int timeout =
-		    poll_timeout_ms(next_deadline(sidecar), http_timeout_ms(sidecar->http));
+		int timeout = clock_wait_ns(next_deadline(sidecar), clock_mono_ns());
 		if (poll(slots, FD_CHECKS + sidecar->checks.count, timeout) < 0) {
 			if (errno != EINTR)
 				log_fatal("poll");
@@ -324,10 +283,9 @@ sidecar_once(struct sidecar *sidecar)
 	size_t asked = 0, ok = 0;
 
 	while (asked < sidecar->probe_count) {
-		for (size_t i = 0; i < sidecar->probe_count; i++)
-			set(&slots[i], sidecar->exchanges[i].fd, sidecar->exchanges[i].events);
+		fill_probes(sidecar, slots);
 		if (poll(slots, sidecar->probe_count,
-			poll_timeout_ms(probes_deadline(sidecar), -1)) < 0)
+			clock_wait_ns(probes_deadline(sidecar), clock_mono_ns())) < 0)
 			continue;
 		int64_t now = clock_mono_ns();
 		for (size_t i = 0; i < sidecar->probe_count; i++) {
@@ -335,7 +293,7 @@ sidecar_once(struct sidecar *sidecar)
 
 			if (probe->asked)
 				continue;
-			run_probe(probe, &sidecar->exchanges[i], slots[i].revents, now);
+			probe_run(probe, slots[i].revents, now);
 			if (!probe->asked)
 				continue;
 			probe->due_ns = CLOCK_NEVER;
@@ -351,7 +309,8 @@ sidecar_once(struct sidecar *sidecar)
 	return ok == asked ? 0 : 1;
 }
 
-/* By how much the wall clock is off what it was at the start, in seconds: set, not slewed. */
+/* Returns by how many seconds the wall clock was set since the start. Returns 0 for a small difference, because clock slewing causes such
+ * differences. */
 static double
 clock_step_s(const struct sidecar *sidecar)
 {

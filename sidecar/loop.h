@@ -1,7 +1,6 @@
 /*
- * The sidecar's state and its loop, the one place where it waits. Probes, statistics, the other
- * containers and HTTP each have named slots in one poll(); none of them waits by itself, so none
- * can delay another.
+ * The sidecar's state and its loop. The sidecar waits only in this loop. The sockets of probes, statistics, the other containers and HTTP
+ * have named slots in one poll(). No other function waits, so no task can delay another task.
  */
 #ifndef SIDECAR_LOOP_H
 #define SIDECAR_LOOP_H
@@ -18,7 +17,6 @@
 struct sidecar {
 	const struct sidecar_options *options;
 	struct probe *probes;
-	struct dns_exchange *exchanges; /* one for each probe */
 	size_t probe_count;
 	struct dnsmasq_stats cache;
 	struct dnsmasq_stats_poller poller;
@@ -27,35 +25,35 @@ struct sidecar {
 	struct peer kubedns, nanny;
 	struct server_checks checks;
 	struct journal journal;
-	int64_t journal_ns;  /* when to look for changes again */
-	uint64_t configured; /* nanny_view.reads that the checks know */
+	int64_t journal_ns;  /* time when the journal looks for changes again */
+	uint64_t configured; /* nanny_view.reads at the last server_checks_configure() */
 	struct question_box question_box;
 	struct http *http;
 	int signal_fd;
 	int64_t started_ns;
-	double clock_offset_s; /* wall clock less monotonic, at the start */
-	int64_t stop_ns;       /* CLOCK_NEVER until SIGTERM */
+	double clock_offset_s; /* wall clock minus monotonic clock at the start */
+	int64_t stop_ns;       /* end of the drain; CLOCK_NEVER until SIGTERM */
 	enum surroundings surroundings;
 	char host[256];
 };
 
-/* Makes the probes and pollers; nothing is sent yet. Freed with sidecar_free. */
+/* Initialises the probes and pollers. Sends no query yet. Caller frees with sidecar_free. */
 void sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options);
 void sidecar_free(struct sidecar *sidecar);
 
-/* From here on SIGTERM and SIGINT wait for sidecar_loop(). */
+/* Blocks SIGTERM and SIGINT, which sidecar_loop() handles. */
 void sidecar_take_signals(struct sidecar *sidecar);
 
-/* Runs until SIGTERM or SIGINT and the drain time after it, or a second one. */
+/* Runs until the drain time after SIGTERM or SIGINT is over, or until a second signal. */
 void sidecar_loop(struct sidecar *sidecar);
 
-/* Runs every probe once and prints a table; 0 if all were answered, else 1. */
+/* Runs every probe once and prints a table. Returns 0 if all probes were answered, else 1. */
 int sidecar_once(struct sidecar *sidecar);
 
-/* The present state, for whoever renders it. Pointers are into `sidecar`. */
+/* Fills in a snapshot of the state. The pointers in the snapshot point into `sidecar`. */
 void sidecar_view(struct sidecar *sidecar, struct view *view);
 
-/* Starts HTTP (routes.c); 0 or -errno, logged. */
+/* Starts HTTP (routes.c). Returns 0, or -errno after a log line. */
 int sidecar_http_start(struct sidecar *sidecar);
 void sidecar_http_stop(struct sidecar *sidecar);
 

@@ -1,4 +1,4 @@
-/* sidecar: asks dnsmasq and kubedns real questions, and shows what it sees. See sidecar.8. */
+/* sidecar: sends real queries to dnsmasq and kubedns, and shows the results. See sidecar.8. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "sidecar/page/journal_file.h"
 #include "sidecar/loop.h"
 
-/* The directory that holds the journal; caller frees. */
+/* Returns the directory that contains the journal. Caller frees. */
 static char *
 journal_dir(const struct sidecar_options *options)
 {
@@ -35,7 +35,7 @@ print_journal(const struct sidecar_options *options)
 	free(dir);
 }
 
-/* --check: prints what would be asked; the command line has been checked. */
+/* Implements --check: prints the queries that the sidecar would send. The command line is already validated. */
 static void
 print_plan(const struct sidecar_options *options)
 {
@@ -44,18 +44,19 @@ print_plan(const struct sidecar_options *options)
 	for (size_t i = 0; i < options->spec_count; i++) {
 		const struct probe_spec *spec = &options->specs[i];
 
-		printf("probe %s: ask %s for %s %s every %u s\n", spec->label,
+		printf("probe %s: query %s for %s %s every %u s\n", spec->label,
 		    server_format(&spec->server, server), dname_to_text(spec->name.wire, name),
 		    type_name(spec->type, type), spec->interval_s);
 	}
-	printf("statistics: ask %s every %ld ms\n", server_format(&options->dnsmasq, server),
+	printf("statistics: query %s every %ld ms\n", server_format(&options->dnsmasq, server),
 	    options->poll_interval_ms);
 	if (options->journal[0] != '\0')
 		print_journal(options);
 }
 
-/* The sandbox: no file except the journal, and connections only to the servers that its flags
- * name. */
+enum { DNS_OVER_TLS_PORT = 853 };
+
+/* Returns a sandbox that allows no files except the journal and the CA certificates, and connections only to the ports that the flags name. */
 static struct sandbox *
 needs(const struct sidecar_options *options)
 {
@@ -66,8 +67,13 @@ needs(const struct sidecar_options *options)
 		sandbox_connect(s, options->specs[i].server.port);
 	if (options->has_kubedns)
 		sandbox_connect(s, options->kubedns.server.port);
-	if (options->has_nanny)
+	if (options->has_nanny) {
 		sandbox_connect(s, options->nanny.server.port);
+		sandbox_connect(s, DNS_OVER_TLS_PORT);
+		for (size_t i = 0; i < options->upstream_ports_text.count; i++)
+			sandbox_connect(s, options->upstream_ports[i]);
+		sandbox_read_replaced(s, options->upstream_ca);
+	}
 	if (options->journal[0] != '\0') {
 		char *dir = journal_dir(options);
 
@@ -97,7 +103,7 @@ serve(struct sidecar *sidecar)
 	log_info("started: %zu probes, metrics, health and page on port %u", sidecar->probe_count,
 	    http_port(sidecar->http));
 	if (sidecar->probe_count == 0)
-		log_warnx("no --probe: nothing is asked but dnsmasq's statistics");
+		log_warnx("no --probe: the sidecar queries only dnsmasq's statistics");
 	load_journal(sidecar);
 	sandbox_enter(needs(sidecar->options),
 	    sidecar->options->journal[0] != '\0' ? SANDBOX_KEEP_WRITES : 0);
@@ -122,7 +128,7 @@ main(int argc, char **argv)
 		sandbox_check(options.common.sandbox);
 	} else {
 		sidecar_init(&sidecar, &options);
-		status = options.once ? sidecar_once(&sidecar) : serve(&sidecar);
+		status = options.dedup ? sidecar_once(&sidecar) : serve(&sidecar);
 		sidecar_free(&sidecar);
 	}
 	sidecar_options_free(&options);

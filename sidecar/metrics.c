@@ -3,12 +3,13 @@
 
 #include "lib/log.h"
 #include "lib/sandbox.h"
+#include "sidecar/containers/nanny_config.h"
 #include "sidecar/metrics.h"
 #include "sidecar/verdict/verdict.h"
 
 enum { NAME_MAX_BYTES = 256 };
 
-/* Begins a family of kube-dns's, whose names start with --prometheus-namespace. */
+/* Starts a metric family of kube-dns. The name of the family starts with --prometheus-namespace. */
 static void
 old_family(struct metrics *m, const struct view *view, const char *subsystem, const char *name,
     enum metric_type type, const char *help)
@@ -61,67 +62,52 @@ old_probe(struct metrics *m, const struct view *view, const struct probe *probe)
 }
 
 static void
-each_probe(struct metrics *m, const struct view *view, const char *name, enum metric_type type,
-    const char *help, double (*value)(const struct probe *))
-{
-	metrics_family(m, name, type, help);
-	for (size_t i = 0; i < view->probe_count; i++)
-		metrics_value(
-		    m, value(&view->probes[i]), "probe", view->probes[i].spec.label, NULL);
-}
-
-static double
-probe_success(const struct probe *probe)
-{
-	return probe->asked && probe->cause == CAUSE_OK;
-}
-
-static double
-probe_latency(const struct probe *probe)
-{
-	return probe->latency_s;
-}
-
-static double
-probe_last(const struct probe *probe)
-{
-	return probe->last_s;
-}
-
-static double
-probe_last_success(const struct probe *probe)
-{
-	return probe->last_success_s;
-}
-
-static double
-probe_over_tcp(const struct probe *probe)
-{
-	return (double)probe->over_tcp;
-}
-
-static void
 new_probes(struct metrics *m, const struct view *view)
 {
-	each_probe(m, view, "dns_probe_success", METRIC_GAUGE,
-	    "1 if the newest question was answered with a record, else 0", probe_success);
-	each_probe(m, view, "dns_probe_last_duration_seconds", METRIC_GAUGE,
-	    "Time that the newest answer took, 0 if there was none", probe_latency);
-	each_probe(m, view, "dns_probe_last_timestamp_seconds", METRIC_GAUGE,
-	    "When the newest question ended, 0 before the first", probe_last);
-	each_probe(m, view, "dns_probe_last_success_timestamp_seconds", METRIC_GAUGE,
-	    "When a question was last answered, 0 for never", probe_last_success);
-	each_probe(m, view, "dns_probe_tcp_retries_total", METRIC_COUNTER,
-	    "Questions asked again over TCP because the answer was truncated", probe_over_tcp);
+	enum { SUCCESS, DURATION, LAST, LAST_SUCCESS, TCP_RETRIES, FAMILIES };
+	static const struct {
+		const char *name;
+		enum metric_type type;
+		const char *help;
+	} families[FAMILIES] = {
+		[SUCCESS] = { "dns_probe_success", METRIC_GAUGE,
+		    "1 if the newest query was answered with a record, else 0" },
+		[DURATION] = { "dns_probe_last_duration_seconds", METRIC_GAUGE,
+		    "Duration of the newest query that was answered, 0 if the newest query was not "
+		    "answered" },
+		[LAST] = { "dns_probe_last_timestamp_seconds", METRIC_GAUGE,
+		    "When the newest query ended, 0 before the first" },
+		[LAST_SUCCESS] = { "dns_probe_last_success_timestamp_seconds", METRIC_GAUGE,
+		    "When a query was last answered, 0 for never" },
+		[TCP_RETRIES] = { "dns_probe_tcp_retries_total", METRIC_COUNTER,
+		    "Queries repeated over TCP because the answer was truncated" },
+	};
+
+	for (int family = 0; family < FAMILIES; family++) {
+		metrics_family(
+		    m, families[family].name, families[family].type, families[family].help);
+		for (size_t i = 0; i < view->probe_count; i++) {
+			const struct probe *probe = &view->probes[i];
+			const double values[FAMILIES] = {
+				[SUCCESS] = probe->asked && probe->cause == CAUSE_OK,
+				[DURATION] = probe->latency_s,
+				[LAST] = probe->last_s,
+				[LAST_SUCCESS] = probe->last_success_s,
+				[TCP_RETRIES] = (double)probe->over_tcp,
+			};
+
+			metrics_value(m, values[family], "probe", probe->spec.label, NULL);
+		}
+	}
 	metrics_family(m, "dns_probe_results_total", METRIC_COUNTER,
-	    "Questions by how they ended: ok, not_ready, or why they failed");
+	    "Queries by result: ok, not_ready, or why they failed");
 	for (size_t i = 0; i < view->probe_count; i++)
-		for (int cause = 0; cause < CAUSE_COUNT; cause++)
+		for (int cause = 0; cause < CAUSE_PLAIN_COUNT; cause++)
 			metrics_value(m, (double)view->probes[i].results[cause], "probe",
 			    view->probes[i].spec.label, "result", cause_label((enum cause)cause),
 			    NULL);
 	metrics_family(m, "dns_probe_duration_seconds", METRIC_HISTOGRAM,
-	    "Time until the answer, of the questions that were answered");
+	    "Time until the answer, of answered queries");
 	for (size_t i = 0; i < view->probe_count; i++)
 		metrics_histogram(
 		    m, &view->probes[i].duration_s, "probe", view->probes[i].spec.label, NULL);
@@ -142,41 +128,54 @@ new_dnsmasq(struct metrics *m, const struct view *view)
 	one(m, "dnsmasq_up", METRIC_GAUGE, "1 if dnsmasq's statistics could be read, else 0",
 	    c->up);
 	one(m, "dnsmasq_cache_hits_total", METRIC_COUNTER,
-	    "Queries that dnsmasq answered by itself, its statistics included",
+	    "Queries that dnsmasq answered itself, including those for its statistics",
 	    (double)c->counters[STAT_HITS]);
 	one(m, "dnsmasq_cache_misses_total", METRIC_COUNTER, "Queries that dnsmasq forwarded",
 	    (double)c->counters[STAT_MISSES]);
 	one(m, "dnsmasq_cache_evictions_total", METRIC_COUNTER,
-	    "Records dropped from the cache before their time",
+	    "Records dropped from the cache before they expired",
 	    (double)c->counters[STAT_EVICTIONS]);
 	one(m, "dnsmasq_cache_insertions_total", METRIC_COUNTER, "Records put into the cache",
 	    (double)c->counters[STAT_INSERTIONS]);
 	one(m, "dnsmasq_cache_size_entries", METRIC_GAUGE, "Size of the cache in records", c->size);
 	one(m, "dnsmasq_cache_flushes_total", METRIC_COUNTER,
-	    "Times that the cache was seen to have been emptied", (double)c->flushes);
-	one(m, "dnsmasq_restarts_total", METRIC_COUNTER,
-	    "Times that dnsmasq was seen to have started anew", (double)c->restarts);
+	    "Times that dnsmasq emptied its cache, as seen by the sidecar", (double)c->flushes);
+	one(m, "dnsmasq_restarts_total", METRIC_COUNTER, "Restarts of dnsmasq that the sidecar saw",
+	    (double)c->restarts);
 	one(m, "dnsmasq_statistics_errors_total", METRIC_COUNTER,
 	    "Times that dnsmasq's statistics could not be read", (double)c->errors);
 	one(m, "dnsmasq_statistics_malformed_total", METRIC_COUNTER,
-	    "Upstreams in dnsmasq's statistics that could not be understood", (double)c->malformed);
+	    "Upstreams in dnsmasq's statistics that could not be parsed", (double)c->malformed);
 	one(m, "dnsmasq_upstreams_dropped_total", METRIC_COUNTER,
-	    "Upstreams in dnsmasq's statistics for which there was no room",
+	    "Upstreams in dnsmasq's statistics beyond the sidecar's limit of 64",
 	    (double)c->upstreams_dropped);
 }
 
-/* What dashboards of CoreDNS and of node-cache read; dnsmasq does not count denials by themselves. */
+/* Writes the cache's counters under names that fit both engines, and with --coredns-metrics for dashboards of CoreDNS and node-cache, too. The
+ * nanny reports the counters of unbound. The type is "any", because dnsmasq does not count denials separately. */
 static void
-coredns_cache(struct metrics *m, const struct view *view)
+engine_cache(struct metrics *m, const struct view *view)
 {
-	const struct dnsmasq_stats *c = view->cache;
+	struct json_object *engine =
+	    view->nanny != NULL ? config_member(view->nanny->config, "dnsmasq", json_type_object)
+				: NULL;
+	bool reported = config_member(engine, "cacheHits", json_type_int) != NULL;
+	double hits = reported ? config_number(engine, "cacheHits")
+			       : (double)view->cache->counters[STAT_HITS];
+	double misses = reported ? config_number(engine, "cacheMisses")
+				 : (double)view->cache->counters[STAT_MISSES];
 
+	one(m, "dns_cache_hits_total", METRIC_COUNTER,
+	    "Queries that dnsmasq or unbound answered from its cache", hits);
+	one(m, "dns_cache_misses_total", METRIC_COUNTER,
+	    "Queries for which the cache of dnsmasq or unbound had no answer", misses);
+	if (!view->coredns_metrics)
+		return;
+	metrics_family(m, "coredns_cache_hits_total", METRIC_COUNTER, "As dns_cache_hits_total");
+	metrics_value(m, hits, "type", "any", NULL);
 	metrics_family(
-	    m, "coredns_cache_hits_total", METRIC_COUNTER, "As dnsmasq_cache_hits_total");
-	metrics_value(m, (double)c->counters[STAT_HITS], "type", "any", NULL);
-	metrics_family(
-	    m, "coredns_cache_misses_total", METRIC_COUNTER, "As dnsmasq_cache_misses_total");
-	metrics_value(m, (double)c->counters[STAT_MISSES], NULL);
+	    m, "coredns_cache_misses_total", METRIC_COUNTER, "As dns_cache_misses_total");
+	metrics_value(m, misses, NULL);
 }
 
 static void
@@ -206,7 +205,7 @@ checks(struct metrics *m, const struct view *view)
 	char server[SERVER_TEXT_MAX];
 
 	metrics_family(m, "dns_check_success", METRIC_GAUGE,
-	    "1 if the server of the configuration, or the way through dnsmasq, answers, 0 if it "
+	    "1 if the server of the configuration, or the path through dnsmasq, answers; 0 if it "
 	    "failed twice in a row");
 	for (size_t i = 0; i < view->checks->count; i++) {
 		const struct check *check = view->checks->items[i];
@@ -217,7 +216,7 @@ checks(struct metrics *m, const struct view *view)
 			    server_format(&check->server, server), NULL);
 	}
 	metrics_family(m, "dns_check_results_total", METRIC_COUNTER,
-	    "Questions of these checks, by whether they were answered");
+	    "Queries of these checks, by whether they were answered");
 	for (size_t i = 0; i < view->checks->count; i++)
 		for (int k = 0; k < 2; k++) {
 			const struct check *check = view->checks->items[i];
@@ -226,12 +225,22 @@ checks(struct metrics *m, const struct view *view)
 			    "check", check_kind_name(check->kind), "server",
 			    server_format(&check->server, server), "result", results[k], NULL);
 		}
+	metrics_family(m, "dns_check_failure", METRIC_GAUGE,
+	    "1 while the server fails, with the reason of the newest failure; no sample else");
+	for (size_t i = 0; i < view->checks->count; i++) {
+		const struct check *check = view->checks->items[i];
+
+		if (check_failing(check))
+			metrics_value(m, 1, "check", check_kind_name(check->kind), "server",
+			    server_format(&check->server, server), "reason",
+			    cause_label(check->cause), NULL);
+	}
 	one(m, "dns_checks_skipped", METRIC_GAUGE,
-	    "Servers of the configuration that are not checked, for there are too many",
+	    "Servers of the configuration that are not checked because there are too many",
 	    (double)view->checks->skipped);
 }
 
-/* The page's verdict as metrics, for alerts. */
+/* Writes the verdict of the status page as metrics, for alerts. */
 static void
 verdict(struct metrics *m, const struct view *view)
 {
@@ -239,12 +248,12 @@ verdict(struct metrics *m, const struct view *view)
 
 	verdict_make(&made, view);
 	metrics_family(m, "dns_verdict_cause", METRIC_GAUGE,
-	    "1 if this cause of trouble holds, as the status page says");
+	    "1 while the status page reports this cause of trouble");
 	for (int i = 0; i < VERDICT_CAUSES; i++)
 		metrics_value(
 		    m, made.holds[i], "cause", verdict_cause_name((enum verdict_cause)i), NULL);
 	one(m, "dns_verdict_down", METRIC_GAUGE,
-	    "1 while the status page says that DNS is down: clients of this pod get no answer",
+	    "1 while the status page shows that DNS is down: clients of this pod get no answers",
 	    made.level == LEVEL_DOWN);
 }
 
@@ -281,8 +290,7 @@ sidecar_metrics(const struct view *view, enum metrics_format format, size_t *len
 		old_probe(m, view, &view->probes[i]);
 	new_probes(m, view);
 	new_dnsmasq(m, view);
-	if (view->coredns_metrics)
-		coredns_cache(m, view);
+	engine_cache(m, view);
 	new_upstreams(m, view);
 	checks(m, view);
 	verdict(m, view);

@@ -1,5 +1,5 @@
-/* The page of metrics: kube-dns's names as they were,
- * and beside them the same facts in base units with labels. */
+/* The page of metrics. The page has metrics with the names of kube-dns, and the same values in base
+ * units with labels. */
 #ifndef SIDECAR_METRICS_H
 #define SIDECAR_METRICS_H
 
@@ -8,7 +8,7 @@
 #include "lib/metrics.h"
 #include "sidecar/view.h"
 
-/* The whole page in `format`; its length in `len`; caller frees. */
+/* Returns the page in `format`, and sets `len` to its length. Caller frees. */
 char *sidecar_metrics(const struct view *view, enum metrics_format format, size_t *len);
 
 #endif

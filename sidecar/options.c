@@ -12,51 +12,50 @@ enum { POLL_MAX_MS = 86400000 };
 #define AT(field) offsetof(struct sidecar_options, field)
 
 static const struct flag flags[] = {
-	{ "Queries", .type = FLAG_GROUP },
+	{ "Basics", .type = FLAG_GROUP_FIRST },
 	{ "probe", FLAG_REPEAT, AT(probes), NULL, "SPEC",
-	    .help = "ask regularly: label,server[:port],name[,interval_s[,ANY|A|AAAA|SRV]]; may "
-		    "repeat" },
+	    .help = "LABEL,SERVER[:PORT],NAME[,SECONDS[,TYPE]]; may be repeated" },
 	{ "outside-name", FLAG_STRING, AT(outside_name), ".", "NAME",
-	    .help = "ask dnsmasq and each upstream server for its NS, to see that they answer; "
-		    "empty: do "
-		    "not" },
-	{ "The other containers", .type = FLAG_GROUP },
+	    .help = "external name to query at dnsmasq and upstreams; empty: none" },
 	{ "dnsmasq-addr", FLAG_STRING, AT(dnsmasq_addr), "127.0.0.1", "IP",
-	    .help = "dnsmasq's address" },
-	{ "dnsmasq-port", FLAG_PORT, AT(dnsmasq_port), "53", "PORT", .help = "dnsmasq's port" },
-	{ "dnsmasq-poll-interval-ms", FLAG_INT, AT(poll_interval_ms), "5000", "MS",
-	    .help = "time between readings of dnsmasq's statistics", .min = 1, .max = POLL_MAX_MS },
+	    .help = "address of dnsmasq" },
+	{ "dnsmasq-port", FLAG_PORT, AT(dnsmasq_port), "53", "PORT", .help = "port of dnsmasq" },
 	{ "kubedns-url", FLAG_STRING, AT(kubedns_url), "http://127.0.0.1:8081", "URL",
-	    .help = "kubedns's health port; empty: do not ask" },
+	    .help = "health port of kubedns; empty: none" },
 	{ "nanny-url", FLAG_STRING, AT(nanny_url), "http://127.0.0.1:10056", "URL",
-	    .help = "the nanny's health port; empty: do not ask" },
-	{ "Metrics, health and page", .type = FLAG_GROUP },
+	    .help = "health port of the nanny; empty: none" },
 	{ "prometheus-addr", FLAG_STRING, AT(prometheus_addr), "0.0.0.0", "IP",
-	    .help =
-		"address of metrics, health and page; 0.0.0.0 is every address of both families" },
+	    .help = "address of metrics, health and page; 0.0.0.0: IPv6 too" },
 	{ "prometheus-port", FLAG_PORT, AT(prometheus_port), "10054", "PORT",
-	    .help = "port of the same" },
+	    .help = "port of metrics, health and the page" },
+	{ "Probes", .type = FLAG_GROUP },
+	{ "dnsmasq-poll-interval-ms", FLAG_INT, AT(poll_interval_ms), "5000", "MS",
+	    .help = "how often to read dnsmasq's statistics", .min = 1, .max = POLL_MAX_MS },
+	{ "upstream-ca", FLAG_STRING, AT(upstream_ca), "/etc/ssl/certs/ca-certificates.crt", "FILE",
+	    .help = "CA certificates for tls://" },
+	{ "upstream-port", FLAG_REPEAT, AT(upstream_ports_text), NULL, "PORT",
+	    .help = "port of tls:// servers, besides 853; may be repeated" },
+	{ "Limits", .type = FLAG_GROUP },
+	{ "drain", FLAG_DURATION, AT(drain_ms), "9s", "DURATION",
+	    .help = "keep running for this long after SIGTERM" },
+	{ "Observability", .type = FLAG_GROUP },
 	{ "prometheus-path", FLAG_STRING, AT(prometheus_path), "/metrics", "PATH",
 	    .help = "path of the metrics" },
 	{ "prometheus-namespace", FLAG_STRING, AT(prometheus_namespace), "kubedns", "NAME",
-	    .help = "what the names of kube-dns's metrics begin with" },
+	    .help = "prefix of kube-dns's metric names" },
 	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
-	    .help = "also publish dnsmasq's hits and misses under the names of CoreDNS's cache" },
+	    .help = "also publish cache metrics under CoreDNS names" },
 	{ "journal", FLAG_STRING, AT(journal), NULL, "FILE",
-	    .help = "keep what changed in FILE, so that the page still shows it after a restart; "
-		    "empty: in "
-		    "memory" },
+	    .help = "file that keeps the page's journal; empty: only in memory" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
-	    .help = "let peers that are not loopback use the question box" },
-	{ "drain", FLAG_DURATION, AT(drain_ms), "9s", "DURATION",
-	    .help = "go on for this long after SIGTERM" },
-	{ "Commands", .type = FLAG_GROUP },
-	{ "once", FLAG_BOOL, AT(once), NULL, NULL,
-	    .help = "run every probe once, print a table, exit 0 if all were answered, else 1" },
+	    .help = "let all peers use the question box, not only local ones" },
+	{ "Commands", .type = FLAG_GROUP_FIRST },
+	{ "once", FLAG_BOOL, AT(dedup), NULL, NULL,
+	    .help = "run each probe once, print a table; exit 0 if all were answered" },
 	{ .name = NULL },
 };
 
-/* Says what is wrong, once per mistake; false for the caller's tally. */
+/* Logs one mistake. The value is false, so that the caller can return it. */
 #define WRONG(...) (log_errorx(__VA_ARGS__), false)
 
 static bool
@@ -71,7 +70,8 @@ read_dnsmasq(struct sidecar_options *options)
 	return true;
 }
 
-/* Two labels that differ only in '-' and '_' would give one metric two values. */
+/* Whether two labels would have the same metric name. Labels that differ only in '-' and '_' have
+ * the same metric name. */
 static bool
 same_label(const char *a, const char *b)
 {
@@ -87,7 +87,8 @@ read_probes(struct sidecar_options *options)
 	bool ok = true;
 
 	if (options->probes.count > PROBES_MAX)
-		return WRONG("--probe: %zu of them, %d at most", options->probes.count, PROBES_MAX);
+		return WRONG("--probe: given %zu times: at most %d are possible",
+		    options->probes.count, PROBES_MAX);
 	options->specs = xcalloc(options->probes.count, sizeof *options->specs);
 	for (size_t i = 0; i < options->probes.count; i++) {
 		struct probe_spec *spec = &options->specs[options->spec_count];
@@ -147,6 +148,27 @@ read_journal(const struct sidecar_options *options)
 }
 
 static bool
+read_upstream_ports(struct sidecar_options *options)
+{
+	const struct flag_list *list = &options->upstream_ports_text;
+
+	if (list->count > UPSTREAM_PORTS_MAX)
+		return WRONG("--upstream-port: given %zu times: at most %d are possible",
+		    list->count, UPSTREAM_PORTS_MAX);
+	for (size_t i = 0; i < list->count; i++) {
+		char *end;
+		unsigned long port = strtoul(list->items[i], &end, 10);
+
+		if (!isdigit((unsigned char)list->items[i][0]) || *end != '\0' || port == 0 ||
+		    port > UINT16_MAX)
+			return WRONG(
+			    "--upstream-port \"%s\": a port is 1 to 65535", list->items[i]);
+		options->upstream_ports[i] = (uint16_t)port;
+	}
+	return true;
+}
+
+static bool
 read_outside(struct sidecar_options *options)
 {
 	options->has_outside = options->outside_name[0] != '\0';
@@ -172,9 +194,10 @@ sidecar_options_read(struct sidecar_options *options, int argc, char **argv)
 	    read_url("kubedns-url", options->kubedns_url, &options->kubedns, &options->has_kubedns);
 	ok &= read_outside(options);
 	ok &= read_journal(options);
+	ok &= read_upstream_ports(options);
 	ok &= read_url("nanny-url", options->nanny_url, &options->nanny, &options->has_nanny);
 	if (options->common.rest < argc)
-		ok = WRONG("\"%s\": arguments without a flag are not understood",
+		ok = WRONG("\"%s\": unexpected argument: the sidecar takes flags only",
 		    argv[options->common.rest]);
 	if (!ok)
 		flags_say_usage(&options->common);

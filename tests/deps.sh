@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages, named as arguments, that are missing; says which. Called by `make deps`, `run` and `test`.
+# Installs those Debian packages of the arguments that are missing, and prints their names. Called by `make deps`, `run` and `test`.
 set -eu
 
 missing=
@@ -28,7 +28,7 @@ if [ "$(id -u)" != 0 ]; then
 	sudo=sudo
 fi
 
-# Name servers and Prometheus are wanted as programs: their Debian packages must not start a service on this machine.
+# The tests need name servers and Prometheus only as programs. Their packages must not start services on this machine.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
 	trap '$sudo rm -f "$policy"' EXIT

@@ -1,10 +1,10 @@
-"""One dialect of C, as docs/contributing.md has it: sizeof, the blank line after declarations, pointers compared with NULL.
+"""Checks the dialect of C in docs/contributing.md: sizeof, the blank line after declarations, and pointers compared with NULL.
 
-	dialect.py FILE...                  prints what is not in the dialect, exits 1 when there is something
-	dialect.py --fix FILE...            rewrites the first two
-	dialect.py --pointers FLAGS... -- FILE...  prints pointers that are used as truth values; clang-query reads FILE with FLAGS
+	dialect.py FILE...                  prints violations; exit status 1 if there are any
+	dialect.py --fix FILE...            fixes the first two kinds
+	dialect.py --pointers FLAGS... -- FILE...  prints pointers used as truth values; clang-query reads FILE with FLAGS
 
-Each run first checks itself on examples, of which it must find each and change none that is right.
+Each run first checks itself with examples. It must report every wrong example and leave every right example unchanged.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ DECLARATION = re.compile(rf"\s*{QUALIFIERS}(?:(?:struct|union|enum)\s+)?(\w+)(?:
 INTEGER = r"(?:unsigned |signed )?(?:char|short|int|long(?: long)?)|unsigned|signed"
 TYPE = re.compile(rf"^(?:const\s+)?(?:(?:struct|union|enum)\s+\w+|{INTEGER}|float|double|bool|void|\w+_t|json_object|FILE|DIR)"
                   r"(?:\s+(?:const|int|long))*[\s*]*(?:const\s*)?(?:\[[^\]]*\])?$")
-# What needs no parentheses after sizeof; `a + b` and a cast do.
+# Operands that need no parentheses after sizeof. `a + b` and a cast need them.
 UNARY = re.compile(r"^[*&]*(?:\w+|\"[^\"]*\")(?:\.\w+|->\w+|\[[^\[\]]*\])*$")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|.|\n', re.S)
 
@@ -32,12 +32,12 @@ QUERY = ["set output diag", "set traversal AsIs", "set bind-root false",
          f'match implicitCastExpr({OURS}, hasCastKind("CK_PointerToBoolean"), hasSourceExpression({POINTER}))',
          *(f'match binaryOperator({OURS}, hasAnyOperatorName("&&", "||"), {side}({POINTER}))' for side in ("hasLHS", "hasRHS")),
          *(f"match {kind}({OURS}, hasCondition({POINTER}))" for kind in ("ifStmt", "whileStmt", "doStmt", "forStmt", "conditionalOperator"))]
-# Macros of libraries test pointers in their own way.
+# Library macros that test pointers in other ways.
 MACRO = re.compile(r"[A-Z_]{4,}|\w+_foreach|cds_\w+")
 
 
 def blanked(text):
-    """The text with comments, strings and characters blanked, so that brackets and semicolons are the code's own."""
+    """Blanks out comments, strings and characters, so that only the code's own brackets and semicolons remain."""
     out = []
     for token in TOKEN.findall(text):
         if token.startswith(("/*", "//")):
@@ -53,13 +53,13 @@ def is_declaration(line):
 
 
 def opens_statements(line):
-    """Whether the line opens a block of statements: not the members of a type, nor an initialiser."""
+    """True if the line opens a block of statements. False if it opens the members of a type or an initialiser."""
     return (re.search(r"(?:\)|else|do|^|case .*:|default:)\s*\{\s*$", line) and not re.search(r"[=(,]\s*\{\s*$", line)
             and not re.match(r"\s*(?:struct|union|enum)\b[^()]*\{\s*$", line))
 
 
 def after(code, at):
-    """The line after the statement that begins in line `at`."""
+    """Returns the number of the line after the statement that begins in line `at`."""
     depth = 0
     for number in range(at, len(code)):
         depth += sum((c in "([{") - (c in ")]}") for c in code[number])
@@ -69,7 +69,7 @@ def after(code, at):
 
 
 def without_blank(lines, code):
-    """The lines that follow the declarations of a block's head without a blank line."""
+    """Returns the lines with a missing blank line before them: statements that directly follow the declarations of a block."""
     missing = []
     for opening, line in enumerate(code):
         if not opens_statements(line):
@@ -87,10 +87,10 @@ def without_blank(lines, code):
 
 
 def parenthesised(text, code):
-    """(begin, end, operand) of each sizeof of an expression in parentheses."""
+    """Yields (begin, end, operand) for each sizeof whose operand is an expression in parentheses."""
     for found in re.finditer(r"\bsizeof\s*\(", code):
         if text[text.rfind("\n", 0, found.start()) + 1:].lstrip().startswith("#"):
-            continue  # a macro's parameter keeps them
+            continue  # a parameter of a macro must keep its parentheses
         depth, end = 1, found.end()
         while depth:
             depth += (code[end] == "(") - (code[end] == ")")
@@ -101,7 +101,7 @@ def parenthesised(text, code):
 
 
 def findings(text):
-    """[(line, what)] of a file."""
+    """Returns [(line, problem)] for a file."""
     code = blanked(text)
     found = [(text.count("\n", 0, begin) + 1, f"sizeof({operand}): write sizeof {operand}") for begin, _, operand in parenthesised(text, code)]
     found += [(line + 1, "no blank line after the declarations that open the block") for line in without_blank(text.split("\n"), code.split("\n"))]
@@ -120,13 +120,13 @@ def fixed(text):
 
 
 def clang_query():
-    """clang-query of the clang-tidy that is used: no release of Debian puts it on the path under a name without its version."""
+    """Returns the clang-query of the installed clang-tidy. In Debian, the program's name contains the version."""
     beside = pathlib.Path(shutil.which("clang-tidy") or "/").resolve().with_name("clang-query")
     return beside if beside.exists() else shutil.which("clang-query")
 
 
 def pointer_findings(path, flags):
-    """{(file, line, text)} of the pointers that stand for true or false in a source and its headers."""
+    """Returns {(file, line, text)} of the pointers that a source and its headers use as truth values."""
     if not (tool := clang_query()):
         sys.exit("dialect: clang-query is missing: install clang-tools")
     with tempfile.NamedTemporaryFile("w", suffix=".query") as query:

@@ -1,10 +1,10 @@
 #!/bin/bash
-# `make test-dirty`: the tests on a machine on which much else is, as a newcomer's machine has it. Nothing that the tests do not
-# start themselves may change their result.
+# `make test-dirty`: runs the tests on a machine with many other files, programs and settings, like a newcomer's machine. None of these may
+# change the result of a test.
 #
-# Everything is in namespaces of its own (mounts, network, processes), so that the real machine stays as it is:
-#	/tmp          manifests in YAML and JSON, broken ones, a Secret, a directory that nobody may read
-#	ports         53: a dnsmasq; 1053, 8081, 10053, 10054, 10056: `make run`; 10055, 10153, 8053, 5353: a program that is silent
+# All of this is in separate namespaces (mount, network, process), so the real machine is not affected:
+#	/tmp          manifests in YAML and JSON, broken manifests, a Secret, a directory that nobody may read
+#	ports         53: a dnsmasq; 1053, 8081, 10053, 10054, 10056: `make run`; 10055, 10153, 8053, 5353: a program that never answers
 #	resolv.conf   a server that does not answer, search domains, ndots:5
 #	environment   a proxy, a kubeconfig that is broken, another time zone, a Kubernetes API that is not there
 #	network       a default route that leads nowhere, a second address
@@ -15,11 +15,11 @@ cd "$(dirname "$0")/.." || exit 1
 
 if [ "${1:-}" != inside ]; then
 	if [ "$(id -u)" != 0 ]; then
-		echo "dirty.sh: needs root, to make namespaces of its own" >&2
+		echo "dirty.sh: needs root to create namespaces" >&2
 		exit 1
 	fi
 	case $PWD/ in /tmp/*)
-		echo "dirty.sh: it replaces /tmp: have the sources elsewhere" >&2
+		echo "dirty.sh: replaces /tmp: move the sources elsewhere" >&2
 		exit 1
 		;;
 	esac
@@ -31,10 +31,10 @@ fail() {
 	exit 1
 }
 
-# The first process of a namespace ignores signals that it does not handle; its end ends all others.
+# The first process of a process namespace ignores signals that it does not handle. When it ends, all other processes of the namespace end.
 trap 'exit 1' INT TERM HUP
 
-# --- network: what is sent to other machines vanishes, as behind a firewall ---
+# --- network: packets to other machines are dropped, as behind a firewall ---
 ip link set lo up
 ip link add uplink type veth peer name nowhere || fail "no interface"
 ip addr add 198.51.100.7/24 dev uplink
@@ -78,9 +78,9 @@ print("held", flush=True)
 signal.pause()
 HOLDER
 
-# Whether all of them are there: without them the run would show nothing.
+# True if all these programs are still running. Without them the run would prove nothing.
 dirty() {
-	grep -q "Ctrl-C ends everything" "$others/run.log" && grep -q held "$others/holder.log" &&
+	grep -q "Ctrl-C stops all programs" "$others/run.log" && grep -q held "$others/holder.log" &&
 		[ "$(dig @127.0.0.1 +short +tries=1 +time=1 any.example)" = 192.0.2.66 ]
 }
 for try in $(seq 100); do

@@ -1,17 +1,17 @@
 #!/bin/sh
 # shellcheck disable=SC2317,SC2094 # stages are called by name; basename reads no file
 #
-# The tests that were built in $BUILD under Valgrind's memcheck. Fails if a test fails, or if memcheck reports anything about a
-# process; nothing is suppressed. Stages, as arguments (default: both):
+# Runs the tests that were built in $BUILD under Valgrind's memcheck. Fails if a test fails or if memcheck reports anything about a process.
+# No report is suppressed. Stages, as arguments (default: both):
 #	programs	the unit tests, and the fuzz targets over their seeds
-#	system		those of $SYSTEM_TESTS, below tests/system, with kubedns wrapped
-# The sample of system tests has each way that a query can take: cluster names, the root, malformed messages and refused
-# transfers, over UDP and TCP; and other servers by c-ares and by the relay to dnsmasq.
-# `make memcheck` builds $BUILD with the C library's allocator and without zeroed locals, since both hide uninitialised bytes.
+#	system		the tests $SYSTEM_TESTS below tests/system, with kubedns under memcheck
+# The sample of system tests covers each path of a query: cluster names, the root, malformed messages and refused transfers, over UDP and
+# TCP. It also covers other servers, through c-ares and through the relay to dnsmasq. `make memcheck` builds $BUILD with the C library's
+# allocator and without zeroed locals, since both hide uninitialised bytes.
 set -u
 
 : "${BUILD:=build-memcheck}" "${PYTHON:=python3}" "${JOBS:=2}" "${TIMEOUT:=300}"
-: "${SYSTEM_TESTS:=serve/test_protocol.py answers/test_answers.py serve/test_tcp.py::test_the_root_over_tcp_is_answered_and_counted \
+: "${SYSTEM_TESTS:=serve/test_protocol.py answers/test_answers.py serve/test_tcp.py::test_a_query_for_the_root_over_tcp_is_answered_and_counted \
 serve/test_tcp.py::test_a_thousand_queries_in_one_write_get_a_thousand_replies transfer/test_transfer.py::test_others_are_refused \
 transfer/test_transfer.py::test_a_refused_transfer_is_counted_with_its_own_rcode transfer/test_transfer.py::test_every_reply_has_an_opt_if_the_query_had_one \
 transfer/test_transfer_keys.py::test_errors_of_keys_and_signatures_are_not_signed upstream/test_forward.py::test_letter_case_edns_and_do_survive \
@@ -19,20 +19,21 @@ upstream/test_forward.py::test_a_truncated_reply_is_asked_for_again_over_tcp ups
 upstream/test_forward.py::test_an_external_name_is_followed_through_the_forwarder \
 upstream/test_relay.py::test_other_names_come_from_dnsmasqs_cache_and_cluster_names_do_not \
 upstream/test_relay.py::test_a_reply_too_long_for_udp_is_whole_over_tcp_and_cut_over_udp upstream/test_relay.py::test_forged_replies_are_not_believed}"
-# Left out: what measures CPU time, takes minutes, runs out of descriptors, looks for its own name, forbids system calls, or needs
-# pidfd_open(), which Debian 12's Valgrind does not have. The nanny needs that too.
-left_out="test_documents test_endpoint_prices test_external_prices test_http_bind test_http_own test_moments test_port test_sandbox \
+# This list has the tests to leave out: tests that measure CPU time, take minutes, run out of descriptors, look for their own name, forbid
+# system calls, or need pidfd_open(). Debian 12's Valgrind does not have pidfd_open(). The nanny needs pidfd_open() too.
+left_out="test_documents test_endpoint_prices test_external_prices test_http_bind test_http_listeners test_snapshots test_port test_sandbox \
 test_srv_prices test_stale_forks test_store_pods test_tree"
 cd "$(dirname "$0")/.." || exit 1
 BUILD=$(cd "$BUILD" && pwd) || exit 1
 place=$BUILD/memcheck
 logs=$place/logs
 
-# A script at $1 that runs the program $2 under memcheck, with the arguments $3 before its own. Its log is empty if all is well.
+# Writes a script to $1 that runs program $2 under memcheck, with the arguments $3 before its own. memcheck's log is empty if it finds
+# nothing.
 wrap() {
 	{
 		echo '#!/bin/sh'
-		echo "# A wrapper of memcheck.sh, by which the tests know that they are slow."
+		echo "# A wrapper of memcheck.sh. The tests recognise it and allow more time."
 		echo "exec valgrind -q --error-exitcode=99 --log-file='$logs/$(basename "$1").%p' '$2' $3 \"\$@\""
 	} >"$1"
 	chmod +x "$1"
@@ -56,7 +57,7 @@ programs() {
 system() {
 	ln -s "$BUILD"/bin/* "$place/bin"
 	rm "$place/bin/kubedns"
-	wrap "$place/bin/kubedns" "$BUILD/bin/kubedns" --sandbox=off # Valgrind itself needs what the sandbox refuses
+	wrap "$place/bin/kubedns" "$BUILD/bin/kubedns" --sandbox=off # Valgrind needs system calls that the sandbox refuses
 	# shellcheck disable=SC2046,SC2086 # lists of words
 	BUILD=$place "$PYTHON" -m pytest -c tests/pytest.ini -q -rfE --durations=5 -o cache_dir="$place/cache" -n "$JOBS" --dist load \
 		$(printf 'tests/system/%s ' $SYSTEM_TESTS) </dev/null || failed=1
@@ -75,7 +76,7 @@ for stage in "$@"; do
 		;;
 	esac
 done
-# Lines of other kinds are warnings about system calls.
+# Other lines are warnings about system calls.
 grep -l '^==' -r "$logs" | sort >"$place/found"
 while read -r log; do
 	failed=1

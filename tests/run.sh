@@ -2,18 +2,19 @@
 # Runs the tests that were built in $BUILD and counts them. Stages, as arguments (default: all of them):
 #	unit	the cmocka programs in $BUILD/tests/unit, UNIT_JOBS at a time
 #	replay	each fuzz target of $BUILD/tests/replay over its seeds
-#	system	pytest over tests/system and the tests of the tests' own tools, in three phases:
-#		1. PYTEST_JOBS at a time. Most of the time these tests wait, and each has ports and files of its own.
-#		2. Tests marked `quiet`, QUIET_JOBS at a time. They load the machine or fail when others load it.
-#		3. Tests marked `timing`, one by one. They compare durations, so a busy machine fails them too. Only these are
-#		   repeated when they fail. There may be TIMING_TESTS of them.
-#		PYTEST_ARGS adds to the command. SOAK=1 runs the tests that take more than a minute instead.
-# All stages run even if one fails. The last line is "N passed, N failed" and names the tests that passed only when they were
-# repeated. More than REPEATS of those are a failure. The lines before it count the skipped tests by reason, and say how many
-# tests may be repeated.
+#	system	pytest over tests/system and tests/apiserver, in three phases:
+#		1. Tests without a mark, PYTEST_JOBS at a time (default: five for two processors). Each test has its own ports and files.
+#		2. Tests marked `quiet`, QUIET_JOBS at a time (default: three for two processors). They load the machine, or fail when other tests load it.
+#		3. Tests marked `timing`, one at a time. They compare durations, so a busy machine makes them fail too. Only these
+#		   tests are repeated when they fail. At most TIMING_TESTS tests may have this mark.
+#		PYTEST_ARGS adds to the command. With SOAK=1, only the tests marked `soak` run. They take more than a minute each.
+# All stages run even if one fails. The last line is "N passed, N failed". It names the tests that passed only when they were repeated. If
+# there are more than REPEATS such tests, the run fails. The lines before it count the skipped tests by reason and say how many tests may be
+# repeated.
 set -u
 
-: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=6}" "${QUIET_JOBS:=2}" "${TIMING_TESTS:=10}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$(nproc)}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}" "${REPEATS:=3}"
+processors=$(nproc)
+: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=$((5 * processors / 2))}" "${QUIET_JOBS:=$(((3 * processors + 1) / 2))}" "${TIMING_TESTS:=10}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$processors}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}" "${REPEATS:=3}"
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
 export BUILD
@@ -22,7 +23,7 @@ mkdir -p "$logs"
 rm -f "$logs/skipped"
 passed=0 failed=0 repeated='' repeatable=''
 
-# The number that a line of $1 gives to the pattern $2, or 0.
+# Prints the number that the pattern $2 matches in the file $1 (the last such line), or 0.
 number() {
 	n=$(sed -n "s/$2/\\1/p" "$1" | tail -1)
 	echo "${n:-0}"
@@ -38,7 +39,7 @@ show_failure() {
 	echo "---"
 }
 
-# The programs of $BUILD/tests/$1 whose names begin with $2 and whose source is still there.
+# Lists the programs of $BUILD/tests/$1 whose names begin with $2. Skips programs without a source file in tests/$3.
 programs() {
 	for program in "$BUILD/tests/$1/$2"_*; do
 		name=$(basename "$program")
@@ -47,8 +48,8 @@ programs() {
 	done
 }
 
-# Runs the programs of $BUILD/tests/$1 that are named on standard input, UNIT_JOBS at a time, each with its folder below $2 as argument
-# if $2 is given. Each leaves its output in $logs/NAME.log and its exit status in $logs/NAME.status.
+# Runs the programs of $BUILD/tests/$1 whose names come on standard input, UNIT_JOBS at a time. If $2 is given, each program gets its
+# own folder below $2 as argument. Its output is in $logs/NAME.log, its exit status in $logs/NAME.status.
 run_programs() {
 	# shellcheck disable=SC2016 # for the shell that xargs starts
 	dir=$BUILD/tests/$1 seeds=${2:-} logs=$logs timeout=$UNIT_TIMEOUT xargs -P "$UNIT_JOBS" -I{} sh -c \
@@ -59,11 +60,11 @@ unit() {
 	programs unit test unit | run_programs unit
 	for name in $(programs unit test unit); do
 		log=$logs/$name.log status=$(cat "$logs/$name.status")
-		ok=$(number "$log" '^\[  PASSED  \] \([0-9]*\) test.*')
-		bad=$(number "$log" '^\[  FAILED  \] \([0-9]*\) test.*')
-		skip=$(number "$log" '^\[  SKIPPED \] \([0-9]*\) test.*')
-		if [ "$status" != 0 ] || [ "$bad" != 0 ] || [ "$ok" = 0 ]; then
-			[ "$bad" = 0 ] && bad=1 # it crashed, hung, or tested nothing
+		ok=$(number "$log" '^\[  PASSED  \] [a-z: ]*\([0-9][0-9]*\) test.*')
+		bad=$(number "$log" '^\[  FAILED  \] [a-z: ]*\([0-9][0-9]*\) test.*')
+		skip=$(number "$log" '^\[  SKIPPED \] [a-z: ]*\([0-9][0-9]*\) test.*')
+		if [ "$status" != 0 ] || [ "$bad" != 0 ] || [ $((ok + skip)) = 0 ]; then
+			[ "$bad" = 0 ] && bad=1 # the program crashed, hung, or has no tests
 			show_failure "$name: exit status $status" "$log"
 		fi
 		[ "$skip" = 0 ] || yes "$name" | head -n "$skip" >>"$logs/skipped"
@@ -86,12 +87,12 @@ replay() {
 	echo "fuzz seeds: $((passed - before_ok)) targets passed, $((failed - before_bad)) failed"
 }
 
-# The sum of an attribute over the test suites of a JUnit file.
+# Prints the sum of attribute $2 over the test suites of the JUnit file $1.
 junit() {
 	sed 's/<testsuite /\n&/g' "$1" | sed -n "s/^<testsuite [^>]* $2=\"\\([0-9]*\\)\".*/\\1/p" | awk '{ n += $1 } END { print n + 0 }'
 }
 
-# pytest over the tests of marker expression $2, with the options $3...; $1 names its report.
+# Runs pytest over the tests that the marker expression $2 selects, with the options $3... The report is $logs/$1.xml.
 pytest_phase() {
 	xml=$logs/$1.xml marker=$2 all=0
 	shift 2
@@ -106,25 +107,26 @@ pytest_phase() {
 		return
 	fi
 	all=$(junit "$xml" tests) bad=$(($(junit "$xml" failures) + $(junit "$xml" errors))) skip=$(junit "$xml" skipped)
-	# 5: none of the tests chosen by PYTEST_ARGS is of this phase
+	# 5: PYTEST_ARGS selected no test of this phase
 	[ $status != 0 ] && [ $status != 5 ] && [ "$bad" = 0 ] && bad=1
 	count $((all - bad - skip)) "$bad"
 	[ "$skip" = 0 ] || sed 's/<skipped /\n&/g' "$xml" | sed -n 's/^<skipped [^>]*message="\([^"]*\)".*/\1/p' | sed 's/&quot;/"/g' >>"$logs/skipped"
 }
 
-# The tests that pytest would run again, by name.
+# Lists the names of the tests that failed in the last run of pytest.
 last_failed() {
 	sed -n 's/^ *"\(.*\)": true,\{0,1\}$/\1/p' "$logs/cache/v/cache/lastfailed" 2>/dev/null | sort
 }
 
-# How much of the processors' time a virtual machine's host has given to others in the last two seconds, in percent.
+# Prints the share of the processors' time that the host of this virtual machine gives to other machines, in percent. Measures for two seconds.
 stolen() {
 	{ head -1 /proc/stat && sleep 2 && head -1 /proc/stat; } | awk '
 		{ steal[NR] = $9; for (i = 2; i <= 9; i++) all[NR] += $i }
 		END { d = all[2] - all[1]; print int(d ? 100 * (steal[2] - steal[1]) / d : 0) }'
 }
 
-# Waits, a minute at most, until the host lets us have our processors: what has no time fails at whatever measures time.
+# Waits until the host gives less than 10 % of the processors' time to other machines. Waits a minute at most. Tests that measure time
+# fail on a machine without processor time.
 settle() {
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		share=$(stolen)
@@ -134,8 +136,8 @@ settle() {
 	done
 }
 
-# The $1 tests about time that failed, alone, twice at most: a busy machine's doing is not the programs' fault, what fails again
-# is. All of them have been shown above; those that pass now are named in the last line.
+# Repeats the $1 `timing` tests that failed, one at a time, twice at most. If a test passes now, it failed before because the machine was
+# busy. The last line of the output names it. If a test fails each time, it counts as failed.
 again() {
 	left=$1 others=$((failed - $1))
 	last_failed >"$logs/failed-first"
@@ -153,7 +155,7 @@ again() {
 	repeated=$(comm -23 "$logs/failed-first" "$logs/failed-again")
 	repeats=$(comm -23 "$logs/failed-first" "$logs/failed-again" | wc -l)
 	if [ "$repeats" -gt "$REPEATS" ]; then
-		echo "$repeats tests passed only when repeated, more than $REPEATS: a busier machine than the tests can be believed on, or a slower program"
+		echo "$repeats tests passed only when repeated, more than $REPEATS: the machine is too busy for these tests, or a program is slower"
 		count 0 1
 	fi
 }

@@ -1,4 +1,4 @@
-"""What every folder's tests need of the machine: a free port, a condition that comes true, what a program was built with."""
+"""Helpers for the tests of every folder: a free port, waiting for a condition, and properties of the build."""
 
 import fcntl
 import os
@@ -13,8 +13,8 @@ _claims = open(os.path.join(tempfile.gettempdir(), f"claims-of-tests-{os.getuid(
 
 def claim(first, last):
     """
-    A number from `first` to `last` that no test has that runs in this process or in another: each number is a byte of a file, locked until
-    disclaim() or the process's end.
+    Returns a number from `first` to `last` that no running test uses, in this process or another. For each number there is a byte in a
+    file. The byte stays locked until disclaim() or the end of the process.
     """
     while True:
         number = random.randint(first, last)
@@ -35,9 +35,9 @@ def disclaim(number):
 
 def free_port():
     """
-    A port free for UDP and TCP on all addresses, a moment ago. Never the same one twice, in this process or in another that asks here, and
-    below those that the kernel itself gives out, so that nobody's outgoing connection, or dnsmasq's next query, takes it before the
-    program does.
+    Returns a port that was free for UDP and TCP on all addresses a moment ago. It never returns the same port twice, even in two processes.
+    The ports are below the kernel's ephemeral range. So no outgoing connection and no query of dnsmasq takes the port before the program
+    does.
     """
     while True:
         port = claim(10000, 31999)
@@ -52,8 +52,8 @@ def free_port():
 
 def wait_for(condition, timeout=10.0, what="the condition", passing=()):
     """
-    The first true value of `condition()`. AssertionError after `timeout` seconds, with `what` (text, or a function that gives it then) and
-    the last value. `passing` are exceptions of the condition that mean "not yet".
+    Waits until `condition()` is true and returns its value. Raises AssertionError after `timeout` seconds, with `what` (a text, or a
+    function that returns it) and the last value. `passing` lists the exceptions of the condition that mean "not yet".
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -69,14 +69,14 @@ def wait_for(condition, timeout=10.0, what="the condition", passing=()):
 
 
 def sanitized():
-    """Whether the programs are a sanitizer's build, or run under Valgrind: slower, and their memory says nothing."""
+    """True if the programs are built with a sanitizer or run under Valgrind. They are slower then, and their memory use means nothing."""
     with open(os.path.join(os.environ.get("BUILD", "build"), "bin", "kubedns"), "rb") as f:
         code = f.read()
     return any(mark in code for mark in (b"__asan_init", b"__tsan_init", b"memcheck.sh"))
 
 
 def alive(pid):
-    """Whether the process is there and no zombie."""
+    """True if the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] != "Z"

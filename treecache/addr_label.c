@@ -1,7 +1,7 @@
 /*
- * Converts an address to the label that Kubernetes makes of it, with dashes for dots and colons,
- * and back. Any spelling of an address is accepted; a caller that wants the canonical one only
- * converts the result again and compares.
+ * Converts an address to the label that Kubernetes makes from it, and back. The label has dashes
+ * instead of dots and colons. Every spelling of an address is accepted. A caller that accepts only
+ * the canonical spelling converts the result again and compares.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +24,8 @@ tree_addr_label(const struct addr *addr, uint8_t label[1 + DNAME_LABEL_MAX + 8])
 {
 	char text[ADDR_TEXT_MAX + 1], *end = text;
 
-	if (addr->family == AF_INET) { /* an SRV set may be a hundred of these */
+	if (addr->family == AF_INET) { /* faster than addr_format(); an SRV answer may have a
+				        * hundred labels */
 		for (unsigned i = 0; i < 4; i++) {
 			end = put_decimal(end, addr->bytes[i]);
 			*end++ = '-';
@@ -58,10 +59,10 @@ tree_label_addr(const uint8_t *label, struct addr *addr)
 			return -EINVAL;
 		dashes += c == '-';
 	}
-	if (dashes < 2) /* as most names of pods */
+	if (dashes < 2) /* most names of pods have fewer than two dashes */
 		return -EINVAL;
-	/* Three dashes between decimal numbers are IPv4; an IPv6 address of three colons has two of
-	 * them side by side. */
+	/* Three dashes between decimal numbers are an IPv4 address. An IPv6 address with three
+	 * colons has two adjacent colons. */
 	for (int v6 = dashes != 3; v6 < 2; v6++) {
 		for (unsigned i = 0; i < label[0]; i++)
 			text[i] = label[i + 1] != '-' ? (char)label[i + 1] : v6 ? ':' : '.';

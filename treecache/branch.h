@@ -1,8 +1,7 @@
 /*
- * The children of a node: NULL, one node, or (low bit set) a branch of a hash array mapped trie:
- * five bits of the label's hash choose one of 32 ways, of which only the used ones are stored.
- * Labels whose 32 hash bits are all the same share a branch below the last level, searched one by
- * one.
+ * The children of a node are NULL, one node, or (low bit set) a branch of a hash array mapped trie.
+ * Five bits of the label's hash choose one of 32 ways; only the ways in use are stored. Labels with
+ * the same 32-bit hash share a branch below the last level, which is searched linearly.
  */
 #ifndef TREECACHE_BRANCH_H
 #define TREECACHE_BRANCH_H
@@ -13,7 +12,7 @@ enum { WAY_BITS = 5, WAYS = 1 << WAY_BITS, HASH_BITS = 32 };
 
 struct branch {
 	uint32_t epoch;
-	uint32_t used; /* bitmap of ways; below the last level: the count */
+	uint32_t used; /* bitmap of the ways in use; below the last level, the number of ways */
 	void *ways[];
 };
 
@@ -29,8 +28,8 @@ from_branch(struct branch *branch)
 	return (uint8_t *)branch + 1;
 }
 
-/* Inline: without a CPU instruction for it the compiler would call a function, several times a
- * name. */
+/* Population count. Without a CPU instruction for it, the builtin would be a function call, made
+ * several times for each name. */
 static inline unsigned
 bits_set(uint32_t bits)
 {
@@ -63,7 +62,7 @@ way_at(const struct branch *branch, uint32_t bit)
 	return bits_set(branch->used & (bit - 1));
 }
 
-/* The child with this label and hash, or NULL; `children` is not NULL. */
+/* Returns the child with this label and hash, or NULL. `children` must not be NULL. */
 const struct node *branch_find(void *children, unsigned shift, uint32_t hash, const uint8_t *label);
 
 #endif

@@ -1,4 +1,4 @@
-/* Copy-on-write blocks, and the lists of those that were replaced (treecache_internal.h). */
+/* Copy-on-write blocks, and the lists of replaced blocks (treecache_internal.h). */
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 void
 garbage_add(struct garbage *garbage, void *block)
 {
-	if (garbage->count == garbage->room) {
-		garbage->room = garbage->room == 0 ? 64 : garbage->room * 2;
+	if (garbage->count == garbage->capacity) {
+		garbage->capacity = garbage->capacity == 0 ? 64 : garbage->capacity * 2;
 		garbage->items =
-		    xreallocarray(garbage->items, garbage->room, sizeof *garbage->items);
+		    xreallocarray(garbage->items, garbage->capacity, sizeof *garbage->items);
 	}
 	garbage->items[garbage->count++] = block;
 	garbage->bytes += malloc_usable_size(block);
@@ -27,9 +27,9 @@ garbage_move(struct garbage *to, struct garbage *from)
 		*from = (struct garbage){ 0 };
 		return;
 	}
-	if (to->count + from->count > to->room) {
-		to->room = to->count + from->count + to->room / 2;
-		to->items = xreallocarray(to->items, to->room, sizeof *to->items);
+	if (to->count + from->count > to->capacity) {
+		to->capacity = to->count + from->count + to->capacity / 2;
+		to->items = xreallocarray(to->items, to->capacity, sizeof *to->items);
 	}
 	if (from->count > 0)
 		memcpy(to->items + to->count, from->items, from->count * sizeof *from->items);

@@ -1,5 +1,5 @@
 /*
- * Finds packed endpoints, for readers: by name, by address, and from an address to its owners.
+ * Finds packed endpoints for readers: by name, by address, and from an address to its owners.
  */
 #include <string.h>
 
@@ -35,7 +35,8 @@ endpoint_name_key(
 	uint8_t padded[1 + DNAME_LABEL_MAX + LABEL_PAD];
 
 	memcpy(padded, label, 1u + *label);
-	/* The length byte keeps a label of 4 or 16 bytes apart from an address; no label has a byte 0. */
+	/* Because of the length byte, a label of 4 or 16 bytes and an address have different
+	 * hashes. A label never contains a zero byte. */
 	endpoint_key(tree, owner, padded, 1u + *label, key);
 }
 
@@ -54,7 +55,7 @@ owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[4])
 bool
 endpoint_set_has_port(const struct endpoint_set *endpoints, uint64_t label)
 {
-	const struct ports *last = NULL; /* most sets have one list of ports */
+	const struct ports *last = NULL; /* most sets have only one list of ports */
 	unsigned count;
 
 	for (unsigned c = 0; c < endpoints->count && c < PORT_SLICES_MAX; c++) {
@@ -71,7 +72,8 @@ endpoint_set_has_port(const struct endpoint_set *endpoints, uint64_t label)
 
 /* --- walks --- */
 
-/* The first endpoint of the slice from `from` on that the walk is for, or slice->published. */
+/* Returns the first endpoint of the slice, from `from` on, that matches the walk. Returns
+ * slice->published if there is none. */
 static unsigned
 walk_find(const struct endpoint_walk *walk, const struct slice_endpoints *slice, unsigned from)
 {
@@ -87,10 +89,8 @@ walk_find(const struct endpoint_walk *walk, const struct slice_endpoints *slice,
 	return from;
 }
 
-/*
- * Whether a walk searches every slice of the set and leaves the index out: the index only says
- * which slice to search. Nearly every Service has one slice, or one for each family.
- */
+/* Whether a walk searches every slice of the set instead of using the index. The index only tells
+ * which slices to search, and nearly every Service has one slice, or one for each family. */
 static bool
 is_small(const struct endpoint_set *endpoints)
 {
@@ -146,7 +146,7 @@ index_next_value(const struct tree *tree, const struct pair_btree *index, const 
 	return slot_table_get(&tree->slots, slot & ~(uint32_t)SLOT_OF_SLICE);
 }
 
-/* The next slice of the endpoint set that may have what the walk is for; NULL at the end. */
+/* Returns the next slice of the set that may have a matching endpoint, or NULL at the end. */
 static const struct slice_endpoints *
 walk_slice(struct endpoint_walk *walk)
 {
@@ -159,7 +159,7 @@ walk_slice(struct endpoint_walk *walk)
 			   ? endpoints->slices[walk->next_slice++].slice
 			   : NULL;
 	memcpy(key, &walk->hash, sizeof key);
-	/* Different keys may share a hash, so a slot only says where to look. */
+	/* Different keys may have the same hash, so the slice may belong to another owner. */
 	while ((slice = index_next_value(walk->tree, &walk->tree->endpoints, key, &walk->index)) !=
 	       NULL)
 		if (slice->owner == endpoints->owner)
@@ -222,7 +222,7 @@ owners_next(struct owner_walk *walk)
 {
 	const void *value;
 
-	/* Different labels may share a hash. */
+	/* Different labels may have the same hash. */
 	while ((value = index_next_value(
 		    walk->tree, &walk->tree->labels, walk->key, &walk->index)) != NULL) {
 		const struct owner *owner = slot_owner(value);

@@ -1,5 +1,5 @@
 /*
- * The writer's side of endpoints: owners, their endpoint sets, and replacing a slice by another.
+ * The writer's side of endpoints: owners, their endpoint sets, and the replacement of slices.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -9,24 +9,24 @@
 #include "lib/xalloc.h"
 #include "treecache/endpoint_set.h"
 
-/* Whether a change that found so many other slices, looking for `count` addresses, should keep which slices
- * have which address, since the next change would find as many. */
+/* Whether it is better to store the slices of each address, because a change has looked at very
+ * many other slices for `count` addresses. The next change would look at as many slices again. */
 static inline bool
 endpoints_crowded(size_t found, size_t count)
 {
 	return found > 16 * count + 256;
 }
 
-/* Keys of an index, 4 or 16 bytes each, in order, each once. */
+/* Keys of an index, 4 or 16 bytes each, sorted and without duplicates. */
 struct endpoint_keys {
-	uint8_t *bytes; /* from malloc */
+	uint8_t *bytes; /* from malloc() */
 	size_t count, len;
 };
 
 static size_t
-endpoint_set_size(unsigned room)
+endpoint_set_size(unsigned capacity)
 {
-	return sizeof(struct endpoint_set) + room * sizeof(struct endpoint_set_slice);
+	return sizeof(struct endpoint_set) + capacity * sizeof(struct endpoint_set_slice);
 }
 
 struct owner *
@@ -40,7 +40,8 @@ treecache_owner(struct treecache *cache, const uint8_t *name)
 	owner->slot = 0;
 	owner->len = (uint8_t)len;
 	memcpy(owner->name, name, len);
-	*endpoints = (struct endpoint_set){ .epoch = endpoints->epoch, .owner = owner, .room = 1 };
+	*endpoints =
+	    (struct endpoint_set){ .epoch = endpoints->epoch, .owner = owner, .capacity = 1 };
 	owner->endpoints = endpoints;
 	return owner;
 }
@@ -55,24 +56,25 @@ treecache_owner_free(struct treecache *cache, struct owner *owner)
 	treecache_retire(cache, owner);
 }
 
-/* The owner's endpoint set, copied if it is not the writer's own, with room for one slice more; the
- * owner, and its node if the set is attached, point to the result. */
+/* Returns a copy of the owner's endpoint set that the writer may change, with space for one more
+ * slice. Copies only if necessary. The owner, and its node if the set is attached, point to the
+ * result. */
 static struct endpoint_set *
 endpoint_set_edit(struct treecache *cache, struct owner *owner)
 {
 	struct endpoint_set *endpoints = owner->endpoints;
 
-	if (endpoints->count == endpoints->room) {
-		unsigned room = endpoints->room * 2;
+	if (endpoints->count == endpoints->capacity) {
+		unsigned capacity = endpoints->capacity * 2;
 
-		endpoints = cow_new(cache, endpoint_set_size(room));
+		endpoints = cow_new(cache, endpoint_set_size(capacity));
 		uint32_t epoch = endpoints->epoch;
 		memcpy(endpoints, owner->endpoints, endpoint_set_size(owner->endpoints->count));
 		endpoints->epoch = epoch;
-		endpoints->room = room;
+		endpoints->capacity = capacity;
 		cow_drop(cache, owner->endpoints);
 	} else {
-		endpoints = cow_edit(cache, endpoints, endpoint_set_size(endpoints->room));
+		endpoints = cow_edit(cache, endpoints, endpoint_set_size(endpoints->capacity));
 	}
 	owner->endpoints = endpoints;
 	if (endpoints->flags & ENDPOINTS_ATTACHED)
@@ -80,7 +82,7 @@ endpoint_set_edit(struct treecache *cache, struct owner *owner)
 	return endpoints;
 }
 
-/* The place of a slice in its set, or where it would be. */
+/* Returns the position of a slice in its set, or the position at which to insert it. */
 static unsigned
 slice_place(const struct endpoint_set *endpoints, const struct slice_endpoints *slice)
 {
@@ -97,7 +99,7 @@ slice_place(const struct endpoint_set *endpoints, const struct slice_endpoints *
 	return low;
 }
 
-/* The entry of a slice that the set has. */
+/* Returns the set's entry for a slice that is in it. */
 static struct endpoint_set_slice *
 endpoint_set_find_slice(struct endpoint_set *endpoints, const struct slice_endpoints *slice)
 {
@@ -107,7 +109,7 @@ endpoint_set_find_slice(struct endpoint_set *endpoints, const struct slice_endpo
 	return &endpoints->slices[place];
 }
 
-/* Adds (sign 1) or takes away (-1) the slice's share of the set's totals. */
+/* Adds (sign 1) or subtracts (sign -1) the slice's part of the set's totals. */
 static void
 endpoint_set_count(struct endpoint_set *endpoints, const struct slice_endpoints *slice, int sign)
 {
@@ -124,7 +126,7 @@ endpoint_set_entry(const struct slice_endpoints *slice)
 	return (struct endpoint_set_slice){ slice, slice->slot, slice->unique, slice->family };
 }
 
-/* The writer's own copy of a slice of the set, which it replaces there. */
+/* Returns a copy of the slice that the writer may change, and puts it in the slice's place in the set. */
 static struct slice_endpoints *
 endpoint_set_edit_slice(
     struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice)
@@ -138,7 +140,7 @@ endpoint_set_edit_slice(
 	return copy;
 }
 
-/* Ids are distinct, and are the hashes. */
+/* For table_find(). The hash is the owner's id, which is unique, so equal hashes mean the same owner. */
 static bool
 is_owners(const void *entry, const void *key)
 {
@@ -147,7 +149,8 @@ is_owners(const void *entry, const void *key)
 	return true;
 }
 
-/* The owner's entry, or NULL, in a table of what is kept for some owners: entries begin with the owner's id. */
+/* Returns the owner's entry in a table that has entries for some owners, or NULL. An entry begins
+ * with the owner's id. */
 static void *
 kept_of_owner(const struct table *table, const struct owner *owner)
 {
@@ -157,8 +160,8 @@ kept_of_owner(const struct table *table, const struct owner *owner)
 /* --- the indexes of endpoints --- */
 
 /*
- * The indexes of endpoints, the writer's side: a slice's keys in them, and the changes when another
- * slice takes its place.
+ * The writer's side of the endpoint indexes: the keys of a slice, and the changes when another
+ * slice replaces it.
  */
 
 static int
@@ -190,7 +193,7 @@ endpoint_keys_sort(struct endpoint_keys *keys)
 	keys->count = kept;
 }
 
-/* The place of `key`, or keys->count. */
+/* Returns the position of `key`, or keys->count if it is missing. */
 static size_t
 endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key)
 {
@@ -201,7 +204,7 @@ endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key)
 	return found == NULL ? keys->count : (size_t)(found - keys->bytes) / keys->len;
 }
 
-/* The slice's published addresses; of none if it is NULL. */
+/* Returns the published addresses of the slice. Returns no keys if `slice` is NULL. */
 static struct endpoint_keys
 endpoint_addr_keys(const struct slice_endpoints *slice)
 {
@@ -217,14 +220,15 @@ endpoint_addr_keys(const struct slice_endpoints *slice)
 	return keys;
 }
 
-/* The writer's reverse index for this family. */
+/* Returns the writer's reverse index for this family. */
 static struct pair_btree *
 endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
 {
 	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
 }
 
-/* Whether no address is published twice: one that is counts once at most (the runs above). */
+/* Whether each published address of the slice is published once. An address that is published
+ * several times is in the unique run at most once. */
 static bool
 addrs_distinct(const struct slice_endpoints *slice)
 {
@@ -239,8 +243,8 @@ addrs_distinct(const struct slice_endpoints *slice)
 	return true;
 }
 
-/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two published entries
- * share an address or a host name. */
+/* Returns the slice's keys in the endpoint index; none if `slice` is NULL. `*distinct` is set to
+ * whether no two published entries share an address or a host name. */
 static struct endpoint_keys
 endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct)
@@ -289,7 +293,8 @@ endpoint_index_change(struct treecache *cache, struct pair_btree *index, uint32_
 	free(new.bytes);
 }
 
-/* The same for the reverse index, which holds published addresses only; either may be NULL. */
+/* Changes the slot's keys in the reverse index, which has published addresses only. Either slice
+ * may be NULL. */
 static void
 endpoint_index_reverse(
     struct treecache *cache, const struct slice_endpoints *old, const struct slice_endpoints *slice)
@@ -302,8 +307,9 @@ endpoint_index_reverse(
 }
 
 /*
- * Whether no other slice of the owner publishes a host name of this one; clears `alone` in those that
- * do. Names that `old` (or NULL) already had alone are not searched for again.
+ * Whether no other slice of the owner publishes a host name of `slice`. Clears `alone` in every
+ * other slice that does. If `old` (may be NULL) was alone, skips the names that it has in the same
+ * position.
  */
 static bool
 endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
@@ -322,7 +328,8 @@ endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
 		if (name == NULL || (before && slice_find_name(old, i, i + 1, name) == i))
 			continue;
 		endpoint_name_key(&cache->next, owner, name, key);
-		/* If there are more than one, they have cleared each other's. */
+		/* Two other slices are enough. If there are more, they have already cleared each
+		 * other's flag. */
 		while (found < 2 && (other = index_next_value(&cache->next, &cache->next.endpoints,
 					 key, &walk)) != NULL) {
 			if (other->slot == slice->slot || other->owner != owner)
@@ -339,12 +346,12 @@ endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
 /* --- the slices of each address --- */
 
 /*
- * Which slices of a set publish an address, in order: kept for sets whose slices share very many
- * (endpoints_crowded). To search the other slices for each address of one that changes would cost their
- * number; here an address is looked up.
+ * For sets whose slices share very many addresses (endpoints_crowded), this table stores which
+ * slices publish each address, in order. With the table, each address of a changed slice costs one
+ * lookup. Without it, each address would cost a search through all other slices.
  */
 
-/* One owner's. */
+/* The table of one owner. */
 struct addr_holders {
 	uint32_t hash; /* the owner's id */
 	struct table v4, v6;
@@ -355,7 +362,8 @@ struct holders_of_addr {
 	uint32_t count; /* not 0 */
 	union {
 		uint32_t one;
-		uint32_t *slots; /* of more than one, by slice_compare; room for a power of two */
+		uint32_t *slots; /* used if `count` is above 1; in the order of slice_compare(),
+				  * with a capacity that is a power of two */
 	};
 	uint8_t addr[]; /* 4 or 16 bytes */
 };
@@ -402,7 +410,8 @@ slice_in(const struct treecache *cache, uint32_t slot)
 	return slot_table_get(&cache->next.slots, slot);
 }
 
-/* The place of a slice among those that publish the address, or where it would be. */
+/* Returns the position of a slice among the slices that publish the address, or the position at
+ * which to insert it. */
 static uint32_t
 place_of_slot(
     const struct treecache *cache, struct holders_of_addr *of, const struct slice_endpoints *slice)
@@ -514,8 +523,8 @@ holders_free(struct addr_holders *holders)
 	free(holders);
 }
 
-/* `slice` takes the place of `old` (either may be NULL); `holders` may be freed. Called while the set still
- * has `old`. */
+/* Updates the table when `slice` replaces `old` (either may be NULL). May free `holders`. Call it
+ * while the set still has `old`. */
 static void
 addr_holders_change(struct treecache *cache, struct addr_holders *holders,
     const struct slice_endpoints *old, const struct slice_endpoints *slice)
@@ -544,7 +553,8 @@ addr_holders_change(struct treecache *cache, struct addr_holders *holders,
 		table_free(&cache->addr_holders);
 }
 
-/* The lowest slice but `but` that publishes this address, of the family of `but`; NULL if there is none. */
+/* Returns the lowest slice, other than `but`, that publishes this address. The address has the
+ * family of `but`. Returns NULL if there is no such slice. */
 static const struct slice_endpoints *
 addr_holders_lowest(const struct treecache *cache, const struct addr_holders *holders,
     const struct slice_endpoints *but, const uint8_t *addr)
@@ -572,18 +582,20 @@ addr_holders_free_all(struct treecache *cache)
 /* --- the runs of a slice --- */
 
 /*
- * The runs of a slice: which entries are published, and which slice of an owner counts an address:
- * the lowest (slice_compare) of those that publish it, in whatever order they came. Where a change finds
- * very many others, who publishes what is kept from then on (addr_holders_find).
+ * Sorts the entries of a slice into its runs. This decides which entries are published, and which
+ * slice of the owner counts an address. The lowest slice (slice_compare) that publishes an address
+ * counts it. The order in which slices arrive does not matter. If a change finds very many other
+ * slices, the slices of each address are stored from then on (addr_holders_find).
  */
 
-/* The search for other slices of an owner. */
+/* State of a search for other slices of an owner. */
 struct search {
 	struct treecache *cache;
 	struct owner *owner;
-	/* NULL: the endpoint index tells who may have an address. */
+	/* NULL: use the endpoint index to find slices that may have an address. */
 	const struct addr_holders *holders;
-	size_t addrs, found; /* searched for there; slices looked at */
+	size_t addrs, found; /* number of addresses searched for in the index, and of slices looked
+			      * at */
 };
 
 static bool
@@ -593,8 +605,8 @@ publishes(const struct slice_endpoints *slice, const uint8_t *addr)
 	       slice_has_addr(slice, slice->unique, slice->published, addr);
 }
 
-/* The lowest slice but `but` that publishes this address, and so counts it if `but` does not; NULL if there is
- * none. */
+/* Returns the lowest slice, except `but`, that publishes this address. If `but` does not count the
+ * address, that slice does. Returns NULL if there is no such slice. */
 static const struct slice_endpoints *
 lowest_other(struct search *search, const struct slice_endpoints *but, const uint8_t *addr)
 {
@@ -621,7 +633,7 @@ lowest_other(struct search *search, const struct slice_endpoints *but, const uin
 	return lowest;
 }
 
-/* Makes a slice of the set, which publishes the address, count it or stop counting it. */
+/* Sets whether a slice of the set counts an address. The slice publishes the address. */
 static void
 set_counted(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice,
     const uint8_t *addr, bool counted)
@@ -643,9 +655,11 @@ set_counted(struct treecache *cache, struct owner *owner, const struct slice_end
 	*endpoint_set_find_slice(endpoints, copy) = endpoint_set_entry(copy);
 }
 
-/* Whether the slice counts this address, which it publishes; a higher slice that counted it stops.
- * If `old` (or NULL) counted it, no lower slice publishes it, and if `old` published it only, a lower one
- * does: no search is needed. */
+/*
+ * Whether the slice counts this address, which it publishes. If so, a higher slice that counted the
+ * address no longer does. If `old` (may be NULL) published the address, no search is needed. If
+ * `old` counted the address, no lower slice publishes it. Otherwise a lower slice does.
+ */
 static bool
 takes_addr(struct search *search, const struct slice_endpoints *old,
     const struct slice_endpoints *slice, const uint8_t *addr)
@@ -683,7 +697,7 @@ sort_entries(struct slice_endpoints *slice, uint16_t *order)
 		qsort_r(order, slice->count, sizeof *order, by_entry, slice);
 }
 
-/* Sorts the entries of `slice` into their runs; `search`: NULL if the owner has no other slices. */
+/* Sorts the entries of `slice` into their runs. `search` is NULL if the owner has no other slices. */
 static void
 sort_runs(struct search *search, const struct slice_endpoints *old, struct slice_endpoints *slice,
     bool not_ready_too)
@@ -721,7 +735,8 @@ sort_runs(struct search *search, const struct slice_endpoints *old, struct slice
 	free(order);
 }
 
-/* What `old` counted and `slice` (or NULL) does not publish, the lowest other slice that does counts. */
+/* Handles the addresses that `old` counted and `slice` (may be NULL) does not publish. The lowest
+ * other slice that publishes such an address now counts it. */
 static void
 hand_over(
     struct search *search, const struct slice_endpoints *old, const struct slice_endpoints *slice)
@@ -738,9 +753,10 @@ hand_over(
 }
 
 /*
- * Sorts the entries of `slice`, which takes the place of `old` (either may be NULL), into their three runs.
- * What it publishes other slices above it stop counting; what `old` counted and it does not publish the
- * lowest of the others that do begin to count. Called while the set still has `old`.
+ * Sorts the entries of `slice`, which replaces `old` (either may be NULL), into their three runs.
+ * Higher slices stop counting the addresses that `slice` publishes. If `old` counted an address and
+ * `slice` does not publish it, the lowest other slice that publishes it now counts it. Call it
+ * while the set still has `old`.
  */
 static void
 endpoint_dedup_change(struct treecache *cache, struct owner *owner,
@@ -762,8 +778,7 @@ endpoint_dedup_change(struct treecache *cache, struct owner *owner,
 
 /* --- replacing a slice --- */
 
-/* Puts `slice` (NULL: nothing) into its slot and the endpoint set, in place of `old` (NULL: nothing
- * yet). */
+/* Puts `slice` into its slot and into the endpoint set, in place of `old`. Either slice may be NULL. */
 static void
 show_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
     const struct slice_endpoints *slice)
@@ -808,8 +823,8 @@ answers_ptr(uint32_t flags)
 	       (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
 }
 
-/* Replaces `old` by `slice` (either may be NULL) in the set, the slots and the indexes.
- * `old_flags`: the set's flags when `old` was indexed; `flags`: those from now on. */
+/* Replaces `old` by `slice` (either may be NULL) in the set, the slots and the indexes. `old_flags`
+ * are the set's flags when `old` was indexed, `flags` the new flags. */
 static void
 replace_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
     struct slice_endpoints *slice, uint32_t old_flags, uint32_t flags)
@@ -840,7 +855,7 @@ treecache_slice(
 	uint32_t flags = owner->endpoints->flags;
 
 	assert(source->count <= ENDPOINTS_MAX);
-	/* A slice that changes its family is a new one: its slot is not kept either. */
+	/* A slice that changes its family is treated as a new slice, with a new slot. */
 	if (old != NULL && old->family != source->family) {
 		treecache_slice_remove(cache, owner, slot);
 		old = NULL;
@@ -895,7 +910,8 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
 }
 
-/* Adds the owner's own slot, made if missing, to an index under this key, or removes it. */
+/* Adds the owner's own slot to an index under this key, or removes it. Allocates the slot if
+ * necessary. */
 static void
 owner_index(struct treecache *cache, struct pair_btree *index, const uint8_t *key,
     struct owner *owner, bool present)

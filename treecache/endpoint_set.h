@@ -1,6 +1,7 @@
 /*
- * The writer's side of endpoints: treecache_owner(), treecache_slice() and their like, which treecache.h declares.
- * For a set whose slices share very many addresses, it also keeps which slices have which address: what is here.
+ * The writer's side of endpoints: the functions of treecache.h from treecache_owner() to
+ * treecache_slice_at(). For a set whose slices share very many addresses, it also stores which
+ * slices publish each address; this header declares that part.
  */
 #ifndef TREECACHE_ENDPOINT_SET_H
 #define TREECACHE_ENDPOINT_SET_H
@@ -9,13 +10,14 @@
 
 struct addr_holders;
 
-/* Which slices of the owner publish its addresses, if that is kept, or NULL. */
+/* Returns the record of the slices that publish each address of the owner. Returns NULL if this
+ * owner has no such record. */
 struct addr_holders *addr_holders_find(const struct treecache *cache, const struct owner *owner);
 
-/* Keeps it from now on, until the set publishes none. */
+/* Starts such a record. The record is kept until the set publishes no address. */
 struct addr_holders *addr_holders_new(struct treecache *cache, const struct owner *owner);
 
-/* Keeps none any longer, at the end. */
+/* Frees all records, at the end of the cache. */
 void addr_holders_free_all(struct treecache *cache);
 
 #endif

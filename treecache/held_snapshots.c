@@ -1,11 +1,12 @@
 /*
- * Snapshots that outlive a read section. What is replaced while one is held stays: it is kept with
- * the newest hold of that time, whose snapshot may show it, and passes to the next older one when
- * that is dropped.
+ * Snapshots that outlive a read section. A block that is replaced while a snapshot is held stays in
+ * memory. The block is kept in the garbage list of the newest hold at that time, whose snapshot may
+ * use the block. When that hold is dropped, its list passes to the next older hold. If there is no
+ * older hold, the blocks are freed.
  *
  *	publish   1     2     3     4     5    now
- *	hold            A           B
- *	replaced        '-- A's ----'-- B's ---'      B dropped: A's; A dropped: free
+ *	hold           A           B
+ *	replaced       '- A's list '- B's list'      B's list passes to A when B is dropped
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ struct tree_hold {
 	struct tree_hold *older;
 	const struct tree *tree;
 	atomic_uint uses;
-	struct garbage garbage; /* the writer's alone */
+	struct garbage garbage; /* for the writer only */
 };
 
 struct tree_hold *
@@ -25,7 +26,7 @@ treecache_hold(struct treecache *cache)
 {
 	struct tree_hold *hold = xcalloc(1, sizeof *hold);
 
-	/* What was replaced before this snapshot was published is not in it. */
+	/* Blocks that were replaced before this snapshot was published are not part of it. */
 	holds_sweep(cache);
 	hold->tree = cache->current;
 	hold->older = cache->newest_hold;
@@ -85,7 +86,7 @@ holds_sweep(struct treecache *cache)
 {
 	struct tree_hold *newest = cache->newest_hold;
 
-	/* A dropped one too: it hands this on like the rest. */
+	/* The newest hold may be dropped too; the loop then passes these blocks on. */
 	garbage_move(newest != NULL ? &newest->garbage : &cache->unheld, &cache->old);
 	for (struct tree_hold **at = &cache->newest_hold; *at != NULL;) {
 		struct tree_hold *hold = *at;

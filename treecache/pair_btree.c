@@ -1,6 +1,6 @@
 /*
- * A pair is stored as its key followed by its value in network order, so that one comparison of
- * bytes orders both.
+ * A pair is stored as its key, followed by its value in network byte order. One comparison of bytes
+ * thus orders by key and value.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -16,8 +16,9 @@ struct pair_node {
 	uint32_t epoch;
 	uint16_t count;
 	uint16_t height; /* 0: a leaf */
-	/* A leaf: room for LEAF_MAX pairs. Else INNER_MAX children, then INNER_MAX pairs: child i
-	 * holds the pairs from pair i to before pair i+1; pair 0 is not used. */
+	/* A leaf has space for LEAF_MAX pairs. An inner node has INNER_MAX children, then INNER_MAX
+	 * pairs: child i has the pairs from pair i up to, but not including, pair i+1. Pair 0 of an
+	 * inner node is unused. */
 	uint8_t bytes[];
 };
 
@@ -56,21 +57,23 @@ pair_number(const uint8_t *pair)
 }
 
 /*
- * search() for pairs of 8 bytes (keys of 4), as nearly all are: compares them as numbers, and
- * without branches on the result, of which every second would be mispredicted. Each step quarters
- * the range: its three loads are independent, while each load of a binary search depends on the one
- * before.
+ * search() for pairs of 8 bytes. Nearly all pairs are of this size, because their keys have 4
+ * bytes. Compares them as numbers, without branches on the result, because the CPU would mispredict
+ * every second branch. Each step quarters the range with three independent loads; in a binary
+ * search each load depends on the previous one.
  */
 static unsigned
 search_numbers(const uint8_t *pairs, uint64_t number, bool above, unsigned low, unsigned count)
 {
-	uint64_t limit = number + above; /* looks for the first pair not below this */
+	/* Searches for the first pair that is not below this number. */
+	uint64_t limit = number + above;
 
 	if (limit < number)
 		return low + count;
 	while (count > 3) {
 		unsigned quarter = count / 4;
-		const uint8_t *last = pairs + (low + quarter - 1) * 8; /* of the first quarter */
+		/* Last pair of the first quarter. */
+		const uint8_t *last = pairs + (low + quarter - 1) * 8;
 		unsigned below = (unsigned)(pair_number(last) < limit) +
 				 (pair_number(last + (size_t)quarter * 8) < limit) +
 				 (pair_number(last + (size_t)quarter * 16) < limit);
@@ -84,7 +87,8 @@ search_numbers(const uint8_t *pairs, uint64_t number, bool above, unsigned low, 
 	return low + below;
 }
 
-/* The first position whose pair is not below `pair` (or, with `above`, is above it). */
+/* Returns the first position, from `from` on, whose pair is not below `pair`. With `above`, returns
+ * the first position whose pair is greater than `pair`. */
 static unsigned
 search(struct pair_node *node, size_t pair_len, const uint8_t *pair, bool above, unsigned from)
 {
@@ -105,14 +109,14 @@ search(struct pair_node *node, size_t pair_len, const uint8_t *pair, bool above,
 	return low;
 }
 
-/* The child whose range has `pair`. */
+/* Returns the child whose range contains `pair`. */
 static unsigned
 child_for(struct pair_node *node, size_t pair_len, const uint8_t *pair)
 {
 	return search(node, pair_len, pair, true, 1) - 1;
 }
 
-/* Keys are of 4 or 16 bytes: with a constant length the compiler inlines memcmp(). */
+/* Keys have 4 or 16 bytes. The compiler inlines memcmp() for a constant length. */
 static inline bool
 same_key(const uint8_t *a, const uint8_t *b, size_t key_len)
 {
@@ -131,7 +135,8 @@ pair_make(uint8_t pair[PAIR_MAX], size_t key_len, const uint8_t *key, uint32_t v
 
 /* --- reading --- */
 
-/* The first pair not below `pair` in this subtree, or NULL; `*left`: it and those behind it in the same leaf. */
+/* Returns the first pair of this subtree that is not below `pair`, or NULL. `*left` is set to the
+ * number of pairs from there to the end of the leaf. */
 static const uint8_t *
 seek_below(struct pair_node *node, size_t pair_len, const uint8_t *pair, unsigned *left)
 {
@@ -174,7 +179,7 @@ pair_btree_next(
 {
 	uint8_t pair[PAIR_MAX];
 
-	if (walk->left == 0) { /* the first, or that of the next leaf */
+	if (walk->left == 0) { /* the first leaf, or the next one */
 		if (index->root == NULL || walk->next > UINT32_MAX)
 			return false;
 		pair_make(pair, index->key_len, key, (uint32_t)walk->next);
@@ -213,7 +218,7 @@ node_new(struct treecache *cache, size_t pair_len, unsigned height)
 	return node;
 }
 
-/* Moves `count` entries between nodes of one height, or within one. */
+/* Moves `count` entries between nodes of the same height, or within a node. */
 static void
 move(struct pair_node *to, unsigned to_at, struct pair_node *from, unsigned from_at, unsigned count,
     size_t pair_len)
@@ -223,8 +228,8 @@ move(struct pair_node *to, unsigned to_at, struct pair_node *from, unsigned from
 		memmove(children(to) + to_at, children(from) + from_at, count * sizeof(void *));
 }
 
-/* Puts an entry at `at` of a node of the writer's own; a full node is split and its right half
- * returned. */
+/* Inserts an entry at position `at` of an unpublished node. If the node is full, splits it and
+ * returns the new right half. */
 static struct pair_node *
 put(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned at,
     const uint8_t *pair, struct pair_node *child)
@@ -252,9 +257,9 @@ put(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned a
 }
 
 /*
- * Makes room in child i, if it is full, by moving its first entries to its left neighbour, as many
- * as fit. Otherwise keys that come in ascending order, as addresses do, would leave every node half
- * full. Does nothing if only a few would fit: that is not worth copying two nodes.
+ * If child i is full, moves its first entries to its left neighbour, as many as fit there. Without
+ * this, keys that arrive in ascending order, as addresses do, would leave every node half full.
+ * Does nothing if only a few entries would fit. Copying two nodes would then not be worth its cost.
  */
 static bool
 shift_left(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned i)
@@ -262,24 +267,24 @@ shift_left(struct treecache *cache, struct pair_node *node, size_t pair_len, uns
 	if (i == 0)
 		return false;
 	struct pair_node *left = children(node)[i - 1], *child = children(node)[i];
-	unsigned max = node_max(child), room = max - left->count;
-	if (child->count < max || room < max / 8)
+	unsigned max = node_max(child), capacity = max - left->count;
+	if (child->count < max || capacity < max / 8)
 		return false;
 	left = children(node)[i - 1] = cow_edit(cache, left, node_size(pair_len, left->height));
 	child = children(node)[i] = cow_edit(cache, child, node_size(pair_len, child->height));
-	/* An inner node's own pair 0 is stale: its lower bound is the parent's pair. */
+	/* Pair 0 of an inner node is unused; its lower bound is the pair in the parent. */
 	if (child->height > 0)
 		memcpy(pair_at(child, pair_len, 0), pair_at(node, pair_len, i), pair_len);
-	move(left, left->count, child, 0, room, pair_len);
+	move(left, left->count, child, 0, capacity, pair_len);
 	left->count = (uint16_t)max;
-	child->count = (uint16_t)(max - room);
-	move(child, 0, child, room, child->count, pair_len);
+	child->count = (uint16_t)(max - capacity);
+	move(child, 0, child, capacity, child->count, pair_len);
 	memcpy(pair_at(node, pair_len, i), pair_at(child, pair_len, 0), pair_len);
 	return true;
 }
 
-/* Inserts into the subtree at `*at`, which is replaced by its copy; returns a new right neighbour
- * if it was split. */
+/* Inserts into the subtree `*at`, and replaces `*at` by its copy. If the subtree's top node was
+ * split, returns its new right neighbour. */
 static struct pair_node *
 insert_below(struct treecache *cache, struct pair_node **at, size_t pair_len, const uint8_t *pair)
 {
@@ -328,7 +333,7 @@ take_out(struct pair_node *node, size_t pair_len, unsigned at)
 	node->count--;
 }
 
-/* Joins children i and i+1 of `node` if they fit into one with room to grow. */
+/* Joins children i and i+1 of `node` if they fit into one node with space to grow. */
 static bool
 join(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned i)
 {
@@ -340,7 +345,7 @@ join(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned 
 		return false;
 	left = cow_edit(cache, left, node_size(pair_len, left->height));
 	move(left, count, right, 0, right->count, pair_len);
-	/* An inner node's own pair 0 is stale: its lower bound is the parent's pair. */
+	/* Pair 0 of an inner node is unused; its lower bound is the pair in the parent. */
 	if (left->height > 0)
 		memcpy(pair_at(left, pair_len, count), pair_at(node, pair_len, i + 1), pair_len);
 	left->count = (uint16_t)(count + right->count);

@@ -1,4 +1,7 @@
-/* Pods by address: which pod has it, and where that pod is. Four B+ trees, two of each family. */
+/*
+ * Maps the address of a pod to the number of its namespace (pods4, pods6) and to the number of the node on which it
+ * runs (places4, places6). Each map is a B+ tree.
+ */
 #include "treecache/treecache_internal.h"
 
 void

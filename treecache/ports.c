@@ -28,15 +28,16 @@ labelled_number_compare(const void *a, const void *b)
 	return (na->number > nb->number) - (na->number < nb->number);
 }
 
-/* A label's number and the port that it is from. */
+/* A port number under a label, and the port it comes from. */
 struct numbered {
-	struct labelled_number key; /* the first member: labelled_number_compare() is given this */
+	struct labelled_number key; /* must be first, because labelled_number_compare() gets a
+				     * pointer to it */
 	uint16_t item;
 	bool unnamed;
 };
 
-/* Lists all ports under label 0, and named ones under their own label and their protocol's too;
- * sorted, without duplicates. */
+/* Lists all ports under label 0, and each named port also under its own label and under its
+ * protocol. The list is sorted and has no duplicates. */
 static size_t
 numbered_ports(uint64_t seed, const struct port *items, size_t count, struct numbered *out)
 {

@@ -1,7 +1,7 @@
 /*
- * The ports that the endpoints of a slice listen on, as SRV queries need them: by label
- * (`_http._tcp`) or all of them, each number once. Sorted once, when the list is made: a tenant's
- * list may be long, and queries are many.
+ * The ports that the endpoints of a slice listen on, prepared for SRV queries. Such a query needs
+ * the ports of one label (`_http._tcp`) or all ports, without duplicates. The ports are sorted
+ * once, when the list is made, because a tenant's list may be long and is queried often.
  */
 #ifndef TREECACHE_PORTS_H
 #define TREECACHE_PORTS_H
@@ -12,45 +12,51 @@
 
 #include "lib/dname.h"
 
-enum { PORTS_MAX = 20000 }; /* of a list: what Kubernetes allows a slice */
+enum {
+	PORTS_MAX = 20000
+}; /* largest number of ports in a list, as Kubernetes allows for a
+			     * slice */
 
 struct port {
-	uint16_t number;                    /* 0: none, so no SRV */
-	uint8_t name[1 + DNAME_LABEL_MAX];  /* "_http" as a length-prefixed lower-case label;
+	uint16_t number;                    /* 0: the port has no number, so no SRV record */
+	uint8_t name[1 + DNAME_LABEL_MAX];  /* length-prefixed lower-case label, such as "_http";
 					     * length 0: unnamed */
 	uint8_t proto[1 + DNAME_LABEL_MAX]; /* "_tcp" */
 };
 
-/* The ports of one label: `_http._tcp`, or (without a name) all named ones of a protocol. */
+/* The ports with one label such as `_http._tcp`, or all named ports of a protocol. */
 struct port_label {
-	uint64_t label;        /* port_label() */
-	uint16_t first, count; /* in ports->label_numbers */
-	uint16_t item;         /* a port that has it */
-	bool unnamed;          /* of a protocol alone */
+	uint64_t label;        /* from port_label() */
+	uint16_t first, count; /* range in ports->label_numbers */
+	uint16_t item;         /* index of one port with this label */
+	bool unnamed;          /* the label is a protocol alone, without a port name */
 };
 
-/* Shared by all slices with the same list, since a cluster has few different ones. */
+/* One list is shared by all slices that have the same ports, because a cluster has few different lists. */
 struct ports {
-	uint32_t hash; /* this and `uses`: the maker's */
+	/* These three members belong to the code that shares the lists. */
+	uint32_t hash;
 	uint32_t uses;
-	uint32_t count; /* of items */
+	/* Hash of the ports in any order, the same in every process, for the digest of records. */
+	uint64_t content;
+	uint32_t count; /* number of `items` */
 	uint16_t number_count;
 	uint32_t label_count;
 	const uint16_t *numbers;         /* distinct, ascending, without 0 */
-	const struct port_label *labels; /* ascending */
-	const uint16_t *label_numbers;   /* each label's distinct numbers, ascending */
-	struct port items[];             /* as the object has them */
+	const struct port_label *labels; /* ascending by label */
+	const uint16_t *label_numbers;   /* the distinct numbers of each label, ascending */
+	struct port items[];             /* in the order of the Kubernetes object */
 };
 
 /*
- * A keyed 64-bit hash of the two length-prefixed lower-case labels (`name` may be empty); never 0,
- * which stands for all ports. No cluster lives long enough to meet a collision, and nobody can
- * construct one.
+ * Returns a keyed 64-bit hash of two length-prefixed lower-case labels; `name` may be empty. The
+ * hash is never 0, because 0 stands for all ports. A collision by chance is too unlikely to happen
+ * in a cluster's lifetime. Nobody can construct a collision without the key.
  */
 uint64_t port_label(uint64_t seed, const uint8_t *name, const uint8_t *proto);
 
-/* A port number under a label (0: all ports), and the order for qsort(): by label, then by
- * number. */
+/* A port number under a label; label 0 stands for all ports. The function below compares two of
+ * these for qsort(), by label and then by number. */
 struct labelled_number {
 	uint64_t label;
 	uint16_t number;
@@ -58,10 +64,11 @@ struct labelled_number {
 
 int labelled_number_compare(const void *a, const void *b);
 
-/* A list of these ports, PORTS_MAX at most; from malloc. */
+/* Makes a list of these ports, from malloc(). `count` is at most PORTS_MAX. */
 struct ports *ports_new(uint64_t seed, const struct port *items, size_t count);
 
-/* The distinct numbers of a label, or of all ports (label 0), ascending; NULL if there is none. */
+/* Returns the distinct port numbers of a label, or of all ports (label 0), ascending. Returns NULL
+ * if there are none. */
 const uint16_t *ports_numbers(const struct ports *ports, uint64_t label, unsigned *count);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * The endpoints of one EndpointSlice, packed; const once they are published.
- */
+/* The packed endpoints of one EndpointSlice. The endpoints are const once they are published. */
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -9,8 +7,8 @@
 #include "lib/xalloc.h"
 #include "treecache/treecache_internal.h"
 
-/* A tag: where the host name begins in `bytes` (0: named for the address), and whether the endpoint
- * is ready. */
+/* Each entry has a tag: the offset of its host name in `bytes` (0: it is named after its address),
+ * and whether the endpoint is ready. */
 enum { TAG_READY = 1, TAG_NAME_SHIFT = 1 };
 
 size_t
@@ -95,7 +93,7 @@ slice_find_name(
 	for (unsigned i = from; i < to; i++) {
 		const uint8_t *name = slice_name(slice, i);
 
-		/* Pods of one set differ at the end of their names. */
+		/* Compares the last byte first, because pods of one set differ at the end of their names. */
 		if (name != NULL && *name == *label && name[*name] == label[*name] &&
 		    memcmp(name + 1, label + 1, *name) == 0)
 			return i;
@@ -111,7 +109,7 @@ slice_compare(const struct slice_endpoints *a, const struct slice_endpoints *b)
 	return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
 }
 
-/* Entry order[i] has gone to i. */
+/* Updates the places after entry order[i] has moved to position i, for each i. */
 static void
 renumber_reordered(struct slice_endpoints *slice, const uint16_t *order)
 {
@@ -202,8 +200,8 @@ slice_has_addr(const struct slice_endpoints *slice, unsigned from, unsigned to, 
 	return at < to && memcmp(slice_addr(slice, at), addr, family_len(slice->family)) == 0;
 }
 
-/* At least sizeof the struct: with few entries `bytes` ends within its padding, which assigning the
- * struct writes. */
+/* The size is at least sizeof(struct slice_endpoints). With few entries, `bytes` ends within the
+ * struct's padding, and an assignment of the struct writes the padding. */
 static size_t
 slice_size(uint8_t family, size_t count, size_t more)
 {
@@ -238,8 +236,11 @@ slice_bytes(const struct slice_endpoints *slice)
 	return end;
 }
 
-/* Four numbers with three dashes between, or eight hexadecimal ones with seven, or fewer of them
- * with two dashes side by side. Looser than the spelling of an address, so that none is missed. */
+/*
+ * Whether a host name may be an address with dashes. An IPv4 address has four decimal numbers and
+ * three dashes. An IPv6 address has hexadecimal numbers and seven dashes or two adjacent dashes.
+ * Also accepts some names that are not addresses, but never misses an address.
+ */
 static bool
 may_spell_addr(const char *name)
 {
@@ -298,8 +299,9 @@ slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
 /* --- places --- */
 
 /*
- * Where the endpoints of a slice are, for those who ask which of them are near: pairs of a place and
- * an entry, in order, behind the slice's tags. A slice without places has no such part.
+ * The places of a slice's endpoints, for queries about endpoints near the client. The places follow
+ * the slice's tags, as sorted pairs of a place and an entry. A slice without places does not have
+ * this part.
  *
  *	count | place 5: entry 0 | place 5: entry 3 | place 9: entry 1 | ...
  */
@@ -350,7 +352,7 @@ by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Writes the pairs in order, each once. */
+/* Writes the pairs sorted, without duplicates. */
 static void
 put_pairs(uint8_t *at, uint64_t *pairs, size_t count)
 {
@@ -414,8 +416,9 @@ slice_places_move(struct slice_endpoints *slice, unsigned from, unsigned to)
 		size_t place = i;
 
 		pair = pair - entry + now;
-		/* Not sorted anew, since this is done for each address that another slice takes: in each place
-		 * one entry at most is out of order. */
+		/* Uses insertion instead of a full sort, because this code runs for each address
+		 * that another slice now counts. In each place, at most one entry is out of
+		 * order. */
 		for (; place > 0 && pair_at(pairs, place - 1) > pair; place--)
 			memcpy(pairs + place * PAIR_BYTES, pairs + (place - 1) * PAIR_BYTES,
 			    PAIR_BYTES);
@@ -423,7 +426,7 @@ slice_places_move(struct slice_endpoints *slice, unsigned from, unsigned to)
 	}
 }
 
-/* The first of pairs [from, to) that is not below `pair`. */
+/* Returns the first pair in [from, to) that is not below `pair`. */
 static uint32_t
 lower_bound(const uint8_t *pairs, uint32_t from, uint32_t to, uint64_t pair)
 {

@@ -10,7 +10,7 @@ enum { WAY_BITS = 6, WAYS = 1 << WAY_BITS };
 
 struct slot_node {
 	uint32_t epoch;
-	const void *ways[WAYS]; /* struct slot_node, at the lowest level the values */
+	const void *ways[WAYS]; /* children (struct slot_node); at the lowest level, the values */
 };
 
 const void *
@@ -34,8 +34,8 @@ node_new(struct treecache *cache)
 	return node;
 }
 
-/* Sets `slot` in the subtree at `at` (NULL: made) of this height; returns the subtree to use from
- * now on. */
+/* Sets `slot` in the subtree `at`, which has this height; creates the subtree if it is NULL.
+ * Returns the subtree that replaces it. */
 static struct slot_node *
 set_below(
     struct treecache *cache, struct slot_node *at, unsigned level, uint32_t slot, const void *value)
@@ -72,7 +72,8 @@ free_below(struct slot_node *node, unsigned level)
 	for (unsigned i = 0; i < WAYS; i++) {
 		if (level > 0)
 			free_below(writers(node->ways[i]), level - 1);
-		else if (slot_owner(node->ways[i]) == NULL) /* a slice; owners are not ours */
+		else if (slot_owner(node->ways[i]) == NULL) /* free slices, but not owners, which
+							     * belong to the caller */
 			free(writers(node->ways[i]));
 	}
 	free(node);
@@ -97,10 +98,10 @@ slot_alloc(struct treecache *cache)
 void
 slot_release(struct treecache *cache, uint32_t slot)
 {
-	if (cache->free_count == cache->free_room) {
-		cache->free_room = cache->free_room == 0 ? 64 : cache->free_room * 2;
-		cache->free_slots =
-		    xreallocarray(cache->free_slots, cache->free_room, sizeof *cache->free_slots);
+	if (cache->free_count == cache->free_capacity) {
+		cache->free_capacity = cache->free_capacity == 0 ? 64 : cache->free_capacity * 2;
+		cache->free_slots = xreallocarray(
+		    cache->free_slots, cache->free_capacity, sizeof *cache->free_slots);
 	}
 	slot_table_set(cache, &cache->next.slots, slot, NULL);
 	cache->free_slots[cache->free_count++] = slot;

@@ -59,14 +59,15 @@ treecache_garbage(const struct treecache *cache)
 	return cache->old.bytes + cache->unheld.bytes + holds_dropped_bytes(cache);
 }
 
-/* After a publish: what it has replaced can be freed once the readers of now have left. */
+/* Called after a publish. The blocks that the publish replaced can be freed when every reader that
+ * is now in a read section has left it. */
 static void
 garbage_age(struct treecache *cache)
 {
 	for (size_t i = 0; i < cache->fresh.count; i++)
 		garbage_add(&cache->old, cache->fresh.items[i]);
 	cache->fresh.count = cache->fresh.bytes = 0;
-	if (cache->fresh.room > 4096) { /* a relist's worth; do not keep it */
+	if (cache->fresh.capacity > 4096) { /* the list is large because of a relist */
 		free(cache->fresh.items);
 		cache->fresh = (struct garbage){ 0 };
 	}
@@ -81,9 +82,9 @@ treecache_publish(struct treecache *cache, uint32_t now_s, bool synced)
 		cache->next.serial = now_s;
 	cache->next.synced = synced;
 
-	struct tree *moment = xmalloc(sizeof *moment), *before = cache->current;
-	*moment = cache->next;
-	rcu_publish(&cache->current, moment);
+	struct tree *snapshot = xmalloc(sizeof *snapshot), *before = cache->current;
+	*snapshot = cache->next;
+	rcu_publish(&cache->current, snapshot);
 	if (before != NULL)
 		garbage_add(&cache->fresh, before);
 	garbage_age(cache);

@@ -1,8 +1,9 @@
-/* What is different below two nodes of two snapshots. */
+/* Compares the children of two nodes, which are from two snapshots of one tree. */
 #include <string.h>
 
 #include "treecache/branch.h"
 
+/* The arguments of tree_diff_children(). */
 struct diff {
 	void (*visit)(void *arg, const struct node *before, const struct node *after);
 	void *arg;
@@ -14,7 +15,7 @@ same_label(const struct node *a, const struct node *b)
 	return a->hash == b->hash && memcmp(a->label, b->label, 1u + a->label[0]) == 0;
 }
 
-/* The node of `node`'s label below `child`, or NULL. */
+/* Returns the node below `child` that has the same label as `node`, or NULL. */
 static const struct node *
 find_same(void *child, unsigned shift, const struct node *node)
 {
@@ -25,7 +26,8 @@ find_same(void *child, unsigned shift, const struct node *node)
 	return same_label(child, node) ? child : NULL;
 }
 
-/* Visits what is below `child`, each with its like below `other`; or only those without one. */
+/* Visits each node below `child` together with the node of the same label below `other`. With
+ * `only_lone`, visits only nodes that have no such counterpart. */
 static void
 visit_side(const struct diff *diff, void *child, void *other, unsigned shift, unsigned other_shift,
     bool before, bool only_lone)

@@ -1,4 +1,5 @@
-/* Changes the tree of names, copy-on-write: a node is copied once between two publishes. */
+/* Changes the tree of names by copy-on-write. A node is copied at most once between two
+ * publishes. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,8 @@ node_new(struct treecache *cache, uint32_t hash, const uint8_t *label)
 	return node;
 }
 
-/* A copy of the branch with room for one more way at `way` (delta 1), or without `way` (delta
- * -1). */
+/* Returns a copy of the branch. With delta 1, the copy has space for one more way at `way`. With
+ * delta -1, it does not have `way`. */
 static struct branch *
 branch_resize(struct treecache *cache, struct branch *old, unsigned ways, unsigned way, int delta)
 {
@@ -38,7 +39,7 @@ branch_resize(struct treecache *cache, struct branch *old, unsigned ways, unsign
 	return branch;
 }
 
-/* Adds `node`, whose label is not there yet, below `child`; returns what replaces `child`. */
+/* Adds `node` below `child`, which does not have its label yet. Returns the pointer that replaces `child`. */
 static void *
 add_child(struct treecache *cache, void *child, unsigned shift, struct node *node)
 {
@@ -46,7 +47,7 @@ add_child(struct treecache *cache, void *child, unsigned shift, struct node *nod
 
 	if (child == NULL)
 		return node;
-	if (branch == NULL) { /* two nodes where there was one */
+	if (branch == NULL) { /* one node becomes a branch of two */
 		struct node *other = child;
 
 		branch = cow_new(cache, branch_size(shift >= HASH_BITS ? 2 : 1));
@@ -79,7 +80,8 @@ add_child(struct treecache *cache, void *child, unsigned shift, struct node *nod
 	return from_branch(branch);
 }
 
-/* Replaces `old` below `child` by `node` (NULL: removes it); returns what replaces `child`. */
+/* Replaces `old` below `child` by `node`, or removes `old` if `node` is NULL. Returns the pointer
+ * that replaces `child`. */
 static void *
 replace_child(
     struct treecache *cache, void *child, unsigned shift, const struct node *old, struct node *node)
@@ -102,7 +104,7 @@ replace_child(
 			  ? node
 			  : replace_child(cache, branch->ways[way], shift + WAY_BITS, old, node);
 	if (below != NULL) {
-		/* A lone node needs no branch around it. */
+		/* A branch with a single node is replaced by the node. */
 		if (ways == 1 && as_branch(below) == NULL) {
 			cow_drop(cache, branch);
 			return below;
@@ -125,8 +127,8 @@ replace_child(
 	return from_branch(branch);
 }
 
-/* The writer's own copy of the child with this label, made if it is missing. `parent` is the
- * writer's own. */
+/* Returns the writer's copy of the child with this label, and creates it if necessary. `parent`
+ * must be the writer's copy too. */
 static struct node *
 edit_child(struct treecache *cache, struct node *parent, const uint8_t *label)
 {

@@ -1,4 +1,4 @@
-/* Looks names up, for readers and for the writer. */
+/* Lookups of names, for readers and for the writer. */
 #include <assert.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 static inline bool
 label_is(const struct node *node, uint32_t hash, const uint8_t *label)
 {
-	/* The lengths first: another label's hash may be the same, and its bytes fewer. */
+	/* Compares the lengths first, because a different label may have the same hash and fewer bytes. */
 	return node->hash == hash && node->label[0] == label[0] &&
 	       bytes_equal_padded(node->label + 1, label + 1, label[0]);
 }
@@ -29,7 +29,7 @@ branch_find(void *child, unsigned shift, uint32_t hash, const uint8_t *label)
 			return NULL;
 		child = branch->ways[way_at(branch, bit)];
 	}
-	assert(child != NULL); /* a way that is in use leads somewhere */
+	assert(child != NULL); /* a way that is in use is never NULL */
 	return label_is(child, hash, label) ? child : NULL;
 }
 
@@ -60,15 +60,17 @@ find_path(const struct tree *tree, struct tree_path *path)
 		path->nodes[path->count++] = node;
 }
 
-/* Asks for the first two lines of a block: most of them are not longer. */
+/* Prefetches the first two cache lines of a block. Most blocks are not larger. */
 static inline void
 fetch(const void *block)
 {
 	__builtin_prefetch(block);
-	__builtin_prefetch((const void *)((uintptr_t)block + 64)); /* NULL does no harm */
+	__builtin_prefetch((const void *)((uintptr_t)block +
+					  64)); /* prefetching an address near NULL is harmless */
 }
 
-/* Sets and prefetches the step after `node`, the path's last one; false if the path ends there. */
+/* Prepares and prefetches the step after `node`, which is the last node of the path so far. Returns
+ * false if the path ends there. */
 static inline bool
 send_on(const struct tree *tree, struct tree_path *path, const struct node *node)
 {
@@ -85,7 +87,8 @@ send_on(const struct tree *tree, struct tree_path *path, const struct node *node
 	return true;
 }
 
-/* Takes one step down the path, to the block that was prefetched last; false at its end. */
+/* Takes one step down the path, to the block that was prefetched before. Returns false at the end
+ * of the path. */
 static inline bool
 step(const struct tree *tree, struct tree_path *path)
 {

@@ -1,19 +1,19 @@
 #!/bin/bash
-# `make run`: kubedns on the example manifests, and nanny (dnsmasq) and sidecar beside it, on loopback, until Ctrl-C.
-# The manifests are copied to a directory of their own first, so that editing them is safe. Ports can be chosen: see below.
+# `make run`: runs kubedns on the example manifests, with nanny (dnsmasq) and sidecar, on loopback, until Ctrl-C. The script first copies
+# the manifests to a new directory, so editing the copies is safe. Variables choose the ports: see below.
 set -u
 : "${BUILD:=build}"
 : "${KUBEDNS_PORT:=10053}" "${DNSMASQ_PORT:=1053}" "${HEALTHZ_PORT:=8081}" "${SIDECAR_PORT:=10054}" "${NANNY_PORT:=10056}"
 here=$(cd "$(dirname "$0")" && pwd)
 name=web.default.svc.cluster.local
 
-# Not below this directory: started as root, nanny becomes nobody, who may not look into every directory that root works in.
+# The copies are not below this directory. A nanny that was started as root becomes the user nobody, who may have no access here.
 RUN_DIR=$(mktemp -d "${TMPDIR:-/tmp}/kubedns-run.XXXXXX") || exit 1
 chmod 755 "$RUN_DIR"
 mkdir -p "$RUN_DIR/run" && cp -R "$here/objects" "$here/config" "$RUN_DIR" || exit 1
 [ "$(id -u)" != 0 ] || chown 65534:65534 "$RUN_DIR/run"
 
-# Programs that run in the background of a script ignore Ctrl-C: it comes to us, and we tell them.
+# Background programs of a script ignore Ctrl-C. The script receives it and stops them.
 pids=()
 # shellcheck disable=SC2317 # reached by the traps
 finish() {
@@ -31,7 +31,7 @@ start() {
 	pids+=($!)
 }
 
-# True when every program started is still there; their own last words say what is wrong.
+# True if every started program is still running. A program that exits logs the reason itself.
 alive() {
 	local pid
 	for pid in "${pids[@]}"; do
@@ -39,7 +39,7 @@ alive() {
 	done
 }
 
-# Waits, for 10 seconds at most, until the server at port $1 answers for $name.
+# Waits for at most 10 seconds until the server on port $1 answers for $name.
 wait_for() {
 	for _ in $(seq 100); do
 		alive || return 1
@@ -50,8 +50,8 @@ wait_for() {
 	return 1
 }
 
-# Before anything starts: a second kubedns could share the first one's DNS port for a moment, and the first one's answer would look like
-# its own.
+# Checks the ports before starting anything. A second kubedns could share the DNS port of a running kubedns for a moment. The script would
+# then take an answer of the running kubedns for an answer of its own.
 for port in KUBEDNS_PORT DNSMASQ_PORT HEALTHZ_PORT SIDECAR_PORT NANNY_PORT; do
 	if (exec 3<>"/dev/tcp/127.0.0.1/${!port}") 2>/dev/null; then
 		holder=$(ss -Hltnp "sport = :${!port}" 2>/dev/null | sed -n 's/.*users:(("\([^"]*\)",pid=\([0-9]*\).*/ by \1 (pid \2)/p' | head -1)
@@ -86,19 +86,19 @@ cat <<TEXT
 kubedns answers on 127.0.0.1 port $KUBEDNS_PORT, UDP and TCP. In another terminal:
 
   dig @127.0.0.1 -p $KUBEDNS_PORT web.default.svc.cluster.local        # a Service's address
-  dig @127.0.0.1 -p $KUBEDNS_PORT db-0.db.default.svc.cluster.local    # one member of a headless Service
+  dig @127.0.0.1 -p $KUBEDNS_PORT db-0.db.default.svc.cluster.local    # a pod of a headless Service
   dig @127.0.0.1 -p $KUBEDNS_PORT _http._tcp.web.default.svc.cluster.local SRV
 
 TEXT
-[ -x "$BUILD/bin/nanny" ] && echo "The same, and every other name, through dnsmasq's cache: port $DNSMASQ_PORT."
-[ -x "$BUILD/bin/sidecar" ] && echo "Is it well: http://127.0.0.1:$SIDECAR_PORT/"
+[ -x "$BUILD/bin/nanny" ] && echo "dnsmasq caches and forwards on port $DNSMASQ_PORT: query external names and stub domains there (the classic topology)."
+[ -x "$BUILD/bin/sidecar" ] && echo "Status page: http://127.0.0.1:$SIDECAR_PORT/"
 cat <<TEXT
-Why a name is answered as it is: curl '127.0.0.1:$HEALTHZ_PORT/explain?name=web.default.svc.cluster.local'
+Explain an answer: curl '127.0.0.1:$HEALTHZ_PORT/explain?name=web.default.svc.cluster.local'
 
-Edit $RUN_DIR/objects/web.yaml and ask again; upstreams and stub domains are in $RUN_DIR/config.
-Ctrl-C ends everything.
+Edit $RUN_DIR/objects/web.yaml and query again. Put upstream servers and stub domains into $RUN_DIR/config.
+Ctrl-C stops all programs.
 
 TEXT
 wait -n
-echo "run.sh: one of the programs has ended; so does the rest" >&2
+echo "run.sh: a program has exited: stopping the others" >&2
 exit 1

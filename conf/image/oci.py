@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """
-docker save IMAGE | oci.py SECONDS >ARCHIVE
+docker save IMAGE... | oci.py SECONDS >ARCHIVE
 
-The image as an OCI archive: a tar of an OCI image layout (image-spec 1.0: oci-layout, index.json, blobs), which skopeo, podman, containerd and
-oras read, with the manifest.json by which `docker load` does. The same image gives the same bytes, and so the digest that a registry has it
-under when the archive is copied there as it is. SECONDS (of SOURCE_DATE_EPOCH) is the time of the archive's files.
+Converts the image to an OCI archive: a tar file of an OCI image layout (image-spec 1.0: oci-layout, index.json, blobs). skopeo, podman,
+containerd and oras read it. It also has the manifest.json that `docker load` needs. The same image gives the same bytes, and therefore the
+same digest in a registry if the archive is copied there unchanged. SECONDS (SOURCE_DATE_EPOCH) is the time of the archive's files. Several images
+must be the same program for different architectures. The archive then has one image index, with a manifest for each architecture. Its name
+is the name of the first image.
 """
 
 import hashlib
@@ -18,7 +20,7 @@ OCI = "application/vnd.oci.image."
 
 
 def compressed(data):
-    """gzip without a time or a name, whichever Python writes it."""
+    """Compresses with gzip, without time and name, in the same way in every Python version."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     return packer.compress(data) + packer.flush()
 
@@ -28,13 +30,13 @@ def text(value):
 
 
 class Layout:
-    """Files of an image layout by name; a blob is named for its digest."""
+    """The files of an image layout: {name: content}. The name of a blob is its digest."""
 
     def __init__(self):
         self.files = {"oci-layout": text({"imageLayoutVersion": "1.0.0"})}
 
     def blob(self, kind, data):
-        """Its descriptor (image-spec, descriptor.md)."""
+        """Adds a blob. Returns its descriptor (image-spec, descriptor.md)."""
         digest = hashlib.sha256(data).hexdigest()
         self.files[f"blobs/sha256/{digest}"] = data
         return {"mediaType": OCI + kind, "digest": f"sha256:{digest}", "size": len(data)}
@@ -55,26 +57,39 @@ def path(descriptor):
     return "blobs/" + descriptor["digest"].replace(":", "/")
 
 
-def convert(archive, out, seconds):
-    """From what `docker save` gives of one image, a binary file, to another."""
-    layout = Layout()
-    with tarfile.open(fileobj=archive) as saved:
-        (image,) = json.load(saved.extractfile("manifest.json"))
-        (name,) = image["RepoTags"]
-        config_bytes = saved.extractfile(image["Config"]).read()
-        config = json.loads(config_bytes)
-        layers = []
-        for source, expected in zip(image["Layers"], config["rootfs"]["diff_ids"], strict=True):
-            data = saved.extractfile(source).read()
-            if "sha256:" + hashlib.sha256(data).hexdigest() != expected:
-                sys.exit(f"oci.py: {name}: {source} is not the layer {expected} of its configuration")
-            layers.append(layout.blob("layer.v1.tar+gzip", compressed(data)))
+def add_image(layout, saved, image):
+    """Adds an image of an open archive. Returns its descriptor with the platform, and the entry of `docker load` for it."""
+    (name,) = image["RepoTags"]
+    config_bytes = saved.extractfile(image["Config"]).read()
+    config = json.loads(config_bytes)
+    layers = []
+    for source, expected in zip(image["Layers"], config["rootfs"]["diff_ids"], strict=True):
+        data = saved.extractfile(source).read()
+        if "sha256:" + hashlib.sha256(data).hexdigest() != expected:
+            sys.exit(f"oci.py: {name}: {source} is not the layer {expected} of its configuration")
+        layers.append(layout.blob("layer.v1.tar+gzip", compressed(data)))
     described = layout.blob("config.v1+json", config_bytes)
     manifest = layout.blob("manifest.v1+json", text({"schemaVersion": 2, "mediaType": OCI + "manifest.v1+json", "config": described, "layers": layers}))
     platform = {k: config[k] for k in ("architecture", "os", "variant") if k in config}
-    layout.files["index.json"] = text({"schemaVersion": 2, "mediaType": OCI + "index.v1+json", "manifests": [
-        {**manifest, "platform": platform, "annotations": {"org.opencontainers.image.ref.name": name.rpartition(":")[2]}}]})
-    layout.files["manifest.json"] = text([{"Config": path(described), "RepoTags": [name], "Layers": [path(layer) for layer in layers]}])
+    return {**manifest, "platform": platform}, {"Config": path(described), "RepoTags": [name], "Layers": [path(layer) for layer in layers]}
+
+
+def index(manifests):
+    return text({"schemaVersion": 2, "mediaType": OCI + "index.v1+json", "manifests": manifests})
+
+
+def convert(archive, out, seconds):
+    """Converts the output of `docker save`. Input and output are binary files."""
+    layout = Layout()
+    with tarfile.open(fileobj=archive) as saved:
+        manifests, entries = zip(*(add_image(layout, saved, image) for image in json.load(saved.extractfile("manifest.json"))))
+    platforms = [m["platform"] for m in manifests]
+    if any(p in platforms[:i] for i, p in enumerate(platforms)):
+        sys.exit(f"oci.py: two images have the platform {platforms[0]}: an index has one image for each")
+    top = manifests[0] if len(manifests) == 1 else layout.blob("index.v1+json", index(manifests))
+    tag = entries[0]["RepoTags"][0].rpartition(":")[2]
+    layout.files["index.json"] = index([{**top, "annotations": {"org.opencontainers.image.ref.name": tag}}])
+    layout.files["manifest.json"] = text(entries)
     layout.write(out, seconds)
 
 

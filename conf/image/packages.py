@@ -1,5 +1,11 @@
 #!/usr/bin/env python3
-"""docker save IMAGE... | packages.py: the Debian packages of the images, as scanners find them: "name version" a line, each once."""
+"""
+docker save IMAGE... | packages.py [--current]
+
+Prints the Debian packages in the images, as scanners find them: one "name version" per line, without duplicates. The images contain
+programs that are compiled from Debian's source packages. If the archive had a newer binary package than source package, a line on standard
+error names both versions. With --current the exit status is then 1.
+"""
 
 import io
 import json
@@ -10,7 +16,7 @@ STATUS = "var/lib/dpkg/status.d/"
 
 
 def files(saved, image):
-    """(member, content) of each regular file of an image of manifest.json, from an open archive of `docker save` or oci.py."""
+    """Yields (member, content) for each regular file of an image. `archive` is an open archive from `docker save` or oci.py."""
     for path in image["Layers"]:
         with tarfile.open(fileobj=saved.extractfile(path)) as layer:
             for member in layer:
@@ -20,22 +26,34 @@ def files(saved, image):
 
 
 def record(content):
-    """dpkg's record of a package: {field: value}."""
+    """Parses dpkg's record of a package: {field: value}."""
     return dict(line.split(": ", 1) for line in content.read().decode().splitlines() if ": " in line)
 
 
 def packages(archive):
-    """{name: version} of what `docker save` gives (a binary file)."""
+    """Returns {name: record} of the packages in the output of `docker save` (a binary file)."""
     found = {}
     with tarfile.open(fileobj=archive) as saved:
         for image in json.load(saved.extractfile("manifest.json")):
             for member, content in files(saved, image):
                 if member.name.startswith(STATUS):
                     fields = record(content)
-                    found[fields["Package"]] = fields["Version"]
+                    found[fields["Package"]] = fields
     return found
 
 
+def main(arguments):
+    if arguments not in ([], ["--current"]):
+        sys.exit(__doc__.strip())
+    old = False
+    for name, fields in sorted(packages(io.BytesIO(sys.stdin.buffer.read())).items()):
+        print(name, fields["Version"])
+        if "Newer" in fields:
+            old = True
+            print(f"packages.py: {name}: compiled from {fields['Version']}, but Debian has {fields['Newer']}: its source package is not in the archive;"
+                  " build again when it is, or set another archive in conf/image/pins", file=sys.stderr)
+    return 1 if old and arguments else 0
+
+
 if __name__ == "__main__":
-    for name, version in sorted(packages(io.BytesIO(sys.stdin.buffer.read())).items()):
-        print(name, version)
+    sys.exit(main(sys.argv[1:]))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """
-docker save IMAGE... | reproducible.py SECONDS | docker load
+docker save IMAGE... | reproducible.py SECONDS [ARCHITECTURE] | docker load
 
-Takes out of images what is different each time they are built: the times and the order of files, the times of the build, the names of
-the containers that it used. From the same files come the same bytes, and so the same image IDs. SECONDS (of SOURCE_DATE_EPOCH) is the
-time that everything then has. Layers that images share stay shared.
+Removes everything from images that differs between two builds: the times and the order of files, the build times, and the names of the
+containers used. The same files then give the same bytes and the same image IDs. SECONDS (SOURCE_DATE_EPOCH) becomes the time of all files.
+Layers that images share stay shared. ARCHITECTURE becomes the architecture of the images. It is for cross-compiled images, which the engine
+labels with its own architecture.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import sys
 import tarfile
 import time
 
-# Of an image's configuration, what the Dockerfile says; the rest is of the build: parent, container, engine.
+# The fields of an image's configuration that the Dockerfile sets. The other fields describe the build: parent, container, engine.
 KEPT = ("User", "ExposedPorts", "Env", "Entrypoint", "Cmd", "WorkingDir", "Labels", "StopSignal", "Volumes")
 
 
@@ -24,10 +25,10 @@ def add(out, member, data=None):
 
 
 def normal_layer(data, seconds):
-    """The layer's archive in order of names, with one time and without names of users."""
+    """Returns the layer's archive, sorted by name, with one time for all files and without user names."""
     made = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(data)) as layer, tarfile.open(fileobj=made, mode="w", format=tarfile.GNU_FORMAT) as out:
-        # A hard link comes after what it links to: those last.
+        # Hard links go last, because they must follow their targets.
         for member in sorted(layer.getmembers(), key=lambda m: (m.islnk(), m.name)):
             content = layer.extractfile(member) if member.isreg() else None
             member.mtime, member.uname, member.gname = seconds, "", ""
@@ -35,16 +36,18 @@ def normal_layer(data, seconds):
     return made.getvalue()
 
 
-def normal_config(config, layers, seconds):
+def normal_config(config, layers, seconds, architecture):
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
     kept = {k: config[k] for k in ("architecture", "os", "variant") if k in config}
+    if architecture:
+        kept = {"architecture": architecture, "os": config["os"]}
     return {**kept, "created": created, "config": {k: config["config"][k] for k in KEPT if config["config"].get(k)},
             "history": [{"created": created, "created_by": "make images"} for _ in layers],
             "rootfs": {"type": "layers", "diff_ids": ["sha256:" + digest for digest in layers]}}
 
 
-def convert(archive, out, seconds):
-    """Rewrites what `docker save` gives, its manifest.json and what that names; both are binary files."""
+def convert(archive, out, seconds, architecture=None):
+    """Rewrites the output of `docker save`: its manifest.json and the files that it refers to. Input and output are binary files."""
     with tarfile.open(fileobj=archive) as saved:
         def read(name):
             return saved.extractfile(name).read()
@@ -57,7 +60,7 @@ def convert(archive, out, seconds):
                     done[path] = hashlib.sha256(layer).hexdigest()
                     files[done[path] + ".tar"] = layer
             layers = [done[path] for path in image["Layers"]]
-            config = json.dumps(normal_config(json.loads(read(image["Config"])), layers, seconds), sort_keys=True).encode()
+            config = json.dumps(normal_config(json.loads(read(image["Config"])), layers, seconds, architecture), sort_keys=True).encode()
             name = hashlib.sha256(config).hexdigest() + ".json"
             files[name] = config
             manifest.append({"Config": name, "RepoTags": image["RepoTags"], "Layers": [d + ".tar" for d in layers]})
@@ -70,6 +73,6 @@ def convert(archive, out, seconds):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not sys.argv[1].isdigit():
+    if len(sys.argv) not in (2, 3) or not sys.argv[1].isdigit():
         sys.exit(__doc__.strip())
-    convert(io.BytesIO(sys.stdin.buffer.read()), sys.stdout.buffer, int(sys.argv[1]))
+    convert(io.BytesIO(sys.stdin.buffer.read()), sys.stdout.buffer, int(sys.argv[1]), *sys.argv[2:])

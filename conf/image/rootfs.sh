@@ -1,18 +1,22 @@
 #!/bin/sh
-# rootfs.sh ROOT COMMON PROGRAM...: what an image is made of. Copies the programs (and libraries, named *.so*), the closure of their shared libraries with
-# the licences of those and what scanners read (the release, and dpkg's record of each package, one file each below
-# /var/lib/dpkg/status.d), and the few files that libc and dnsmasq want, and nothing else: no shell, no package manager.
-# What the directory COMMON holds comes from the layer below and is left out; with "" there is no such layer.
+# rootfs.sh ARCHITECTURE ROOT COMMON FILE...: builds the file system of an image. A FILE is a program, or data below /usr/share. Copies the
+# files, all shared libraries that the programs need, their licences, and files that scanners read: the release, and dpkg's record of each
+# package in /var/lib/dpkg/status.d. Adds the few files that libc and dnsmasq need. There is no shell and no package manager. The layer below
+# already has the files of the directory COMMON, so the script leaves them out. COMMON is "" if there is no layer below. The script runs none
+# of the programs, so that they can be of another architecture.
 set -eu
 
-root=$1
-common=$2
-shift 2
+arch=$1
+root=$2
+common=$3
+shift 3
+gnu=$(dpkg-architecture "-a$arch" -qDEB_HOST_GNU_TYPE 2>/dev/null)
+libdir=/usr/lib/$(dpkg-architecture "-a$arch" -qDEB_HOST_MULTIARCH 2>/dev/null)
 
 if [ -z "$common" ]; then
 	mkdir -p "$root/etc" "$root/run" "$root/tmp"
 	chmod 1777 "$root/tmp" "$root/run"
-	# dnsmasq asks for nobody by name even where it may not change its user.
+	# dnsmasq looks up the user nobody by name, even if it cannot change its user.
 	printf '%s\n' 'root:x:0:0:root:/:/nologin' 'nobody:x:65534:65534:nobody:/:/nologin' >"$root/etc/passwd"
 	printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$root/etc/group"
 	mkdir -p "$root/usr/lib"
@@ -20,51 +24,58 @@ if [ -z "$common" ]; then
 	ln -s ../usr/lib/os-release "$root/etc/os-release"
 fi
 
-# The package that FILE came from, for its licence; /lib is a link to /usr/lib, and dpkg may know either name.
-owner() {
-	dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "${1#/usr}" 2>/dev/null || dpkg-query -S "/usr$1" 2>/dev/null || true
+# Succeeds if the image has the file $1 already, in this layer or in the layer below.
+present() {
+	[ -e "$root$1" ] || { [ -n "$common" ] && [ -e "$common$1" ]; }
 }
 
-# What is installed of PACKAGE: its version has Debian's patch level, by which scanners know what is mended.
+# Prints the package that contains FILE. /lib is a link to /usr/lib, and dpkg may use either name. dpkg also lists diversions of the file.
+owner() {
+	{ dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "${1#/usr}" 2>/dev/null || dpkg-query -S "/usr$1" 2>/dev/null || true; } | sed '/^diversion by /d; s/[:,].*//; q'
+}
+
+# Records the installed version of PACKAGE. Scanners use Debian's patch level in the version to know which vulnerabilities are fixed.
 record() {
 	status=/var/lib/dpkg/status.d/$1
-	if [ -e "$root$status" ] || { [ -n "$common" ] && [ -e "$common$status" ]; }; then
-		return 0
-	fi
+	! present "$status" || return 0
 	mkdir -p "$root$(dirname "$status")"
-	if [ -e "/usr/share/doc/$1/status" ]; then # built here from Debian's source
-		cp "/usr/share/doc/$1/status" "$root$status"
-	elif ! dpkg-query -W -f 'Package: ${Package}\nStatus: install ok installed\nArchitecture: ${Architecture}\nSource: ${source:Package} (${source:Version})\nVersion: ${Version}\nMaintainer: ${Maintainer}\nDescription: ${binary:Summary}\n' "$1" >"$root$status" 2>/dev/null; then
-		rm "$root$status" # our own program
-	fi
+	# base-files is installed only for the machine's own architecture. Its files are the same everywhere.
+	installed=$1:$arch
+	dpkg-query -W "$installed" >/dev/null 2>&1 || installed=$1
+	dpkg-query -W -f "Package: \${Package}\nStatus: install ok installed\nArchitecture: $arch\nSource: \${source:Package} (\${source:Version})\nVersion: \${Version}\nNewer: \${Newer}\nMaintainer: \${Maintainer}\nDescription: \${binary:Summary}\n" \
+		"$installed" | sed '/^Newer: $/d' >"$root$status"
 }
 
+# Copies the file $1 to $2, with its package's record and licence. Programs of this project have no package.
 copy() {
-	if [ -e "$root$2" ] || { [ -n "$common" ] && [ -e "$common$2" ]; }; then
-		return 0
-	fi
 	mkdir -p "$root$(dirname "$2")"
 	cp -L "$1" "$root$2"
-	package=$(owner "$1" | sed -n '1s/[:,].*//p')
-	: "${package:=$(basename "$1")}" # built here, from a package of that name or from our own source
+	package=$(owner "$1")
+	[ -n "$package" ] || return 0
 	record "$package"
 	licence=/usr/share/doc/$package/copyright
-	if [ -e "$licence" ] && { [ -z "$common" ] || [ ! -e "$common$licence.gz" ]; }; then
+	if ! present "$licence.gz"; then
 		mkdir -p "$root/usr/share/doc/$package"
 		gzip -9nc "$licence" >"$root$licence.gz"
 	fi
 }
 
+# Copies the libraries that the file $1 needs, and the libraries that these need.
+libraries() {
+	for needed in $("$gnu-objdump" -p "$1" | sed -n 's/^ *NEEDED *//p'); do
+		case $needed in ld-linux*) continue ;; esac
+		present "$libdir/$needed" && continue
+		copy "$libdir/$needed" "$libdir/$needed"
+		(libraries "$libdir/$needed")
+	done
+}
+
 [ -n "$common" ] || record base-files
 for program in "$@"; do
-	case $program in
-	*.so*) copy "$program" "$program" ;; # a library that its program loads when it needs it
-	*) copy "$program" "/usr/sbin/$(basename "$program")" ;;
-	esac
-	ldd "$program" | grep -q 'not found' && { ldd "$program" >&2; exit 1; }
-	# Names with their slash: "libx.so => /lib/.../libx.so (0x..)" and the loader's own "/lib64/ld-linux..so.2 (0x..)".
-	ldd "$program" | sed -n 's/^[^/]*\(\/[^ ]*\) (0x.*/\1/p' | while read -r library; do
-		copy "$library" "$library"
-	done
+	case $program in /usr/share/*) copy "$program" "$program" && continue ;; esac
+	copy "$program" "/usr/sbin/$(basename "$program")"
+	loader=$("$gnu-readelf" -l "$program" | sed -n 's/.*interpreter: \(.*\)]/\1/p')
+	present "$loader" || copy "$loader" "$loader"
+	libraries "$program"
 done
-strip --strip-unneeded "$root"/usr/sbin/* 2>/dev/null || true
+"$gnu-strip" --strip-unneeded "$root"/usr/sbin/*

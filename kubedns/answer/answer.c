@@ -13,8 +13,8 @@ static void
 answer_chaos(struct reply *reply)
 {
 	static const struct {
-		const char *name; /* wire */
-		size_t offset;    /* of the text in struct answer_config */
+		const char *name; /* in wire format */
+		size_t offset;    /* offset of the text in struct answer_config */
 	} names[] = { { "\7version\4bind", offsetof(struct answer_config, version) },
 		{ "\7version\6server", offsetof(struct answer_config, version) },
 		{ "\10hostname\4bind", offsetof(struct answer_config, hostname) },
@@ -34,7 +34,7 @@ answer_chaos(struct reply *reply)
 		size_t at = reply->w.len;
 		reply_record(reply, DNS_HEADER, TYPE_TXT, 0, rdata, 1u + rdata[0]);
 		wire_put16(reply->w.buf + at + 4, CLASS_CH);
-		reply->flags |= FLAG_AA;
+		reply_existence(reply, FOUND, 0);
 		return;
 	}
 	reply->flags |= RCODE_REFUSED;
@@ -47,11 +47,10 @@ has_context_stages(const struct reply *reply)
 {
 	const struct answer_context *context = reply->tree->context;
 
-	/* A rewrite could lead from a zone for the world outside to the cluster's. */
-	return context != NULL && context->own && !reply->config->external_only;
+	return context != NULL && context->own;
 }
 
-/* The rcode of a query that is rejected whatever its name, or RCODE_NOERROR. */
+/* Returns the rcode of a query that is rejected regardless of its name, or RCODE_NOERROR. */
 static inline __attribute__((always_inline)) unsigned
 refusal_of_kind(const struct query *query)
 {
@@ -65,14 +64,14 @@ refusal_of_kind(const struct query *query)
 	return RCODE_NOERROR;
 }
 
-/* The same for a query with a TSIG. A SOA question with one is the zone transfer's to answer, which
- * signs the reply. */
+/* Returns the same for a query with a TSIG. If the query is for the SOA of one of our zones, the transfer module answers it and signs
+ * the reply. */
 OWN_FRAME static unsigned
 refusal_of_signed(const struct answer_config *config, const struct query *query)
 {
 	unsigned rcode = refusal_of_kind(query);
-	bool soa = rcode == RCODE_NOERROR && config->transfer_keys && query->qtype == TYPE_SOA &&
-		   query->qclass == CLASS_IN;
+	bool soa = rcode == RCODE_NOERROR && (config->transfers & TRANSFERS_BY_KEY) != 0 &&
+		   query->qtype == TYPE_SOA && query->qclass == CLASS_IN;
 
 	return soa && zone_index(config, query->qname) >= 0 ? RCODE_REFUSED : rcode;
 }
@@ -85,8 +84,8 @@ refusal(const struct answer_config *config, const struct query *query, enum quer
 	return refusal_of_kind(query);
 }
 
-/* Goes on to the alias's target, which is last in the message. The chain ends where the alias answers by itself, or is
- * a loop, or too long. */
+/* Continues with the target of an alias. The target's name is the last one in the message. The chain ends if the client asked for the
+ * CNAME itself, or if the chain is a loop or too long. */
 OWN_FRAME static enum step
 follow(struct lookup *l)
 {
@@ -116,7 +115,7 @@ first_of(const struct stage *const *stage, struct lookup *l, enum step otherwise
 	return step == STEP_NEXT ? otherwise : step;
 }
 
-/* An alias of the zones beside the cluster's led to the name. */
+/* Calls the stages for the target of an alias in an external or clusterset zone. */
 OWN_FRAME static enum step
 beside_stages(struct lookup *l)
 {
@@ -124,12 +123,12 @@ beside_stages(struct lookup *l)
 	enum step step = STEP_NEXT;
 
 	for (; step == STEP_NEXT && *stage != NULL; stage++)
-		if ((*stage)->turn == TURN_BESIDE)
+		if ((*stage)->order == ORDER_BESIDE)
 			step = (*stage)->answer(l);
 	return step == STEP_NEXT ? STEP_OTHERS : step;
 }
 
-/* Calls the stages for a name until one has answered it. */
+/* Calls the stages for a name until one of them has answered it. */
 static inline enum step
 pass_stages(struct lookup *l)
 {
@@ -154,8 +153,8 @@ pass_stages(struct lookup *l)
 	return step == STEP_NEXT ? zone_deny(l) : step;
 }
 
-/* The outcome for a question's name: through the stages, then the targets of its aliases and the candidates of its
- * search list, one after the other. */
+/* Passes the query's name through the stages. Then passes the targets of its aliases and the candidates of its search list through the
+ * stages. */
 static enum answer_outcome
 answer_question(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
@@ -185,7 +184,7 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 			alias = step == STEP_DONE;
 		}
 		if (alias || (step == STEP_OTHERS && !l.asked))
-			reply->flags |= FLAG_AA; /* for the CNAMEs */
+			reply_existence(reply, FOUND, 0); /* our CNAMEs exist */
 		if (step != STEP_AGAIN && l.judge != NULL)
 			step = l.judge->resume(&l, step);
 	} while (step == STEP_AGAIN);
@@ -194,11 +193,13 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 	return l.asked ? ANSWER_FORWARD : ANSWER_CHASE;
 }
 
-/* A question whose answers name hosts, with their addresses in the additional section. Its buffer has 32 KB. */
+/* Answers a query whose records point to hosts. The addresses of these hosts are in the additional section. The function's buffers take
+ * 32 KB of the stack. */
 OWN_FRAME static enum answer_outcome
 answer_with_glue(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
-	struct glue glue[GLUE_MAX]; /* not cleared: reply.glue_count says how many are set */
+	/* Not initialized: reply.glue_count is the number of valid entries. */
+	struct glue glue[GLUE_MAX];
 	struct record_table table;
 
 	table.mask = 0;
@@ -220,8 +221,8 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 	return outcome;
 }
 
-/* Whether --external-address answers the name. --domain may lie inside one of the zones for the world
- * outside, and stays the cluster's; no reverse zone can (options_external.c). */
+/* Returns whether --external-address answers the name. The zone of --domain may be inside an external zone, but --external-address does
+ * not answer names of that zone. Reverse zones cannot be inside an external zone (options_external.c). */
 OWN_FRAME static bool
 is_for_outside(const struct answer_config *config, const struct query *query)
 {
@@ -229,7 +230,7 @@ is_for_outside(const struct answer_config *config, const struct query *query)
 		query->label_count };
 
 	return name_below(&name, &config->zone) < 0 &&
-	       external_zone_of(config->external, &name) != NULL;
+	       external_zone_of(external_config(config), &name) != NULL;
 }
 
 void
@@ -244,7 +245,7 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	if (info->read == QUERY_IGNORE)
 		return;
 	info->refused = (uint8_t)refusal(config, q, info->read);
-	if (config->external_only && info->refused == RCODE_NOERROR &&
+	if (config->stages.beside_only && info->refused == RCODE_NOERROR &&
 	    (q->qclass == CLASS_CH || !is_for_outside(config, q)))
 		info->refused = RCODE_REFUSED;
 	if (info->refused != RCODE_NOERROR || q->qclass == CLASS_CH)
@@ -258,7 +259,7 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	}
 }
 
-/* Of a query that was refused. */
+/* Returns whether a refused query is a request for a zone transfer. */
 static bool
 wants_transfer(const struct answer_config *config, const struct answer_info *info)
 {
@@ -267,21 +268,19 @@ wants_transfer(const struct answer_config *config, const struct answer_info *inf
 	return info->refused == RCODE_REFUSED && query->qclass == CLASS_IN &&
 	       (query->qtype == TYPE_AXFR || query->qtype == TYPE_IXFR ||
 		   (query->qtype == TYPE_SOA && info->read == QUERY_SIGNED &&
-		       config->transfer_keys));
+		       (config->transfers & TRANSFERS_BY_KEY) != 0));
 }
 
-/*
- * Whether servers that know the cluster are asked for what this kubedns has yet to read. Not for
- * dns-version, whose answer tells the node's guard that this kubedns serves by itself.
- */
+/* Returns whether the query is sent to the servers of --until-synced, because kubedns has not read the cluster yet. Queries for
+ * dns-version are never sent there. The node's guard uses them to find out whether this kubedns itself answers. */
 static bool
 asks_until_synced(const struct reply *reply, const struct answer_info *info)
 {
 	static const uint8_t version[] = "\13dns-version";
 	const struct query *q = reply->query;
 
-	return reply->config->until_synced && !reply->config->external_only &&
-	       (q->flags & FLAG_RD) != 0 && !info->rewritten &&
+	return upstream_config(reply->config)->until_synced && (q->flags & FLAG_RD) != 0 &&
+	       !info->rewritten &&
 	       !(info->below == 1 && memcmp(q->qname, version, sizeof version - 1) == 0);
 }
 
@@ -290,7 +289,8 @@ answer_found(
     const struct answer_request *request, const struct tree_path *path, struct answer_info *info)
 {
 	const struct answer_context *context = request->tree->context;
-	bool forwarding = context != NULL && context->forwarding && !request->config->external_only;
+	bool forwarding =
+	    context != NULL && context->forwarding && !request->config->stages.beside_only;
 	struct reply reply;
 
 	info->system = SYSTEM_AUTH;
@@ -301,10 +301,11 @@ answer_found(
 		return ANSWER_DROP;
 	reply_begin(&reply, request, &info->query, forwarding);
 	if (info->refused != RCODE_NOERROR) {
-		if (request->config->transfer && wants_transfer(request->config, info))
+		if ((request->config->transfers & TRANSFERS_BY_ADDRESS) != 0 &&
+		    wants_transfer(request->config, info))
 			return ANSWER_TRANSFER;
-		if (info->refused ==
-		    RCODE_NOTIMP) /* RD and CD belong to QUERY (RFC 8906 section 3) */
+		/* The flags RD and CD exist only for the opcode QUERY (RFC 8906 section 3). */
+		if (info->refused == RCODE_NOTIMP)
 			reply.flags &= ~(unsigned)(FLAG_RA | FLAG_RD | FLAG_CD);
 		reply.flags |= info->refused & 15u;
 		reply.extended_rcode = info->refused >> 4;
@@ -319,13 +320,13 @@ answer_found(
 	enum answer_outcome outcome = names_hosts ? answer_with_glue(&reply, path, info)
 						  : answer_question(&reply, path, info);
 	info->rewrite_limit = info->rewrite_limit || reply.rewrite_limit;
-	/* A name that was walked for has had its candidates asked of other servers. */
-	bool falls = request->config->fallthrough_count > 0 && outcome == ANSWER_REPLY &&
-		     forwarding && info->query.flags & FLAG_RD && !search_walked(&info->search) &&
-		     upstream_takes_denial(&reply, &info->target);
+	/* If the name has a search list, other servers have already been queried for the candidates. */
+	bool falls = upstream_config(request->config)->fallthrough_count > 0 &&
+		     outcome == ANSWER_REPLY && forwarding && info->query.flags & FLAG_RD &&
+		     !search_walked(&info->search) && upstream_takes_denial(&reply, &info->target);
 	if (reply.about_to_exist && request->may_wait)
 		return ANSWER_WAIT;
-	if (falls) { /* what others say takes the place of our denial */
+	if (falls) { /* the answer of other servers replaces our negative answer */
 		reply_begin(&reply, request, &info->query, forwarding);
 		reply.rewritten = info->rewritten;
 		outcome = ANSWER_FORWARD;
@@ -365,7 +366,8 @@ answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, un
 	struct reply reply;
 
 	plain.wants_nsid = false;
-	reply_begin(&reply, &request, &plain, true); /* only names for the forwarder come here */
+	/* this function is only called for names that are forwarded */
+	reply_begin(&reply, &request, &plain, true);
 	reply.flags |= rcode & 15;
 	reply.extended_rcode = rcode >> 4;
 	return reply_end(&reply);

@@ -2,11 +2,11 @@
  * Turns a query's bytes into a reply's bytes. Pure: no socket, no clock, no log, no allocation for
  * names in the tree.
  *
- *	query -> question -> zone -> existence (zone_lookup.h) -> FOUND | NODATA | NXDOMAIN | NOT_OURS
- *	      -> records -> rcode, AA, SOA -> reply
+ *	query -> name -> stages (stages.h), until one answers -> records, or rcode and SOA -> reply
+ *	                                no stage has the name -> ANSWER_FORWARD, or REFUSED
  *
- * The caller is in an RCU read section of the tree for the whole call; the reply does not point
- * into the tree.
+ * The caller must be in an RCU read section of the tree during the whole call. The reply does not
+ * point into the tree.
  */
 #ifndef KUBEDNS_ANSWER_ANSWER_H
 #define KUBEDNS_ANSWER_ANSWER_H
@@ -15,255 +15,244 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kubedns/answer/stages.h"
 #include "lib/addr.h"
 #include "lib/dname.h"
 #include "lib/wire.h"
 
-struct client_place;   /* kubedns/cluster/tree_content.h */
-struct external_zones; /* kubedns/answer/external_zones.h */
-struct name;           /* kubedns/answer/name.h */
-struct stage;          /* kubedns/answer/stage.h */
-struct tree;           /* treecache/treecache.h: a snapshot of the cluster */
+struct endpoint_choice; /* kubedns/answer/nearest.h */
+struct tree;            /* treecache/treecache.h: a snapshot of the cluster */
 struct tree_path;
+struct view_config; /* kubedns/answer/view.h */
 
-enum pods_mode { PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED };
-
-/* A reverse zone of ours: from --reverse-cidrs, on an octet or nibble border. */
-struct reverse_zone {
-	struct dname name; /* "96.10.in-addr.arpa." */
-	struct addr prefix;
-	unsigned bits;
+/* Flags for `transfers`. These flags say which zone transfers are possible. */
+enum {
+	TRANSFERS_BY_ADDRESS = 1, /* --transfer-to: answer() may return ANSWER_TRANSFER */
+	/* --transfer-key: answer() may also return ANSWER_TRANSFER for an SOA query with a TSIG. */
+	TRANSFERS_BY_KEY = 2,
 };
 
-enum { STAGES_MAX = 9 };
-
-/* The stages of a configuration, each list ended by NULL: all in their order, and each turn's (stage.h). */
-struct stages {
-	/* The lengths of the labels before the zone that `missing` answers below, bit by bit: most names that the
-	 * zone does not have are below none of them. */
-	uint64_t missing_lengths;
-	const struct stage *all[STAGES_MAX + 1];
-	const struct stage *context[STAGES_MAX + 1], *missing[STAGES_MAX + 1],
-	    *outside[STAGES_MAX + 1];
-};
-
-/* Set at the start and constant from then on. */
+/* The configuration of answers, which is set at startup and does not change afterwards. */
 struct answer_config {
 	struct dname zone; /* lower case */
 	uint32_t ttl_s, negative_ttl_s;
-	uint32_t hold_ms; /* how long a query for a name that is about to exist waits; 0: not */
-	enum pods_mode pods;
-	bool ignore_empty_service;
-	bool wildcards;
-	bool transfer;      /* --transfer-to: ANSWER_TRANSFER is possible */
-	bool transfer_keys; /* --transfer-key: of a SOA query with a TSIG too */
-	bool udp_subset;    /* of a headless set too large for UDP a part is sent, without TC */
-	struct dname *filter_except; /* lower case: outside zones that are never filtered */
-	size_t filter_except_count;
-	bool search_inferred;       /* --search-completion=inferred: see search.h */
-	bool until_synced;          /* --until-synced: others are asked for our names till then */
-	bool search_resolver;       /* CNAMEs that leave our zones are asked of --search-resolver */
-	struct dname *search_extra; /* --search-extra: lower case, none of them in our zones */
-	size_t search_extra_count;
-	struct reverse_zone *reverse_zones;
-	size_t reverse_zone_count;
-	bool ptr_in_cidrs; /* --ptr=cidrs: addresses outside of these zones have no PTR here */
-	const struct external_zones *external; /* --external-zones; NULL: none */
-	bool external_only;        /* nothing but these: the configuration of --external-address */
-	struct dname *fallthrough; /* names below these that our zones lack: ask other servers */
-	size_t fallthrough_count;
-	bool visibility;       /* --visibility: clients see what their namespace may (view.h) */
-	bool unknown_sees_all; /* --visibility-unknown=all */
-	bool nearest;          /* --nearest: see nearest.h */
-	bool nearest_only;     /* --nearest-only */
-	bool zonal;            /* --zonal */
-	bool pod_places;       /* a client is where its pod is; else, of every client: */
-	const struct client_place *place; /* NULL: where clients are is not known */
-	bool views;                       /* clients are told apart: visibility or pod_places */
-	struct stages stages;             /* stages_build() fills them */
-	char version[64];                 /* CHAOS version.bind */
-	char hostname[64];                /* CHAOS hostname.bind, and NSID */
+	/* The configuration of each stage, indexed by the stage's id. The element is NULL if the
+	 * stage is disabled. The stage's header declares the type and a function that returns
+	 * it: zone_config(), reverse_config(), ... */
+	const void *stage_config[STAGE_COUNT];
+	struct stages stages;           /* stages_build() fills them */
+	const struct view_config *view; /* NULL if all clients see the same (view.h) */
+	/* If `choice` is NULL, an answer has all endpoints, rotated (nearest.h). */
+	const struct endpoint_choice *choice;
+	unsigned transfers; /* flags TRANSFERS_BY_... */
+	char version[64];   /* the answer to CHAOS version.bind */
+	char hostname[64];  /* the answer to CHAOS hostname.bind, and the NSID */
 };
 
-struct own_names; /* kubedns/answer/own_names.h */
-struct rewrites;  /* kubedns/answer/rewrites.h */
+struct local_names; /* kubedns/answer/local_names.h */
+struct rewrites;    /* kubedns/answer/rewrites.h */
 
 struct federation {
-	uint8_t label[1 + DNAME_LABEL_MAX]; /* its name, lower case, length-prefixed */
+	/* Name of the federation, lower case, length-prefixed. */
+	uint8_t label[1 + DNAME_LABEL_MAX];
 	struct dname domain;
 };
 
-/* What an answer needs besides the tree and can change while the process runs: published with the
- * tree, as its context (treecache_context). */
+/* Data that answers need in addition to the tree. The data can change while the process runs.
+ * The data is published with the tree, as the tree's context (treecache_context). */
 struct answer_context {
-	bool forwarding; /* names that are not ours are forwarded: RA */
-	/* Addresses of outside names that are denied without asking (answer/upstream_stage.h). */
+	bool forwarding; /* external names are forwarded, so replies have RA */
+	/* Addresses of external names get a negative answer without forwarding
+	 * (answer/upstream_stage.h). */
 	bool filter_a, filter_aaaa;
-	bool front; /* dnsmasq stands behind kubedns, not before it */
-	/* Stub domains, whose names dnsmasq sends to servers of their own: names in wire form, one
-	 * after the other. */
+	bool front; /* the front topology: kubedns forwards to dnsmasq */
+	/* The stub domains, in wire format, one after the other. dnsmasq or unbound sends their
+	 * names to the servers of the stub domain. In the first `stubs_encrypted_len` bytes are the
+	 * domains that kubedns must not query itself, because it cannot encrypt queries. */
 	const uint8_t *stubs;
-	size_t stubs_len;
-	/* Since when the source of the objects has not answered, monotonic; 0: it does. */
+	size_t stubs_len, stubs_encrypted_len;
+	/* A refused key asks for TLS (lib/conf_closed.h). All external names get SERVFAIL, or the
+	 * names of the stub domains. */
+	bool closed, stubs_closed;
+	/* The time since which the source of the objects has not responded (monotonic). The time
+	 * is 0 while the source responds. */
 	int64_t stale_since_ns;
 	char region[DNAME_LABEL_MAX + 1],
-	    zone[DNAME_LABEL_MAX + 1];       /* this cluster's, from its nodes; "" unknown */
-	bool own;                            /* one of these is there: */
-	const struct own_names *names;       /* the operator's own, in this block; NULL: none */
-	const struct rewrites *rewrites;     /* of the key rewrites; NULL: none */
-	const struct visibility *visibility; /* cluster/tree_content.h; not in this block */
-	const struct node_places *places;    /* the same */
+	    /* Region and zone of this cluster, from its nodes; "" if unknown. */
+	    zone[DNAME_LABEL_MAX + 1];
+	bool own; /* `names` or `rewrites` is not NULL */
+	/* The operator's local names, which are part of this block, or NULL. */
+	const struct local_names *names;
+	const struct rewrites *rewrites;     /* from the ConfigMap key `rewrites`, or NULL */
+	const struct visibility *visibility; /* not in this block (see cluster/tree_content.h) */
+	const struct node_places *places;    /* not in this block (see cluster/tree_content.h) */
 	size_t federation_count;
 	struct federation federations[];
 };
 
 enum answer_outcome {
 	ANSWER_DROP,    /* not a query that may be answered: send nothing */
-	ANSWER_REPLY,   /* `out` holds the reply, whole */
-	ANSWER_FORWARD, /* not ours: hand the query to the forwarder; `out` means nothing */
-	ANSWER_WAIT,    /* about to exist, and the request may wait: ask again when the tree has
-			 * changed; `out` means nothing */
-	ANSWER_CHASE,   /* ours up to a CNAME that leaves our zones:
-			 * forward `target`/`qtype`, then answer_chased() */
-	/* a zone is wanted whole: transfer_answer(), then answer_replied(); `out` and what `info`
-	 * says of the reply mean nothing */
+	ANSWER_REPLY,   /* `out` contains the complete reply */
+	ANSWER_FORWARD, /* not our name: pass the query to the forwarder; `out` is undefined */
+	/* The name is about to exist, and the request may wait. Call answer() again when the
+	 * tree has changed. `out` is undefined. */
+	ANSWER_WAIT,
+	/* Our records end in a CNAME that leaves our zones. Forward `target`/`qtype`, then call
+	 * answer_chased(). */
+	ANSWER_CHASE,
+	/* A zone transfer is requested: call transfer_answer(), then answer_replied(). `out`, and
+	 * the fields of `info` about the reply, are undefined. */
 	ANSWER_TRANSFER,
 };
 
 enum search_form { SEARCH_NONE, SEARCH_DECLARED, SEARCH_INFERRED, SEARCH_REFUSED, SEARCH_FORMS };
 
-/* Why a name that --search-completion=inferred might complete was not walked. */
+/* The reason why a name was not completed with --search-completion=inferred. X is the part of
+ * the name before the namespace (search.h). */
 enum search_refusal {
-	SEARCH_TYPE,          /* neither A nor AAAA */
-	SEARCH_ONE_LABEL,     /* X has no dot */
-	SEARCH_UNDERSCORE,    /* a label of X begins with one */
-	SEARCH_NO_NAMESPACE,  /* there is no such namespace */
-	SEARCH_OPTED_OUT,     /* its label says no */
+	SEARCH_TYPE,          /* the type is neither A nor AAAA */
+	SEARCH_ONE_LABEL,     /* X has a single label */
+	SEARCH_UNDERSCORE,    /* a label of X starts with an underscore */
+	SEARCH_NO_NAMESPACE,  /* the namespace does not exist */
+	SEARCH_OPTED_OUT,     /* the namespace's label disables completion */
 	SEARCH_SERVICE,       /* X is below a Service of the namespace */
-	SEARCH_FALLS_THROUGH, /* other servers are asked for the name as it is (--fallthrough) */
-	SEARCH_NO_RESOLVER,   /* the walk came to an outside name, and nobody may be asked */
+	SEARCH_FALLS_THROUGH, /* the name is sent unchanged to other servers (--fallthrough) */
+	SEARCH_NO_RESOLVER,   /* the next name to try is external, and there is no resolver */
 	SEARCH_REFUSALS
 };
 
-/* A walk along a search list (search.h), and how far it is over the questions to other servers. */
+/* The progress of a walk along a search list (search.h). The progress is stored while other
+ * servers are queried. */
 struct search_walk {
 	uint8_t form;    /* enum search_form */
-	uint8_t refusal; /* enum search_refusal, if the form says so */
-	uint8_t denied;  /* outside candidates for which other servers have said NXDOMAIN */
-	bool asking;     /* ANSWER_CHASE: `target` is a candidate, and a denial leads to the next */
-	bool last;       /* `asking`: the candidate is X itself */
-	uint32_t ttl_s;  /* the least TTL of these denials: the most for the reply */
+	uint8_t refusal; /* an enum search_refusal, if `form` is SEARCH_REFUSED */
+	/* Number of external candidates for which other servers replied NXDOMAIN. */
+	uint8_t denied;
+	/* With ANSWER_CHASE: `target` is a candidate. If the candidate does not exist, the next
+	 * candidate is tried. */
+	bool asking;
+	bool last;      /* with `asking`: the candidate is X itself */
+	uint32_t ttl_s; /* lowest TTL of the `denied` replies, which limits the reply's TTL */
 };
 
-/* How near an endpoint is to the client; NEAR_UNKNOWN: where the client is, is not known. */
+/* How near an endpoint is to the client. NEAR_UNKNOWN means that the client's place is unknown. */
 enum near { NEAR_NODE, NEAR_ZONE, NEAR_FAR, NEAR_CLASSES, NEAR_UNKNOWN = NEAR_CLASSES, NEAR_COUNT };
 
-/* Which kind of name was asked for: the `system` label of kube-dns's metrics. */
+/* The kind of the name in the query, which is the label `system` of kube-dns's metrics. */
 enum answer_system { SYSTEM_AUTH, SYSTEM_REVERSE, SYSTEM_RECURSIVE, SYSTEM_COUNT };
 
 struct answer_info {
 	enum query_result read;
-	uint8_t refused; /* the rcode of a query rejected whatever its name; 0: it was not */
-	int below;       /* if `refused` is 0: labels of the name before our zone, -1: outside */
-	size_t len;      /* of the reply in `out` */
+	/* rcode of a query that was rejected regardless of its name, otherwise 0 */
+	uint8_t refused;
+	/* If `refused` is 0: number of labels of the name before our zone's name, or -1 if the
+	 * name is outside our zone. */
+	int below;
+	size_t len; /* length of the reply in `out` */
 	enum answer_system system;
-	uint8_t rcode;       /* of the reply (the low 4 bits, and BADVERS as 16) */
-	bool truncated;      /* TC is set */
-	bool filtered;       /* denied by --filter-a or --filter-aaaa */
-	bool fell_through;   /* ANSWER_FORWARD of a name of our zones, which do not have it */
-	struct query query;  /* for the forwarder: ID, EDNS size, DO, question */
-	struct dname target; /* ANSWER_CHASE; `rewritten`, unless a CNAME led on */
-	bool direct;         /* ANSWER_CHASE: dnsmasq would send `target` here, to be rewritten */
-	bool rewritten;      /* `target` was looked up in place of the question's name */
-	bool rewrite_limit;  /* a pattern of the rewrites ended at its bound */
+	uint8_t rcode;      /* rcode of the reply (the lower 4 bits, and BADVERS as 16) */
+	bool truncated;     /* TC is set */
+	bool filtered;      /* negative answer because of --filter-a or --filter-aaaa */
+	bool fell_through;  /* ANSWER_FORWARD for a name of our zones that does not exist there */
+	struct query query; /* for the forwarder: ID, EDNS size, DO, question */
+	/* With ANSWER_CHASE: the name to look up. If the query's name was rewritten and no CNAME
+	 * follows, the target is the rewritten name. */
+	struct dname target;
+	/* With ANSWER_CHASE: dnsmasq would send `target` back to kubedns, to be rewritten. */
+	bool direct;
+	bool rewritten;     /* `target` was looked up in place of the query's name */
+	bool rewrite_limit; /* a pattern of the rewrites reached its limit */
 	struct search_walk search;
-	bool until_synced; /* as fell_through, before the first sync: for --until-synced */
+	bool until_synced; /* before the first sync: send the query to --until-synced */
 };
 
-enum { EXPLANATIONS = 4, EXPLANATIONS_MS = 200 /* a thread makes at most so many in this time */ };
-
-/* What answers need of the thread that makes them; for that thread alone. */
+/* Data of a thread that makes answers. Only that thread uses it. */
 struct answer_thread {
-	const int64_t *now_ns; /* monotonic */
-	/* Why `name` (text) is answered as it is, in lines, for queries for NAME._explain
-	 * (explanation_stage.c); `*len` is the text's length. Caller frees. NULL: --explain-by-dns=off. */
-	char *(*explain)(const struct answer_config *config, const struct tree *tree,
-	    const char *name, size_t *len);
-	unsigned explain_left; /* before refill_ns */
+	const int64_t *now_ns; /* monotonic time */
+	unsigned explain_left; /* explanations left before refill_ns */
 	int64_t refill_ns;
-	uint64_t *explained, *explain_refused; /* counters; a reader loads them relaxed */
-	uint64_t *nearest; /* with --nearest, answers by how near their first endpoint is */
-	uint64_t *zonal; /* with --zonal, answers from the zone [0], and from all of the Service */
+	uint64_t *explained, *explain_refused; /* counters; readers load them with relaxed order */
+	/* with --nearest: numbers of answers, by the class of their first endpoint */
+	uint64_t *nearest;
+	/* With --zonal: [0] counts answers with endpoints of the zone, and [1] answers with
+	 * endpoints of the whole Service. */
+	uint64_t *zonal;
 };
 
-/* One message of a client, what to answer it from, and where the reply goes. */
+/* A client's message, the sources of the answer, and the buffer for the reply. */
 struct answer_request {
 	const struct answer_config *config;
 	const struct tree *tree;
-	const uint8_t *query; /* the message as it came */
+	const uint8_t *query; /* the message as it was received */
 	size_t query_len;
-	uint8_t *out; /* room for `max` bytes: 65,535 for TCP, at least 1,232 for UDP */
+	uint8_t *out; /* buffer of `max` bytes: 65,535 for TCP, at least 1,232 for UDP */
 	size_t max;
-	/* Over TCP, in 100 ms: how long the connection may idle, if the client asks (RFC 7828). */
+	/* For TCP: the idle timeout in units of 100 ms. The reply contains the timeout if the
+	 * client requests it (RFC 7828). */
 	uint16_t keepalive;
-	bool tcp;          /* the reply may be 65,535 bytes; over UDP, the query's EDNS size */
-	bool may_wait;     /* with --hold-ms: ANSWER_WAIT is possible */
-	uint32_t rotation; /* chooses the first record of a set: a random number */
-	struct answer_thread *thread; /* NULL: no time, no explanations */
+	/* True for TCP, where the reply may have 65,535 bytes. For UDP, the query's EDNS size is
+	 * the limit. */
+	bool tcp;
+	bool may_wait;                /* with --hold-ms: ANSWER_WAIT is allowed */
+	uint32_t rotation;            /* random number that selects the first record of a set */
+	struct answer_thread *thread; /* if NULL, there are no clock and no explanations */
 };
 
 /* Answers one message. */
 enum answer_outcome answer(const struct answer_request *request, struct answer_info *info);
 
 /*
- * The same in steps, for a batch of messages: answer_read() parses each and fills in the path to
- * look for, tree_find_paths() finds all paths together, answer_found() answers each from the same
- * tree.
+ * answer() in steps, for a batch of messages. answer_read() parses a message and fills in the path
+ * to look up. tree_find_paths() looks up all paths together. answer_found() answers each message
+ * from the same tree.
  */
 void answer_read(const struct answer_config *config, const uint8_t *query, size_t query_len,
     struct answer_info *info, struct tree_path *path);
 enum answer_outcome answer_found(
     const struct answer_request *request, const struct tree_path *path, struct answer_info *info);
 
-/* What another server replied. */
+/* A reply of another server. */
 struct upstream_reply {
-	const uint8_t *wire; /* NULL: every server failed, which makes SERVFAIL */
+	const uint8_t *wire; /* NULL if every server failed: the reply is SERVFAIL */
 	size_t len;
-	const char *refused_by; /* `wire` NULL: every server refused, which makes REFUSED; who */
+	/* The names of the servers, if `wire` is NULL and every server refused. The reply is
+	 * then REFUSED. */
+	const char *refused_by;
 };
 
 /*
- * The reply to a query for which answer() returned CHASE: its CNAMEs, then the answer section of
- * the upstream reply to target/qtype, with that reply's rcode and TC. `info` is the one that
- * answer() filled. Returns the reply's length.
+ * Makes the reply to a query for which answer() returned CHASE. The reply has our CNAMEs, then the
+ * answer section of the upstream reply to target/qtype. Its rcode and TC are from the upstream
+ * reply. `info` is from answer(). Returns the reply's length.
  */
 size_t answer_chased(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
 /*
- * Whether the upstream reply is a step of a search walk and not its end: then info->target is the
- * next candidate, and the caller asks for it. `request` needs no room for a reply.
+ * Returns whether the search list continues after this upstream reply. Then info->target is the
+ * next candidate, which the caller must look up. `request` needs no buffer for a reply.
  */
 bool answer_chases_on(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
 /*
- * The reply to a query for which answer() returned FORWARD, made of the upstream reply: with the
- * client's ID and question, no longer than the client takes (else TC), with an OPT only if the
- * query had one. Returns the reply's length, 0 if the query cannot be answered at all.
+ * Makes the reply to a query for which answer() returned FORWARD, from the upstream reply. The
+ * reply has the client's ID and question. The reply has an OPT only if the query had an OPT. If the
+ * reply would be longer than the client accepts, it is shortened and has TC. Returns the reply's
+ * length, or 0 if the query cannot be answered at all.
  */
 size_t answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
 /*
- * A reply without records to a query that was read: REFUSED when too many queries of a client are
- * in flight. Returns its length.
+ * Makes a reply without records to a query that was read, such as REFUSED when too many queries of
+ * a client are in flight. Returns its length.
  */
 size_t answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, unsigned rcode,
     uint8_t *out, size_t max);
 
-/* Sets what `info` says of the reply (len, rcode, truncated) from a whole message that another
- * function has written: transfer_answer(). */
+/* Sets `len`, `rcode` and `truncated` of `info` from a complete reply. transfer_answer() has
+ * written that reply. */
 void answer_replied(struct answer_info *info, const uint8_t *reply, size_t len);
 
 #endif

@@ -1,17 +1,15 @@
 /*
- * The clusterset stage: names of --clusterset-domain. Those of headless ServiceImports are made here: their endpoints are in the tree of the zones for outside, packed (by
- * cluster/clusterset.c):
+ * The clusterset stage answers names of --clusterset-domain. Services with a ClusterSetIP have their records in the tree, as
+ * external names do. Names of headless ServiceImports are computed from packed endpoints in that tree, which
+ * cluster/clusterset/clusterset.c writes:
  *
- *	SERVICE.NAMESPACE.svc.ZONE            the endpoints of all clusters: A, AAAA, how many SRV records
- *	 '- CLUSTER                           those of one cluster, with their host names
+ *	SERVICE.NAMESPACE.svc.ZONE            the endpoints of all clusters, for A and AAAA
+ *	 '- CLUSTER                           the endpoints of one cluster, with their host names
  *
- * so `HOST.CLUSTER.SERVICE...` is found as an endpoint of a headless Service is, and the SRV records at and
- * below SERVICE are those of each CLUSTER.
+ * `HOST.CLUSTER.SERVICE.NAMESPACE.svc.ZONE` is therefore found like an endpoint of a headless Service. SERVICE has the SRV records of all
+ * its CLUSTERs.
  */
-#include <string.h>
-
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/reply_internal.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/cluster/tree_content.h"
 #include "lib/own_frame.h"
@@ -36,8 +34,8 @@ put_cluster_srv(void *arg, const struct node *node)
 		    &cluster, put->weight);
 	}
 	if (put->reply->w.len == had)
-		put->reply->passed += PASSED_SLICE;
-	return !put->reply->full && put->reply->passed < PASSED_MAX;
+		put->reply->work_left -= WORK_SLICE;
+	return reply_goes_on(put->reply);
 }
 
 static void
@@ -54,30 +52,28 @@ put_srv(struct reply *reply, size_t owner, const struct resolved *resolved)
 	tree_children_until(resolved->node, put_cluster_srv, &put);
 }
 
-/* The records of the question's type at a name of a headless import, and their targets' addresses, from this tree. */
+/* Writes the records of a name of a headless ServiceImport, and the addresses of their targets, from the clusterset's
+ * tree. */
 static void
-reply_import(
+put_import(
     struct reply *reply, size_t owner, const struct tree *tree, const struct resolved *resolved)
 {
 	uint16_t qtype = reply->query->qtype;
 	const struct tree *own = reply->tree;
 	bool ordered = reply->ordered;
+	bool address = qtype == TYPE_A || qtype == TYPE_AAAA;
+	uint8_t family = qtype == TYPE_A ? AF_INET : AF_INET6;
 
-	if (resolved->kind == RESOLVED_EMPTY)
-		return;
-	reply->tree = tree; /* to which `resolved` and the targets of SRV records belong */
+	reply->tree = tree; /* `resolved` and the targets of SRV records belong to this tree */
 	reply->ordered = false;
 	if (qtype == TYPE_ANY)
 		reply_hinfo(reply, owner);
 	else if (qtype == TYPE_SRV)
 		put_srv(reply, owner, resolved);
-	else if (qtype != TYPE_A && qtype != TYPE_AAAA)
-		;
-	else if (resolved->kind == RESOLVED_HEADLESS)
-		reply_endpoint_set(
-		    reply, owner, resolved->endpoints, qtype == TYPE_A ? AF_INET : AF_INET6);
-	else if (resolved->kind == RESOLVED_ENDPOINT)
-		reply_endpoints(reply, owner, resolved, qtype == TYPE_A ? AF_INET : AF_INET6);
+	else if (address && resolved->kind == RESOLVED_HEADLESS)
+		reply_endpoint_set(reply, owner, resolved->endpoints, family);
+	else if (address && resolved->kind == RESOLVED_ENDPOINT)
+		reply_endpoints(reply, owner, resolved, family);
 	if (reply->glue_count > 0)
 		reply_glue(reply);
 	reply->glue_count = 0;
@@ -85,50 +81,41 @@ reply_import(
 	reply->ordered = ordered;
 }
 
-static bool
-clusterset_on(const struct answer_config *config)
+OWN_FRAME static bool
+put_imported(struct lookup *l, const struct dname *zone, const struct tree *tree)
 {
-	return config->external != NULL && config->external->clusterset != NULL;
+	struct resolved resolved;
+
+	(void)zone;
+	resolved.kind = import_resolve(tree, &l->name, &resolved);
+	if (resolved.kind == RESOLVED_NODE || resolved.kind == RESOLVED_NOTHING)
+		return false;
+	if (resolved.kind != RESOLVED_EMPTY)
+		put_import(l->reply, l->owner, tree, &resolved);
+	return true;
 }
 
 static bool
 clusterset_match(
     const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
 {
+	const struct external_zones *zones = clusterset_config(config);
+
 	(void)tree;
-	return below < 0 &&
-	       external_zone_of(config->external, name) == config->external->clusterset;
+	return below < 0 && external_zone_of(zones, name) == zones->clusterset;
 }
 
-OWN_FRAME static enum step
+static enum step
 clusterset_answer(struct lookup *l)
 {
-	struct reply *reply = l->reply;
-	const struct external_zones *zones = reply->config->external;
-	unsigned before = reply->counts[SECTION_ANSWER];
-	struct resolved resolved;
+	const struct external_zones *zones = clusterset_config(l->reply->config);
 
 	if (external_zone_of(zones, &l->name) != zones->clusterset)
 		return STEP_NEXT;
-	const struct tree *tree = tree_current(zones->tree);
-	if (tree == NULL || !tree->synced) {
-		reply_existence(reply, NOT_READY, 0);
-		return STEP_DONE;
-	}
-	resolved.kind = import_resolve(tree, &l->name, &resolved);
-	if (resolved.kind == RESOLVED_NODE)
-		return external_answer(l, zones->clusterset, tree);
-	if (resolved.kind != RESOLVED_NOTHING)
-		reply_import(reply, l->owner, tree, &resolved);
-	if (reply->counts[SECTION_ANSWER] == before && !reply->truncated)
-		return external_deny(l, zones->clusterset, tree,
-		    resolved.kind == RESOLVED_NOTHING ? NXDOMAIN : NODATA);
-	reply->flags |= FLAG_AA;
-	return STEP_DONE;
+	return external_answer(l, zones->clusterset, put_imported);
 }
 
 const struct stage stage_clusterset = { .id = STAGE_clusterset,
-	.turn = TURN_BESIDE,
-	.on = clusterset_on,
+	.order = ORDER_BESIDE,
 	.match = clusterset_match,
 	.answer = clusterset_answer };

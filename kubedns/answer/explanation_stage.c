@@ -1,9 +1,9 @@
 /*
- * The explanation stage: a TXT query for NAME._explain in our zone tells why NAME is answered as it is, one
- * character-string for each line. The worker makes the text itself. One explanation may cost as much
- * as a thousand answers, which wait meanwhile, so a worker makes at most EXPLANATIONS in
- * EXPLANATIONS_MS.
+ * The TXT record has one character-string for each line of the explanation. The worker makes the text itself. One explanation may cost as
+ * much as a thousand answers, and the worker's other clients must wait. Therefore a worker makes at most EXPLANATIONS in EXPLANATIONS_MS.
  */
+#include "kubedns/answer/explanation_stage.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +11,13 @@
 #include "kubedns/answer/view.h"
 #include "lib/own_frame.h"
 
-/* The most bytes of a character-string, and of all strings of an explanation. */
+/* The maximum length of a character-string, and of all strings of an explanation together. */
 enum { STRING_MAX = 255, EXPLANATION_MAX = 1000 };
 
-/* Writes the lines as character-strings, as many as fit into `room`; the last is "..." if not all
- * do. Returns the length. */
+/* Writes the lines as character-strings to `out`, as many as fit into `capacity`. If not all fit, the last string is "...". Returns
+ * the length. */
 static size_t
-strings_of(const char *text, size_t len, uint8_t *out, size_t room)
+strings_of(const char *text, size_t len, uint8_t *out, size_t capacity)
 {
 	static const char more[] = "\3...";
 	size_t used = 0;
@@ -25,23 +25,23 @@ strings_of(const char *text, size_t len, uint8_t *out, size_t room)
 	while (len > 0) {
 		size_t line = strcspn(text, "\n"), part = line < STRING_MAX ? line : STRING_MAX;
 
-		if (used + 1 + part + sizeof more - 1 > room) {
+		if (used + 1 + part + sizeof more - 1 > capacity) {
 			memcpy(out + used, more, sizeof more - 1);
 			return used + sizeof more - 1;
 		}
 		out[used] = (uint8_t)part;
 		memcpy(out + used + 1, text, part);
 		used += 1 + part;
-		part += part == line && part < len; /* the line's end */
+		part += part == line && part < len; /* skips the newline */
 		text += part;
 		len -= part;
 	}
 	return used;
 }
 
-/* Whether the worker may make another explanation now; counts it, or the refusal. */
+/* Returns whether the worker may make another explanation now. Counts the explanation, or the refusal of it. */
 static bool
-take_turn(struct answer_thread *thread)
+take_permit(struct answer_thread *thread)
 {
 	if (*thread->now_ns >= thread->refill_ns) {
 		thread->explain_left = EXPLANATIONS;
@@ -55,18 +55,26 @@ take_turn(struct answer_thread *thread)
 	return true;
 }
 
-/* Adds the TXT record: the whole message is at most 1,232 bytes, whatever the client takes. */
+/* Adds the TXT record with these lines. The whole message has at most 1,232 bytes, even if the client accepts more. */
 static void
-put_explanation(struct reply *reply, const char *name)
+put_lines(struct reply *reply, const char *text, size_t len)
 {
 	uint8_t rdata[EXPLANATION_MAX + 8];
-	size_t len, around = reply->w.len + 12 + 11 + 6, room = EXPLANATION_MAX;
-	char *text = reply->thread->explain(reply->config, reply->tree, name, &len);
+	size_t around = reply->w.len + 12 + 11 + 6, capacity = EXPLANATION_MAX;
 
-	if (DNS_UDP_PAYLOAD - around < room)
-		room = DNS_UDP_PAYLOAD - around;
-	reply_record(reply, DNS_HEADER, TYPE_TXT, 0, rdata, strings_of(text, len, rdata, room));
-	free(text);
+	if (DNS_UDP_PAYLOAD - around < capacity)
+		capacity = DNS_UDP_PAYLOAD - around;
+	reply_record(reply, DNS_HEADER, TYPE_TXT, 0, rdata, strings_of(text, len, rdata, capacity));
+}
+
+static bool
+is_digest(const struct answer_config *config, const struct name *name, int below)
+{
+	static const uint8_t label[] = "\7_digest";
+	const struct explanation_config *stage = config->stage_config[STAGE_explanation];
+
+	return below == 1 && memcmp(name->wire, label, sizeof label - 1) == 0 &&
+	       stage->digest != NULL;
 }
 
 static bool
@@ -75,43 +83,62 @@ explanation_match(
 {
 	static const uint8_t label[] = "\10_explain";
 
-	(void)config, (void)tree;
-	return below > 0 &&
-	       memcmp(name->wire + name->offsets[below - 1], label, sizeof label - 1) == 0;
+	(void)tree;
+	return (below > 0 &&
+		   memcmp(name->wire + name->offsets[below - 1], label, sizeof label - 1) == 0) ||
+	       is_digest(config, name, below);
 }
 
 static uint64_t
 explanation_lengths(const struct answer_config *config)
 {
 	(void)config;
-	return UINT64_C(1) << 8;
+	return UINT64_C(1) << 8 | UINT64_C(1) << 7;
+}
+
+/* Returns the text for the name, which explanation_match() accepts, or NULL. */
+static char *
+text_for(struct lookup *l, size_t *text_len)
+{
+	const struct answer_config *config = l->reply->config;
+	const struct explanation_config *stage = config->stage_config[STAGE_explanation];
+	struct dname asked = { 0 };
+	char name[DNAME_TEXT_MAX];
+
+	if (is_digest(config, &l->name, l->below))
+		return stage->digest(stage->digest_arg, text_len);
+	size_t len = l->name.offsets[l->below - 1];
+	/* the rest of `asked` is 0, which is the root label */
+	memcpy(asked.wire, l->name.wire, len);
+	dname_to_text(asked.wire, name);
+	return stage->explain(config, l->reply->tree, name, text_len);
 }
 
 OWN_FRAME static enum step
 explain_name(struct lookup *l)
 {
 	struct reply *reply = l->reply;
-	struct dname asked = { 0 };
-	char text[DNAME_TEXT_MAX];
+	char *text = NULL;
+	size_t len;
 
-	/* With --visibility it is a name like others to pods: an explanation speaks of the whole cluster. */
-	if (reply->thread == NULL || reply->thread->explain == NULL || view_limited(reply->tree))
+	/* With --visibility, pods get no explanations, because these are about the whole cluster. */
+	if (reply->thread == NULL || view_limited(reply->tree))
 		return STEP_NEXT;
 	if (reply->query->qtype != TYPE_TXT) {
 		reply_existence(reply, NODATA, l->apex);
 		return STEP_DONE;
 	}
-	if (!take_turn(reply->thread)) {
+	if (take_permit(reply->thread))
+		text = text_for(l, &len);
+	if (text == NULL) {
 		reply->flags |= RCODE_REFUSED;
 		if (reply->query->has_edns)
 			reply_reason_kind(reply, REASON_EXPLAIN_BUSY);
 		return STEP_DONE;
 	}
-	size_t len = l->name.offsets[l->below - 1];
-	memcpy(asked.wire, l->name.wire, len); /* the root label follows: the rest is 0 */
-	dname_to_text(asked.wire, text);
 	reply_existence(reply, FOUND, l->apex);
-	put_explanation(reply, text);
+	put_lines(reply, text, len);
+	free(text);
 	return STEP_DONE;
 }
 
@@ -124,7 +151,7 @@ explanation_answer(struct lookup *l)
 }
 
 const struct stage stage_explanation = { .id = STAGE_explanation,
-	.turn = TURN_MISSING,
+	.order = ORDER_MISSING,
 	.lengths = explanation_lengths,
 	.match = explanation_match,
 	.answer = explanation_answer };

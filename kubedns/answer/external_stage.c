@@ -1,11 +1,10 @@
 /*
- * The external stage: names of the zones for the world outside, their records, wildcards, aliases of load balancers' host
- * names, and the zones' own SOA and NS.
+ * The external stage answers names of --external-zones. These zones have records of names and wildcards, CNAMEs to host names of load
+ * balancers, and the SOA and NS records of the zones. Its external_answer() answers names of the clusterset stage too.
  */
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/reply_internal.h"
 #include "kubedns/answer/soa.h"
 #include "kubedns/answer/stage.h"
 #include "lib/own_frame.h"
@@ -14,7 +13,7 @@ static void
 put_soa(struct lookup *l, const struct dname *zone, const struct tree *tree, uint32_t ttl_s)
 {
 	struct reply *reply = l->reply;
-	const struct external_zones *zones = reply->config->external;
+	const struct external_zones *zones = external_config(reply->config);
 	const struct soa soa = { .zone = zone,
 		.primary = external_primary(zones, zone),
 		.serial = external_serial(zones, reply->tree, tree),
@@ -25,19 +24,17 @@ put_soa(struct lookup *l, const struct dname *zone, const struct tree *tree, uin
 	    rdata, soa_write(&soa, rdata));
 }
 
-enum step
-external_deny(
-    struct lookup *l, const struct dname *zone, const struct tree *tree, enum existence existence)
+/* Makes the negative answer for a name in the zone. */
+static enum step
+deny(struct lookup *l, const struct dname *zone, const struct tree *tree, enum existence existence)
 {
-	struct reply *reply = l->reply;
-
-	reply->flags |= FLAG_AA | (existence == NXDOMAIN ? RCODE_NXDOMAIN : 0u);
-	reply->section = SECTION_AUTHORITY;
-	put_soa(l, zone, tree, reply->config->negative_ttl_s);
+	reply_denial(l->reply, existence);
+	put_soa(l, zone, tree, l->reply->config->negative_ttl_s);
 	return STEP_DONE;
 }
 
-/* The addresses, in our zones, of what the NS or SRV records from offset `begin` on point to. */
+/* Registers the targets of the NS or SRV records from offset `begin` on, if they are in our zones. Their addresses are then added to
+ * the reply. */
 static void
 add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tree)
 {
@@ -50,8 +47,8 @@ add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tr
 		const struct name target = name_copy(&buf, record + fixed, len);
 		const struct dname *zone =
 		    name_below(&target, &reply->config->zone) >= 0
-			? NULL /* the cluster's, whoever claims it for the outside */
-			: external_zone_of(reply->config->external, &target);
+			? NULL /* the cluster's zone, which may be inside an external zone */
+			: external_zone_of(external_config(reply->config), &target);
 		const struct node *node =
 		    zone == NULL
 			? NULL
@@ -63,7 +60,7 @@ add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tr
 	}
 }
 
-/* The records of this type at a node; false: it has none. */
+/* Writes the records of this type at a node. Returns false if it has none. */
 static bool
 put_node(
     struct lookup *l, const struct dname *zone, const struct node *node, const struct tree *tree)
@@ -89,8 +86,8 @@ put_node(
 	return true;
 }
 
-/* SRV records whose targets are names of the zone too: those of the Service's endpoints below the
- * name at hand without its first `skip` labels. */
+/* Writes SRV records whose targets are names in the external zone. The name of the Service is the query's name without its first
+ * `skip` labels. */
 static void
 put_headless_srv(struct lookup *l, unsigned skip, const struct resolved *resolved)
 {
@@ -107,22 +104,22 @@ put_headless_srv(struct lookup *l, unsigned skip, const struct resolved *resolve
 		    resolved->kind == RESOLVED_PORT ? resolved->port_label : 0, &service);
 }
 
-/* A name that has no records in the zone's tree, or a wildcard's; false: it is no headless
- * Service's. */
+/* --external-headless: writes the records of a name of a headless Service. */
 OWN_FRAME static bool
-answer_headless(struct lookup *l, const struct dname *zone, const struct tree *tree)
+put_headless(struct lookup *l, const struct dname *zone, const struct tree *tree)
 {
 	struct reply *reply = l->reply;
 	uint16_t qtype = reply->query->qtype;
-	unsigned before = reply->counts[SECTION_ANSWER];
 	unsigned below = (unsigned)name_below(&l->name, zone);
 	uint8_t family = qtype == TYPE_A ? AF_INET : AF_INET6;
+	bool address = qtype == TYPE_A || qtype == TYPE_AAAA;
 	struct name_buf buf;
 	struct resolved resolved;
 
-	if (!external_find_headless(reply->config, reply->tree, &l->name, 0, zone, &buf, &resolved))
+	(void)tree;
+	if (!external_config(reply->config)->headless ||
+	    !external_find_headless(reply->config, reply->tree, &l->name, 0, zone, &buf, &resolved))
 		return false;
-	bool address = qtype == TYPE_A || qtype == TYPE_AAAA;
 	if (resolved.kind != RESOLVED_EMPTY && qtype == TYPE_ANY)
 		reply_hinfo(reply, l->owner);
 	else if (resolved.kind != RESOLVED_EMPTY && qtype == TYPE_SRV)
@@ -131,14 +128,11 @@ answer_headless(struct lookup *l, const struct dname *zone, const struct tree *t
 		reply_endpoint_set(reply, l->owner, resolved.endpoints, family);
 	else if (resolved.kind == RESOLVED_ENDPOINT && address)
 		reply_endpoints(reply, l->owner, &resolved, family);
-	if (reply->counts[SECTION_ANSWER] > before || reply->truncated)
-		reply->flags |= FLAG_AA;
-	else
-		external_deny(l, zone, tree, NODATA);
 	return true;
 }
 
-/* Puts the alias's CNAME. The cluster's own names are nobody's business outside. */
+/* Writes the CNAME of an alias. Clients outside the cluster do not see the cluster's names, so a target in the cluster's
+ * zone is not looked up. */
 static enum step
 put_alias(struct lookup *l, const struct rrset *cname)
 {
@@ -148,7 +142,7 @@ put_alias(struct lookup *l, const struct rrset *cname)
 	target->len = (uint8_t)wire_get16(cname->data + 10);
 	memcpy(target->wire, cname->data + 12, target->len);
 	reply_rrset(reply, l->owner, cname);
-	reply->flags |= FLAG_AA;
+	reply_existence(reply, FOUND, 0);
 	if (dname_in_zone(target->wire, reply->config->zone.wire) >= 0)
 		return STEP_DONE;
 	l->beside = true;
@@ -156,63 +150,59 @@ put_alias(struct lookup *l, const struct rrset *cname)
 }
 
 enum step
-external_answer(struct lookup *l, const struct dname *zone, const struct tree *tree)
+external_answer(struct lookup *l, const struct dname *zone, external_put *put_endpoints)
 {
 	struct reply *reply = l->reply;
-	const struct external_zones *zones = reply->config->external;
-	struct external_name found =
-	    external_find_name(reply->config, reply->tree, tree, &l->name, zone);
+	const struct tree *tree = tree_current(external_config(reply->config)->tree);
+	unsigned before = reply->counts[SECTION_ANSWER];
 	const struct rrset *cname;
 
-	if (zones->headless && zone != zones->clusterset &&
-	    (found.node == NULL || found.wildcard || found.node->records == NULL) &&
-	    answer_headless(l, zone, tree))
+	if (tree == NULL || !tree->synced) {
+		reply_existence(reply, NOT_READY, 0);
 		return STEP_DONE;
-	if (found.node == NULL)
-		return external_deny(l, zone, tree, NXDOMAIN);
-	cname = node_rrset(found.node, TYPE_CNAME);
-	if (cname != NULL && reply->query->qtype != TYPE_ANY)
-		return put_alias(l, cname);
-	if (!put_node(l, zone, found.node, tree))
-		return external_deny(l, zone, tree, NODATA);
-	reply->flags |= FLAG_AA;
+	}
+	struct external_name found =
+	    external_find_name(reply->config, reply->tree, tree, &l->name, zone);
+	bool has_records = found.node != NULL && !found.wildcard && found.node->records != NULL;
+	if (!has_records && put_endpoints(l, zone, tree)) {
+		if (reply->counts[SECTION_ANSWER] == before && !reply->truncated)
+			return deny(l, zone, tree, NODATA);
+	} else if (found.node == NULL) {
+		return deny(l, zone, tree, NXDOMAIN);
+	} else {
+		cname = node_rrset(found.node, TYPE_CNAME);
+		if (cname != NULL && reply->query->qtype != TYPE_ANY)
+			return put_alias(l, cname);
+		if (!put_node(l, zone, found.node, tree))
+			return deny(l, zone, tree, NODATA);
+	}
+	reply_existence(reply, FOUND, 0);
 	return STEP_DONE;
-}
-
-static bool
-external_on(const struct answer_config *config)
-{
-	return config->external != NULL;
 }
 
 static bool
 external_match(
     const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
 {
-	const struct dname *zone = external_zone_of(config->external, name);
+	const struct external_zones *zones = external_config(config);
+	const struct dname *zone = external_zone_of(zones, name);
 
 	(void)tree;
-	return below < 0 && zone != NULL && zone != config->external->clusterset;
+	return below < 0 && zone != NULL && zone != zones->clusterset;
 }
 
 static enum step
 external_pass(struct lookup *l)
 {
-	const struct external_zones *zones = l->reply->config->external;
+	const struct external_zones *zones = external_config(l->reply->config);
 	const struct dname *zone = external_zone_of(zones, &l->name);
 
 	if (zone == NULL || zone == zones->clusterset)
 		return STEP_NEXT;
-	const struct tree *tree = tree_current(zones->tree);
-	if (tree == NULL || !tree->synced) {
-		reply_existence(l->reply, NOT_READY, 0);
-		return STEP_DONE;
-	}
-	return external_answer(l, zone, tree);
+	return external_answer(l, zone, put_headless);
 }
 
 const struct stage stage_external = { .id = STAGE_external,
-	.turn = TURN_BESIDE,
-	.on = external_on,
+	.order = ORDER_BESIDE,
 	.match = external_match,
 	.answer = external_pass };

@@ -21,7 +21,8 @@ external_zone_of(const struct external_zones *zones, const struct name *name)
 struct external_name
 external_lookup(const struct tree *tree, const struct name *name, const struct dname *zone)
 {
-	static const uint8_t star[16] = "\1*"; /* tree_child() reads behind the label */
+	/* tree_child() reads up to 7 bytes after the label */
+	static const uint8_t star[16] = "\1*";
 	const struct node *node = tree->root, *next;
 	unsigned below = (unsigned)name_below(name, zone);
 
@@ -29,7 +30,7 @@ external_lookup(const struct tree *tree, const struct name *name, const struct d
 		next = tree_child(tree, node, name->wire + name->offsets[i - 1]);
 		if (next != NULL)
 			continue;
-		/* `node` is the closest encloser; above the zone there are no names of ours. */
+		/* `node` is the closest encloser. If `node` is above the zone, no wildcard applies. */
 		return (struct external_name){ i > below ? NULL : tree_child(tree, node, star),
 			true, (uint8_t)i };
 	}
@@ -46,18 +47,17 @@ external_find_headless(const struct answer_config *config, const struct tree *tr
 	const struct dname *own = &config->zone;
 	size_t begin = asked->offsets[skip], len = (size_t)asked->len - zone->len - begin,
 	       size = len + sizeof svc - 1 + own->len;
-	struct dname inside;
 
 	if (below < 1 || below > 4 || size > DNAME_MAX || !tree->synced)
 		return false;
-	memcpy(inside.wire, asked->wire + begin, len);
-	memcpy(inside.wire + len, svc, sizeof svc - 1);
-	memcpy(inside.wire + len + sizeof svc - 1, own->wire, own->len);
-	const struct name name = name_copy(buf, inside.wire, size);
+	memcpy(buf->wire, asked->wire + begin, len);
+	memcpy(buf->wire + len, svc, sizeof svc - 1);
+	memcpy(buf->wire + len + sizeof svc - 1, own->wire, own->len);
+	const struct name name = name_in_buf(buf, size);
 	resolved->endpoints = NULL;
 	resolve(config, tree, &name, below + 1, NULL, resolved);
 	switch (resolved->kind) {
-	case RESOLVED_EMPTY: /* the namespace, or `_PROTO` */
+	case RESOLVED_EMPTY: /* `NAMESPACE`, or `_PROTO` of a Service */
 		return below == 1 ? (resolved->node->flags & NODE_HAS_HEADLESS) != 0
 				  : below == 3 && resolved->endpoints != NULL;
 	case RESOLVED_HEADLESS:
@@ -71,8 +71,8 @@ external_find_headless(const struct answer_config *config, const struct tree *tr
 	}
 }
 
-/* A wildcard stands for no name below a headless Service's, or below its namespace: the closest encloser
- * is there (RFC 4592 section 3.3.1). */
+/* A wildcard does not match names below a headless Service or below its namespace. For such names, the closest encloser is that
+ * Service or namespace (RFC 4592 section 3.3.1). */
 struct external_name
 external_find_name(const struct answer_config *config, const struct tree *tree,
     const struct tree *external, const struct name *name, const struct dname *zone)
@@ -81,8 +81,8 @@ external_find_name(const struct answer_config *config, const struct tree *tree,
 	struct name_buf buf;
 	struct resolved resolved;
 
-	if (found.node == NULL || !found.wildcard || !config->external->headless ||
-	    zone == config->external->clusterset)
+	if (found.node == NULL || !found.wildcard || !external_config(config)->headless ||
+	    zone == external_config(config)->clusterset)
 		return found;
 	unsigned below = (unsigned)name_below(name, zone);
 	for (unsigned skip = below > 4 ? below - 4 : 1; skip < found.missing; skip++)
@@ -125,7 +125,7 @@ import_owner_name(const struct owner *owner)
 	return name;
 }
 
-/* A name with `left` labels more than the node, of which it has no child. */
+/* Resolves a name that has `left` more labels than the name of the node. The node has no child for the next label. */
 static enum resolved_kind
 below_import(const struct tree *tree, const struct node *node, const struct name *name,
     unsigned left, struct resolved *resolved)
@@ -138,7 +138,7 @@ below_import(const struct tree *tree, const struct node *node, const struct name
 			   : RESOLVED_NOTHING;
 	if ((node->flags & NODE_IMPORT) == 0 || label[1] != '_' || left > 2)
 		return RESOLVED_NOTHING;
-	/* A protocol's own label is that of a port without a name. */
+	/* A port without a name has the name `_PROTO`, and an empty port label. */
 	const uint8_t *port = left == 1 ? (const uint8_t *)"" : name->wire + name->offsets[0];
 	resolved->endpoints = node->endpoints;
 	resolved->port_label = port_label(tree->seed, port, label);
@@ -191,7 +191,8 @@ import_ptrs_next(struct import_ptrs *walk, struct dname *name)
 			const uint8_t *label = endpoint_label(slice, walk->i++, derived);
 
 			*name = import_owner_name(slice->owner);
-			dname_prepend(name, label + 1, *label); /* clusterset.c: it fits */
+			/* clusterset.c has checked that the label fits */
+			dname_prepend(name, label + 1, *label);
 			return true;
 		}
 		if (!reverse_next(&walk->all, &ref))

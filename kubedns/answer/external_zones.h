@@ -1,7 +1,8 @@
 /*
- * The zones for the world outside (--external-zones) and that of a cluster set (--clusterset-domain):
- * which names are in them, and what those are in their tree, which kubedns/cluster/external/external.h and
- * kubedns/cluster/clusterset/clusterset.h fill. Pure.
+ * The external zones (--external-zones) and the zone of a cluster set (--clusterset-domain). This
+ * module knows which names these zones contain, and looks up names in their tree.
+ * kubedns/cluster/external/external.h and kubedns/cluster/clusterset/clusterset.h fill that tree.
+ * Pure.
  */
 #ifndef KUBEDNS_ANSWER_EXTERNAL_ZONES_H
 #define KUBEDNS_ANSWER_EXTERNAL_ZONES_H
@@ -10,47 +11,73 @@
 
 struct treecache;
 
-/* Part of struct answer_config. */
+/* The configuration of both stages. For a stage without a zone, the configuration is NULL. */
 struct external_zones {
-	const struct treecache *tree; /* of whole names */
+	const struct treecache *tree; /* tree of absolute names */
 	const struct dname *zones;    /* lower case */
 	size_t zone_count;
-	const struct dname
-	    *clusterset;             /* one of them, to which the next two do not apply; or NULL */
-	bool headless;               /* --external-headless: endpoints of the cluster's tree */
-	const struct dname *primary; /* MNAME of the SOA; NULL: `ns.dns` of the zone */
+	/* The zone of the cluster set, which is one of `zones`, or NULL. `headless` and
+	 * `primary` do not apply to it. */
+	const struct dname *clusterset;
+	/* --external-address: no other stage is called, and `clusterset` is NULL. */
+	bool alone;
+	bool headless; /* --external-headless: includes endpoints of the cluster's tree */
+	const struct dname *primary; /* MNAME of the SOA, or NULL for `ns.dns` of the zone */
 };
 
-/* The MNAME of this zone's SOA, or NULL. */
+static inline const struct external_zones *
+external_config(const struct answer_config *config)
+{
+	return config->stage_config[STAGE_external];
+}
+
+static inline const struct external_zones *
+clusterset_config(const struct answer_config *config)
+{
+	return config->stage_config[STAGE_clusterset];
+}
+
+/* Sets these zones as the configuration of both stages. NULL means that there are no zones. */
+static inline void
+external_zones_set(struct answer_config *config, const struct external_zones *zones)
+{
+	config->stage_config[STAGE_external] = zones;
+	config->stage_config[STAGE_clusterset] =
+	    zones != NULL && zones->clusterset != NULL ? zones : NULL;
+}
+
+/* Returns the MNAME of this zone's SOA, or NULL. */
 static inline const struct dname *
 external_primary(const struct external_zones *zones, const struct dname *zone)
 {
 	return zone == zones->clusterset ? NULL : zones->primary;
 }
 
-/* The longest of the zones that the name is in, or NULL. */
+/* Returns the longest zone that contains the name, or NULL. */
 const struct dname *external_zone_of(const struct external_zones *zones, const struct name *name);
 
 struct external_name {
-	const struct node *node; /* its records, or those of the wildcard; NULL: NXDOMAIN */
+	const struct node *node; /* node of the name or of the wildcard, or NULL for NXDOMAIN */
 	bool wildcard;
-	uint8_t missing; /* of the name's labels, the first ones, below the closest encloser */
+	uint8_t missing; /* number of the name's first labels that are below the closest encloser */
 };
 
-/* Looks a name of the zones up; a wildcard stands for what does not exist at any depth below it
- * (RFC 4592). */
+/* Looks up a name in the zones. A wildcard matches missing names at any depth below it (RFC
+ * 4592). */
 struct external_name external_lookup(
     const struct tree *tree, const struct name *name, const struct dname *zone);
 
-/* The same in `external`; with --external-headless names of the cluster's `tree` exist too, so that a
- * wildcard stands for none below them. */
+/* Looks up a name in `external`. With --external-headless, names of the cluster's `tree` exist too,
+ * so no wildcard matches names below them. */
 struct external_name external_find_name(const struct answer_config *config, const struct tree *tree,
     const struct tree *external, const struct name *name, const struct dname *zone);
 
 /*
- * --external-headless: the name without its first `skip` labels, `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE`
- * in the zone, is looked up as the cluster's `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc`, into `buf`,
- * to which `resolved` may point. Headless Services only. A namespace exists if one in it does (RFC 8020).
+ * --external-headless: looks up the name without its first `skip` labels. In the zone, the name has
+ * the form `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE`. In the cluster's tree, it is
+ * `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc`. The function writes that name to `buf` and looks it
+ * up. `resolved` may point into `buf`. Only headless Services have such names. A namespace exists
+ * if one of its names exists (RFC 8020).
  */
 bool external_find_headless(const struct answer_config *config, const struct tree *tree,
     const struct name *asked, unsigned skip, const struct dname *zone, struct name_buf *buf,
@@ -58,16 +85,18 @@ bool external_find_headless(const struct answer_config *config, const struct tre
 
 /* --- the zone of a cluster set --- */
 
-/* The name of an owner in it, which is whole there. */
+/* Returns the name of an owner in that zone. In the tree of this zone, owners have absolute
+ * names. */
 struct dname import_owner_name(const struct owner *owner);
 
-/* What the name is: RESOLVED_NODE is a name with records of its own, or without any; the other kinds are a
- * headless import's, with `node` its node (or for RESOLVED_ENDPOINT its cluster's), `endpoints`,
- * `port_label`. */
+/* Resolves a name. RESOLVED_NODE is a node of the tree, with or without records. The other kinds
+ * are names of a headless import, and `endpoints` and `port_label` are set. `node` is then the
+ * node of the import, or for RESOLVED_ENDPOINT the node of the import's cluster. */
 enum resolved_kind import_resolve(
     const struct tree *tree, const struct name *name, struct resolved *resolved);
 
-/* The names that PTRs of an address lead to, in no order; one may come twice. */
+/* Iterates over the names to which the PTR records of an address point, in no particular order. A
+ * name may occur twice. */
 struct import_ptrs {
 	struct reverse_walk all;
 	const struct slice_endpoints *slice;
@@ -77,12 +106,14 @@ struct import_ptrs {
 void import_ptrs_find(struct import_ptrs *walk, const struct tree *tree, const struct addr *addr);
 bool import_ptrs_next(struct import_ptrs *walk, struct dname *name);
 
-/* The serial of the zones: of their tree, or with --external-headless the later of both trees'. */
+/* Returns the serial of the external zones, which is the serial of their tree. With
+ * --external-headless, it is the later serial of the two trees. */
 uint32_t external_serial(
     const struct external_zones *zones, const struct tree *tree, const struct tree *external);
 
-/* That of the reverse zones: of the cluster's tree, or with a cluster set, whose PTRs are in them too, the
- * later of both. `zones` and `external` may be NULL. */
+/* Returns the serial of the reverse zones, which is the serial of the cluster's tree. PTR
+ * records of a cluster set are in the reverse zones too. With a cluster set, it is therefore the
+ * later serial of the two trees. `zones` and `external` may be NULL. */
 uint32_t reverse_serial(
     const struct external_zones *zones, const struct tree *tree, const struct tree *external);
 

@@ -1,9 +1,9 @@
-/* The local-names stage: the operator's own names (own_names.h), asked for or led to by a CNAME. */
-#include "kubedns/answer/own_names.h"
+/* The local-names stage answers the operator's own names (local_names.h): names in queries, and targets of CNAMEs. */
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/zones.h"
 
-/* The SOA record of a zone of local names, for a denial (RFC 2308 section 3). */
+/* Writes the SOA of a local zone, for a negative answer (RFC 2308 section 3). */
 static void
 put_soa(struct lookup *l, const struct own_name *zone)
 {
@@ -12,30 +12,31 @@ put_soa(struct lookup *l, const struct own_name *zone)
 	uint32_t ttl_s = wire_get32(record + 6), minimum_s = wire_get32(record + 12 + len - 4);
 	bool rewritten = l->asked && l->reply->rewritten;
 
-	l->reply->section = SECTION_AUTHORITY;
 	reply_record(l->reply, rewritten ? l->owner : l->owner + l->name.len - zone->len, TYPE_SOA,
 	    minimum_s < ttl_s ? minimum_s : ttl_s, record + 12, len);
 }
 
-/* The name has no records of the type, or does not exist. */
+/* Gives the negative answer for a name that does not exist or has no records of the type. */
 static void
 deny(struct lookup *l, const struct own_answer *own)
 {
 	struct reply *reply = l->reply;
 
 	if (own->zone != NULL) {
-		reply->flags |= FLAG_AA | (own->kind == OWN_DENIED ? RCODE_NXDOMAIN : 0u);
+		reply_denial(reply, own->kind == OWN_DENIED ? NXDOMAIN : NODATA);
 		put_soa(l, own->zone);
 	} else if (l->below >= 0 && !(l->asked && reply->rewritten)) {
 		reply_existence(reply, NODATA, l->owner + l->name.len - reply->config->zone.len);
-	} else { /* in no zone the name is its own zone's apex */
+		/* The name is in no local zone, so it counts as the apex of a zone. */
+	} else {
 		reply_existence(reply, NODATA, l->owner);
 	}
 }
 
 /* --- the additional section --- */
 
-/* Bytes of RDATA before the one host name that the client will look up next; -1: there is none. */
+/* RDATA of some types contains a host name that the client looks up next. Returns the number of bytes before that name. Returns -1 for
+ * other types. */
 static int
 bytes_before_target(uint16_t type)
 {
@@ -53,7 +54,7 @@ bytes_before_target(uint16_t type)
 	}
 }
 
-/* Puts the addresses of a name that stands at `at`, if it is a local name too. */
+/* Writes the addresses of the name at offset `at`, if it is a local name. */
 static void
 put_addresses(struct reply *reply, size_t at, const struct name *name)
 {
@@ -75,7 +76,7 @@ put_target(struct reply *reply, size_t at, size_t len)
 	put_addresses(reply, at, &name);
 }
 
-/* Bytes of the uncompressed name there; 0: it is cut off. */
+/* Returns the length of an uncompressed name, or 0 if the data ends inside the name. */
 static size_t
 name_length(const uint8_t *at, const uint8_t *end)
 {
@@ -86,11 +87,9 @@ name_length(const uint8_t *at, const uint8_t *end)
 	return label < end ? (size_t)(label - at) + 1 : 0;
 }
 
-/*
- * The addresses of what the records from offset `begin` on point to: RFC 1035 sections 3.3.9 and 3.3.11,
- * RFC 2782, RFC 9460 section 4.1, where the root stands for the owner, `name`. Each target once; TARGETS_MAX
- * bounds the comparisons.
- */
+/* Writes the addresses of the targets of the records from offset `begin` on (RFC 1035 sections 3.3.9 and 3.3.11, RFC 2782, RFC 9460
+ * section 4.1). In SVCB and HTTPS records the target `.` is the owner, `name`. Writes each target once. TARGETS_MAX limits the
+ * comparisons. */
 static void
 put_targets(struct reply *reply, const struct name *name, size_t owner, size_t begin, uint16_t type)
 {
@@ -137,7 +136,7 @@ local_answer(struct lookup *l)
 	struct dname *target = &l->info->target;
 	const struct rrset *set;
 
-	/* Our zones' own are what their transfers begin with. */
+	/* For our own zones, queries and zone transfers must return the same SOA and NS records. */
 	if (own.kind == OWN_NONE || ((qtype == TYPE_SOA || qtype == TYPE_NS) &&
 					zone_index(reply->config, l->name.wire) >= 0))
 		return STEP_NEXT;
@@ -166,6 +165,8 @@ local_answer(struct lookup *l)
 	return STEP_DONE;
 }
 
-const struct stage stage_local_names = {
-	.id = STAGE_local_names, .turn = TURN_CONTEXT, .match = local_match, .answer = local_answer
-};
+const struct stage stage_local_names = { .id = STAGE_local_names,
+	.order = ORDER_CONTEXT,
+	.standard = stage_without_options,
+	.match = local_match,
+	.answer = local_answer };

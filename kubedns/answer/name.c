@@ -1,7 +1,7 @@
 #include "kubedns/answer/name.h"
 
-static struct name
-cut(struct name_buf *buf, size_t len)
+struct name
+name_in_buf(struct name_buf *buf, size_t len)
 {
 	unsigned count = 0;
 
@@ -15,7 +15,7 @@ struct name
 name_copy(struct name_buf *buf, const uint8_t *wire, size_t len)
 {
 	memcpy(buf->wire, wire, len);
-	return cut(buf, len);
+	return name_in_buf(buf, len);
 }
 
 struct name
@@ -23,7 +23,7 @@ name_copy_lower(struct name_buf *buf, const uint8_t *wire, size_t len)
 {
 	memcpy(buf->wire, wire, len);
 	dname_lower(buf->wire, len);
-	return cut(buf, len);
+	return name_in_buf(buf, len);
 }
 
 int

@@ -1,35 +1,42 @@
 /*
- * A DNS name with the offsets of its labels, as every lookup needs it. Pure.
+ * A DNS name with the offsets of its labels, which every lookup needs. Pure.
  */
 #ifndef KUBEDNS_ANSWER_NAME_H
 #define KUBEDNS_ANSWER_NAME_H
 
 #include "lib/dname.h"
 
-/* A name and where its labels begin, borrowed; `wire` is lower case, and the 7 bytes behind its end
- * can be read. */
+/* A name and the offsets of its labels. A struct name does not own its memory. `wire` is lower
+ * case, and the 7 bytes after its end must be readable. */
 struct name {
 	const uint8_t *wire;
-	const uint8_t *offsets; /* of the labels, first to last */
+	const uint8_t *offsets; /* offsets of the labels, from first to last */
 	uint8_t len;
-	uint8_t count; /* labels */
+	uint8_t count; /* number of labels */
 };
 
-/* The memory of a name that is not the question's. A struct name points into it, so it is not copied. */
+/* Memory for a name other than the name in the question. A struct name points into it, so it
+ * must not be copied. */
 struct name_buf {
 	uint8_t wire[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
 };
 
-/* Copies a name of `len` bytes, which is lower case, into the buffer and finds its labels. */
+/* Copies a name of `len` bytes, which is lower case, into the buffer, and computes the offsets of
+ * its labels. */
 struct name name_copy(struct name_buf *buf, const uint8_t *wire, size_t len);
 
-/* The same for a name in any case. */
+/* Computes the offsets for a lower-case name that was written to buf->wire. */
+struct name name_in_buf(struct name_buf *buf, size_t len);
+
+/* Like name_copy(), for a name in any case. */
 struct name name_copy_lower(struct name_buf *buf, const uint8_t *wire, size_t len);
 
-/* How many labels of `name` stand before `zone` (0: it is the zone), or -1 if it is not in it. */
+/* Returns the number of labels that `name` has before the name of `zone`. The number is 0 for
+ * the zone's own name. Returns -1 if `name` is not in the zone. */
 int name_below(const struct name *name, const struct dname *zone);
 
-/* Compares the last bytes first, where names of other zones differ. Inline for every query. */
+/* Compares the last bytes first, because names in other zones differ there. Inline, because every
+ * query needs it. */
 static inline bool
 name_same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
 {
@@ -43,14 +50,14 @@ name_same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
 	return true;
 }
 
-/* name_below(), inline for every query. */
+/* name_below(), inline, because every query needs it. */
 static inline int
 name_labels_below(const struct name *name, const struct dname *zone)
 {
 	if (name->len < zone->len ||
 	    !name_same_bytes(name->wire + name->len - zone->len, zone->wire, zone->len))
 		return -1;
-	/* Only a label border counts: "xcluster.local" is not below "cluster.local". */
+	/* Only a label boundary counts: "xcluster.local" is not below "cluster.local". */
 	unsigned at = (unsigned)name->len - zone->len;
 	for (unsigned i = name->count; i-- > 0 && name->offsets[i] >= at;)
 		if (name->offsets[i] == at)

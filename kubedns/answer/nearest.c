@@ -4,11 +4,11 @@
 
 #include "kubedns/answer/zone_lookup.h"
 
-/* --- the members of a class in one slice --- */
+/* --- the endpoints of a class in one slice --- */
 
 struct members {
 	struct place_entries node, zone;
-	unsigned limit; /* entries [0, limit) count */
+	unsigned limit; /* only entries [0, limit) are considered */
 	unsigned at_node, at_zone, at;
 };
 
@@ -33,7 +33,7 @@ members_begin(struct members *m, const struct nearest *nearest, const struct sli
 	slice_at_place(slice, nearest->zone, m->limit, &m->zone);
 }
 
-/* Whether the list, from `*at` on, has the entry; `*at` moves to it or behind it. */
+/* Advances `*at` to the first entry of the list that is not below `entry`. Returns whether it is `entry`. */
 static bool
 skip_to(const struct place_entries *list, unsigned *at, unsigned entry)
 {
@@ -42,7 +42,7 @@ skip_to(const struct place_entries *list, unsigned *at, unsigned entry)
 	return *at < list->count && place_entry(list, *at) == entry;
 }
 
-/* The next entry of the class, in order; false at the end. */
+/* Sets `*entry` to the next entry of the class, in ascending order. Returns false at the end. */
 static bool
 members_next(struct members *m, enum near near, unsigned *entry)
 {
@@ -69,7 +69,7 @@ members_next(struct members *m, enum near near, unsigned *entry)
 	return false;
 }
 
-/* How many entries are for the client's node and for its zone. */
+/* Returns the number of entries that are both for the client's node and for its zone. */
 static uint32_t
 count_both(
     const struct members *m, const struct nearest *nearest, const struct slice_endpoints *slice)
@@ -80,10 +80,11 @@ count_both(
 	if (most == 0)
 		return 0;
 	slice_at_place(slice, place_of_both(nearest->node, nearest->zone), m->limit, &both);
-	return both.count < most ? both.count : most; /* whoever finds two places with one number */
+	/* limited, because two places may have the same number (a hash) */
+	return both.count < most ? both.count : most;
 }
 
-/* How many entries of the slice there are of each class. */
+/* Counts the entries of the slice in each class. */
 static void
 members_count(const struct members *m, const struct nearest *nearest,
     const struct slice_endpoints *slice, uint32_t counts[NEAR_CLASSES])
@@ -96,7 +97,7 @@ members_count(const struct members *m, const struct nearest *nearest,
 	counts[NEAR_FAR] = both < m->limit ? m->limit - both : 0;
 }
 
-/* --- the whole set --- */
+/* --- all slices of a set --- */
 
 static unsigned
 slices_looked_at(const struct nearest *nearest)
@@ -123,7 +124,7 @@ nearest_count(struct nearest *nearest)
 	}
 }
 
-/* Visits numbers [from, to) of the class. */
+/* Visits the members [from, to) of the class. */
 static bool
 visit_part(const struct nearest *nearest, enum near near, uint32_t from, uint32_t to,
     bool (*visit)(void *arg, const struct slice_endpoints *slice, unsigned i), void *arg)
@@ -164,7 +165,7 @@ nearest_each(const struct nearest *nearest, enum near near, uint32_t start,
 	       visit_part(nearest, near, 0, start, visit, arg);
 }
 
-/* Whether one of the first `limit` entries is ready and at the place. */
+/* Returns whether one of the first `limit` entries is ready and at this place. */
 static bool
 has_ready(const struct slice_endpoints *slice, uint64_t place, unsigned limit)
 {
@@ -180,7 +181,7 @@ nearest_is_ready(const struct nearest *nearest)
 {
 	bool any = nearest->counts[NEAR_NODE] + nearest->counts[NEAR_ZONE] > 0;
 
-	/* Without ENDPOINTS_NOT_READY all that are published are ready. */
+	/* Without ENDPOINTS_NOT_READY, all published endpoints are ready. */
 	if (!any || (nearest->endpoints->flags & ENDPOINTS_NOT_READY) == 0)
 		return any;
 	for (unsigned c = 0; c < slices_looked_at(nearest); c++) {
@@ -220,7 +221,7 @@ is_label(const uint8_t *label, const char *text)
 	return label[0] == strlen(text) && memcmp(label + 1, text, label[0]) == 0;
 }
 
-/* The zone that the first `labels` labels of the name spell; 0: it is too long for one. */
+/* Returns the zone that the first `labels` labels of the name spell, or 0 if they are too long for a zone. */
 static uint64_t
 spelled_zone(const struct name *name, unsigned labels)
 {
@@ -240,7 +241,7 @@ spelled_zone(const struct name *name, unsigned labels)
 	return place_number(PLACE_ZONE, text, len);
 }
 
-/* Whether this word stands before `_zone`. */
+/* Returns whether this word is the label before `_zone`. */
 static bool
 has_directive(const struct name *name, unsigned left, const char *word)
 {
@@ -266,12 +267,13 @@ nearest_resolve(const struct answer_config *config, const struct tree *tree,
 	unsigned labels = left - 1 - (prefer || pin);
 	struct nearest in = { .endpoints = endpoints, .doubles = true };
 
-	/* A zone with dots needs a word before `_zone`, or an unknown word would be one of its
-	 * labels. `_http._zone` would be a port's name. */
+	/* A zone that contains dots needs a directive before `_zone`. Otherwise a misspelled directive would be taken for a label of
+	 * the zone. `_http._zone` would be the name of a port. */
 	if (!is_label(last, "_zone") || (labels > 1 && !prefer && !pin) ||
 	    (labels > 0 && name->wire[name->offsets[0] + 1] == '_'))
 		return false;
-	in.zone = labels > 0 ? spelled_zone(name, labels) : view_place(config, tree).in_zone;
+	in.zone =
+	    labels > 0 ? spelled_zone(name, labels) : nearest_place(config->choice, tree).in_zone;
 	nearest_count(&in);
 	bool any = in.counts[NEAR_ZONE] > 0;
 	resolved->endpoints = any || prefer ? endpoints : NULL;

@@ -6,18 +6,16 @@
 #include "kubedns/answer/view.h"
 #include "lib/wire.h"
 
-/*
- * `$` and a letter stand for: L the label, S the Service, N the namespace, O the other namespace
- * (and whether there are more), X the name without its search list, K what kind of name the label
- * would be, C the count, T the type, Z the zone.
- */
+/* The texts. `$` and a letter are a placeholder. L is the label, S the Service, N the namespace. O is another namespace, followed by
+ * "and others" if there are more. X is the name without its search domain. K is the kind of name that the label would be. C is the
+ * count, T the type, Z the zone. */
 static const struct {
 	int ede;
 	const char *sentence;
 } reasons[REASON_COUNT] = {
 	[REASON_NONE] = { EDE_OTHER, "" },
 	[REASON_NAME] = { EDE_OTHER, "no name $L in $Z" },
-	[REASON_SVC_MISSING] = { EDE_OTHER, "svc is missing: ask $S.$N.svc.$Z" },
+	[REASON_SVC_MISSING] = { EDE_OTHER, "the label svc is missing: use $S.$N.svc.$Z" },
 	[REASON_SHORT] = { EDE_OTHER, "no name $L in $Z; Service $L is in namespace $O" },
 	[REASON_NAMESPACE] = { EDE_OTHER, "no namespace $N" },
 	[REASON_NAMESPACE_OTHER] = { EDE_OTHER, "no namespace $N; Service $S is in namespace $O" },
@@ -27,31 +25,34 @@ static const struct {
 	[REASON_SEARCHED] = { EDE_OTHER, "no $K $L: a search-list expansion of $X" },
 	[REASON_SEARCHED_MAYBE] = { EDE_OTHER, "no $K $L: perhaps a search-list expansion of $X" },
 	[REASON_NO_ENDPOINTS] = { EDE_OTHER, "Service $S has no endpoints" },
-	[REASON_NONE_READY] = { EDE_OTHER, "no endpoint of Service $S is ready, of $C" },
+	[REASON_NONE_READY] = { EDE_OTHER, "no endpoint of Service $S is ready (total: $C)" },
 	[REASON_MEMBER] = { EDE_OTHER, "no endpoint $L in Service $S" },
 	[REASON_MEMBER_UNKNOWN] = { EDE_OTHER, "no ready endpoint $L in Service $S" },
 	[REASON_MEMBER_NOT_READY] = { EDE_OTHER, "$L is not ready" },
 	[REASON_PORT] = { EDE_OTHER, "Service $S has no port of this name and protocol" },
 	[REASON_ZONE_NAME] = { EDE_OTHER,
-	    "with --zonal headless Services have ZONE.pin._zone and ZONE.prefer._zone" },
-	[REASON_PODS_OFF] = { EDE_OTHER, "pod names are off (--pods=disabled)" },
-	[REASON_POD_NAME] = { EDE_OTHER, "$L is no address with dashes, such as 10-1-2-3" },
+	    "with --zonal, headless Services have names ZONE.pin._zone and ZONE.prefer._zone" },
+	[REASON_PODS_OFF] = { EDE_OTHER, "pod names are disabled (--pods=disabled)" },
+	[REASON_POD_NAME] = { EDE_OTHER, "$L is not an address with dashes, such as 10-1-2-3" },
 	[REASON_POD] = { EDE_OTHER, "no running pod in namespace $N has the address $L" },
-	[REASON_POD_BELOW] = { EDE_OTHER, "nothing is below the name of a pod" },
-	[REASON_TYPE] = { EDE_OTHER, "the name exists, without records of type $T" },
+	[REASON_POD_BELOW] = { EDE_OTHER, "no name exists below the name of a pod" },
+	[REASON_TYPE] = { EDE_OTHER, "the name exists, but has no records of type $T" },
 	[REASON_IPV4_ONLY] = { EDE_OTHER, "the name has IPv4 addresses only" },
 	[REASON_IPV6_ONLY] = { EDE_OTHER, "the name has IPv6 addresses only" },
 	[REASON_ONLY_BELOW] = { EDE_OTHER, "the name has no records of its own" },
 	[REASON_ZONE] = { EDE_OTHER, "no endpoint of Service $S is in this zone" },
-	[REASON_ZONE_UNKNOWN] = { EDE_OTHER, "the zone of this client is not known" },
-	[REASON_NOT_SYNCED] = { EDE_NOT_READY, "not synced yet: the cluster is being read" },
+	[REASON_ZONE_UNKNOWN] = { EDE_OTHER, "the zone of this client is unknown" },
+	[REASON_NOT_SYNCED] = { EDE_NOT_READY,
+	    "not synced yet: kubedns is still reading the cluster" },
 	[REASON_STALE] = { EDE_STALE_ANSWER, "stale for $C s: the Kubernetes API does not answer" },
 	[REASON_NO_FORWARDER] = { EDE_NOT_AUTHORITATIVE,
-	    "not in $Z, and there is no server that other names are asked of" },
+	    "not in $Z, and kubedns has no upstream server" },
+	[REASON_ENCRYPTED] = { EDE_OTHER,
+	    "the ConfigMap asks for TLS for this name, and kubedns cannot encrypt queries" },
 	[REASON_UPSTREAM_FAILED] = { EDE_NO_REACHABLE_AUTHORITY, "no upstream server answered" },
 	[REASON_FILTERED] = { EDE_FILTERED, "filtered: $T" },
 	[REASON_EXPLAIN_BUSY] = { EDE_OTHER,
-	    "too many explanations at once: ask again in a second" },
+	    "too many explanations at once: try again in a second" },
 };
 
 int
@@ -60,7 +61,7 @@ reason_ede(enum reason_kind kind)
 	return reasons[kind].ede;
 }
 
-/* --- the sentence --- */
+/* --- the text --- */
 
 struct text {
 	char *at, *end;
@@ -90,7 +91,8 @@ is_plain(uint8_t c)
 	return c > ' ' && c <= '~' && c != '.' && c != '\\';
 }
 
-/* Bytes from strangers: unprintable ones are escaped, as in a zone file. Most are plain. */
+/* Writes a label, which a client may have chosen. Unprintable bytes are escaped as in a zone file. Most labels have no unprintable
+ * bytes. */
 static void
 put_label(struct text *text, const uint8_t *label)
 {
@@ -152,7 +154,7 @@ put_argument(struct text *text, const struct reason *reason, char letter)
 	case 'T':
 		put_string(text, type_name(reason->qtype, number));
 		break;
-	default: /* Z */
+	default: /* 'Z' */
 		put_name(text, reason->zone->wire, DNAME_LABELS_MAX);
 		break;
 	}
@@ -182,7 +184,7 @@ reason_text(const struct reason *reason, char out[REASON_TEXT_MAX])
 	return (size_t)(text.at - out);
 }
 
-/* --- which reason --- */
+/* --- finding the reason --- */
 
 static const uint8_t *
 label_at(const struct name *name, unsigned i)
@@ -213,11 +215,9 @@ reason_may_name(
 	return !service_without_ready_endpoints(config, node);
 }
 
-/*
- * Looks for Services called `service` outside of `namespace` (NULL: anywhere). If there are few,
- * sets reason->other to the first namespace, in canonical order, that has one which may be named;
- * false if there is none, or too many. `*here`: the namespace itself has one.
- */
+/* Looks for Services called `service` in namespaces other than `namespace`, which may be NULL. Sets `*here` if `namespace` itself has
+ * such a Service. If there are few such Services, sets reason->other to the first of their namespaces, in canonical order, that may be
+ * named. Returns false if there is no such Service, or if there are too many. */
 static bool
 find_others(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     const uint8_t *service, const uint8_t *namespace, bool *here)
@@ -227,7 +227,7 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 	unsigned seen = 0;
 
 	*here = false;
-	/* How many have this name may not be seen either, and to look at all would take long. */
+	/* The client may not learn the number of these Services, and a look at each of them would take long. */
 	if (view_limited(tree))
 		return false;
 	owners_find(&walk, tree, service);
@@ -239,7 +239,7 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 			continue;
 		}
 		if (++seen > REASON_OWNERS_MAX) {
-			/* Their order depends on the past: the first few vary. */
+			/* Their order depends on earlier changes, so the first few would not always be the same. */
 			reason->other = NULL;
 			return false;
 		}
@@ -252,7 +252,7 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 	return reason->other != NULL;
 }
 
-/* "db-0", "10-1-2-3": the name of an endpoint rather than of a host outside. */
+/* Returns whether the label looks like the name of an endpoint ("db-0", "10-1-2-3"), not like the name of a host outside the cluster. */
 static bool
 looks_like_member(const uint8_t *label)
 {
@@ -283,7 +283,7 @@ searched(struct reason *reason, unsigned last, const char *level)
 	return true;
 }
 
-/* The zone has no name that ends in the last label. */
+/* Finds the reason if the zone has no name that ends in the last label. */
 static enum reason_kind
 name_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     unsigned below)
@@ -292,7 +292,7 @@ name_missing(struct reason *reason, const struct answer_config *config, const st
 
 	reason->label = label_at(reason->name, below - 1);
 	if (below > 1 &&
-	    tree_child(tree, tree->root, reason->label) != NULL) { /* dns, dns-version */
+	    tree_child(tree, tree->root, reason->label) != NULL) { /* `dns` or `dns-version` */
 		reason->label = label_at(reason->name, below - 2);
 		return REASON_NAME;
 	}
@@ -341,8 +341,8 @@ service_missing(struct reason *reason, const struct answer_config *config, const
 	return searched(reason, below - 3, "Service") ? REASON_SEARCHED : REASON_SERVICE;
 }
 
-/* Whether an endpoint that is not ready has this name. Looks at `*left` endpoints at most, and
- * lowers it. */
+/* Returns whether an endpoint that is not ready has this name. Looks at no more than `*left` endpoints, and subtracts their number from
+ * it. */
 static bool
 not_ready_has(const struct slice_endpoints *slice, const uint8_t *label, unsigned *left)
 {
@@ -374,7 +374,7 @@ member_missing(struct reason *reason, const struct endpoint_set *endpoints, cons
 	return left > 0 && slices == endpoints->count ? REASON_MEMBER : REASON_MEMBER_UNKNOWN;
 }
 
-/* The Service exists, but its own name or the one below it does not resolve. */
+/* Finds the reason if the Service exists, but its name, or the name below it, cannot be resolved. */
 static enum reason_kind
 below_service(struct reason *reason, const struct answer_config *config, const struct node *node,
     unsigned below)
@@ -410,7 +410,7 @@ pod_missing(struct reason *reason, const struct answer_config *config, const str
 {
 	struct addr addr;
 
-	if (config->pods == PODS_DISABLED)
+	if (zone_config(config)->pods == PODS_DISABLED)
 		return REASON_PODS_OFF;
 	if (below < 2)
 		return REASON_NONE;
@@ -426,7 +426,7 @@ pod_missing(struct reason *reason, const struct answer_config *config, const str
 	return REASON_POD;
 }
 
-/* Which label of a name that does not exist is missing, and why. */
+/* Finds out which label of a missing name is missing, and why. */
 static enum reason_kind
 why_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     unsigned below)
@@ -459,7 +459,7 @@ family_only(const struct endpoint_set *endpoints)
 	return endpoints->total6 == 0 ? REASON_IPV4_ONLY : REASON_IPV6_ONLY;
 }
 
-/* Why a name has neither records nor, if it is one of --zonal, names below it. */
+/* Finds out why a name has no records. The name may be a name of --zonal, or a name with names below it. */
 static enum reason_kind
 why_empty(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     unsigned below)
@@ -468,12 +468,13 @@ why_empty(struct reason *reason, const struct answer_config *config, const struc
 		return REASON_ONLY_BELOW;
 	reason->namespace = label_at(reason->name, below - 2);
 	reason->service = label_at(reason->name, below - 3);
-	return nearest_spells_zone(reason->name, below - 3) || view_place(config, tree).in_zone != 0
+	return nearest_spells_zone(reason->name, below - 3) ||
+		       nearest_place(config->choice, tree).in_zone != 0
 		   ? REASON_ZONE
 		   : REASON_ZONE_UNKNOWN;
 }
 
-/* Why a name that exists has no record of this type. */
+/* Finds out why an existing name has no record of this type. */
 static enum reason_kind
 why_no_type(const struct resolved *resolved, uint16_t qtype)
 {

@@ -1,8 +1,9 @@
 #include <string.h>
 
-#include "kubedns/answer/reply_internal.h"
+#include "kubedns/answer/name.h"
+#include "kubedns/answer/nearest.h"
+#include "kubedns/answer/record.h"
 #include "kubedns/answer/soa.h"
-#include "lib/hash.h"
 #include "lib/own_frame.h"
 
 enum {
@@ -20,7 +21,7 @@ opt_len(const struct reply *reply)
 		len += 4 + strlen(reply->config->hostname);
 	if (reply->has_keepalive)
 		len += 6;
-	return reply->query->has_edns ? len + 6 /* room for an EDE */ : 0;
+	return reply->query->has_edns ? len + 6 /* space for an extended error without text */ : 0;
 }
 
 void
@@ -40,9 +41,11 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 	reply->rotation = request->rotation;
 	reply->thread = request->thread;
 	reply->query = query;
-	reply->ordered = request->config->nearest | request->config->udp_subset;
+	const struct endpoint_choice *choice = request->config->choice;
+	reply->ordered = choice != NULL && (choice->nearest || choice->udp_subset);
 	reply->tcp = request->tcp;
 	reply->ede = -1;
+	reply->work_left = WORK_MAX;
 	reply->size = size;
 	reply->has_keepalive = request->tcp && query->wants_keepalive;
 	reply->keepalive = request->keepalive;
@@ -73,15 +76,15 @@ reply_reason_kind(struct reply *reply, enum reason_kind kind)
 	reply_reason(reply, &reason);
 }
 
-/* Writes an extended error: without its text if that does not fit, not at all if nothing fits. */
+/* Writes an extended error. If its text does not fit, writes it without the text. If that does not fit either, writes nothing. */
 static void
 put_ede(struct writer *w, int code, const char *text)
 {
-	size_t len = text == NULL ? 0 : strlen(text), room = w->max - w->len;
+	size_t len = text == NULL ? 0 : strlen(text), capacity = w->max - w->len;
 
-	if (room < 6)
+	if (capacity < 6)
 		return;
-	if (6 + len > room)
+	if (6 + len > capacity)
 		len = 0;
 	writer_put16(w, OPTION_EDE);
 	writer_put16(w, (unsigned)(2 + len));
@@ -90,7 +93,8 @@ put_ede(struct writer *w, int code, const char *text)
 		writer_put(w, text, len);
 }
 
-/* Since when authoritative answers may be stale; 0: they are not, or this answer is not ours. */
+/* Returns the time since which authoritative answers may be stale. Returns 0 if they are not stale, or if this answer is not
+ * authoritative. */
 static int64_t
 stale_since_ns(const struct reply *reply)
 {
@@ -114,7 +118,7 @@ put_stale(struct reply *reply, int64_t since_ns)
 	    (reply->flags & 15) == RCODE_NXDOMAIN ? EDE_STALE_NXDOMAIN : EDE_STALE_ANSWER, text);
 }
 
-/* What an OPT carries besides its fixed part; not what most queries ask for. */
+/* Writes the options of the OPT record. Most replies have no options. */
 static void
 put_options(struct reply *reply)
 {
@@ -144,7 +148,7 @@ put_opt(struct reply *reply)
 	struct writer *w = &reply->w;
 	uint8_t *p = w->buf + w->len;
 
-	if (reply->size - w->len < OPT_FIXED) /* less room than any client has */
+	if (reply->size - w->len < OPT_FIXED) /* not enough space for any client's OPT */
 		return;
 	w->max = reply->size;
 	w->len += OPT_FIXED;
@@ -181,97 +185,42 @@ reply_end(struct reply *reply)
 }
 
 OWN_FRAME static void
-record_copy_once(
+record_copy_dedup(
     struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s, const void *rdata, size_t len)
 {
 	uint8_t copy[12 + DNAME_MAX];
 
 	memcpy(record_head(copy, owner, type, ttl_s, len), rdata, len);
-	record_once(reply, copy, 12 + len);
+	record_dedup(reply, copy, 12 + len);
 }
 
 void
 reply_record(
     struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s, const void *rdata, size_t len)
 {
-	if (reply->once && len <= DNAME_MAX) {
-		record_copy_once(reply, owner, type, ttl_s, rdata, len);
+	if (reply->dedup && len <= DNAME_MAX) {
+		record_copy_dedup(reply, owner, type, ttl_s, rdata, len);
 		return;
 	}
-	uint8_t *p = record_room(reply, 12 + len);
+	uint8_t *p = record_reserve(reply, 12 + len);
 
 	if (p != NULL)
 		memcpy(record_head(p, owner, type, ttl_s, len), rdata, len);
 }
 
-/* --- records that may come twice --- */
-
-/* The table's place for a part of the message with these bytes; 0 there: it is not in it. */
-static uint16_t *
-table_find(struct reply *reply, const uint8_t *bytes, size_t len)
-{
-	struct record_table *table = reply->table;
-	const struct writer *w = &reply->w;
-
-	if (table->mask == 0) {
-		uint32_t size = 64;
-
-		while (size < 2 * (w->max - w->len) / 16)
-			size *= 2;
-		memset(table->offsets, 0, size * sizeof table->offsets[0]);
-		table->mask = size - 1;
-	}
-	uint32_t i = hash_fold(hash64(reply->tree->seed, bytes, len)) & table->mask;
-	for (; table->offsets[i] != 0; i = (i + 1) & table->mask) {
-		size_t at = table->offsets[i];
-
-		if (len <= w->len - at && memcmp(w->buf + at, bytes, len) == 0)
-			break;
-	}
-	return &table->offsets[i];
-}
-
-void
-record_once(struct reply *reply, const uint8_t *record, size_t len)
-{
-	uint16_t *offset = table_find(reply, record, len);
-	uint8_t *p = *offset != 0 ? NULL : record_room(reply, len);
-
-	if (p == NULL)
-		return;
-	memcpy(p, record, len);
-	*offset = (uint16_t)(p - reply->w.buf);
-}
-
-bool
-record_known(struct reply *reply, const uint8_t *bytes, size_t len)
-{
-	return *table_find(reply, bytes, len) != 0;
-}
-
-bool
-record_name_is_new(struct reply *reply, size_t at, size_t len)
-{
-	uint16_t *offset = table_find(reply, reply->w.buf + at, len);
-
-	if (*offset != 0)
-		return false;
-	*offset = (uint16_t)at;
-	return true;
-}
-
 /* --- record sets --- */
 
-/* Copies records [from, to) of a set, its owner put right. */
+/* Copies records [from, to) of an RRset and sets their owner. */
 static void
 put_records(struct reply *reply, size_t owner, const struct rrset *set, unsigned from, unsigned to)
 {
-	uint8_t copy[12 + 6 + DNAME_MAX]; /* an SRV; of what is in the tree nothing is longer */
+	uint8_t copy[12 + 6 + DNAME_MAX]; /* enough for an SRV record, the longest in the tree */
 	const uint8_t *record = set->data;
 	size_t len = 12u + wire_get16(record + 10);
 	unsigned i = 0;
 
-	if (set->len == set->count * len) { /* of one length, as nearly always */
+	/* the records of nearly every set have the same length */
+	if (set->len == set->count * len) {
 		i = from;
 		record += from * len;
 	}
@@ -279,22 +228,22 @@ put_records(struct reply *reply, size_t owner, const struct rrset *set, unsigned
 		len = 12u + wire_get16(record + 10);
 		if (i < from)
 			continue;
-		uint8_t *p = reply->once ? copy : record_room(reply, len);
+		uint8_t *p = reply->dedup ? copy : record_reserve(reply, len);
 		if (p != NULL) {
 			memcpy(p, record, len);
 			wire_put16(p, 0xc000 | (unsigned)owner);
 		}
-		if (reply->once)
-			record_once(reply, copy, len);
+		if (reply->dedup)
+			record_dedup(reply, copy, len);
 	}
 }
 
 void
 reply_rrset(struct reply *reply, size_t owner, const struct rrset *set)
 {
-	if (set->count == 1 && !reply->once) { /* most sets */
+	if (set->count == 1 && !reply->dedup) { /* most sets have one record */
 		size_t len = 12u + wire_get16(set->data + 10);
-		uint8_t *p = record_room(reply, len);
+		uint8_t *p = record_reserve(reply, len);
 
 		if (p != NULL) {
 			memcpy(p, set->data, len);
@@ -313,16 +262,16 @@ reply_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *byt
 	record_addr(reply, owner, family, bytes);
 }
 
-/* --- SOA --- */
+/* --- the SOA record --- */
 
-/* Offset of `zone` in the question, which ends in it, or 0. */
+/* Returns the offset of `zone` in the message if the query's name ends in `zone`, otherwise 0. */
 static size_t
 zone_offset(const struct reply *reply, const struct dname *zone)
 {
 	const struct query *query = reply->query;
 
 	if (query->qname_len < zone->len ||
-	    memcmp(query->qname + query->qname_len - zone->len, zone->wire, zone->len) != 0)
+	    !name_same_bytes(query->qname + query->qname_len - zone->len, zone->wire, zone->len))
 		return 0;
 	return DNS_HEADER + (size_t)query->qname_len - zone->len;
 }
@@ -336,13 +285,20 @@ reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minimum_s)
 		.serial = reply->tree->serial,
 		.minimum_s = minimum_s };
 	size_t len = soa_size(&soa);
-	uint8_t *p = record_room(reply, 12 + len);
+	uint8_t *p = record_reserve(reply, 12 + len);
 
 	if (p != NULL)
 		soa_write(&soa, record_head(p, owner, TYPE_SOA, ttl_s, len));
 }
 
-/* --- what every stage writes --- */
+/* --- records and flags that all stages need --- */
+
+void
+reply_denial(struct reply *reply, enum existence existence)
+{
+	reply->flags |= FLAG_AA | (existence == NXDOMAIN ? RCODE_NXDOMAIN : 0u);
+	reply->section = SECTION_AUTHORITY;
+}
 
 void
 reply_negative(struct reply *reply, enum existence existence, size_t soa_owner, uint32_t ttl_s)
@@ -354,18 +310,15 @@ reply_negative(struct reply *reply, enum existence existence, size_t soa_owner, 
 			reply_reason_kind(reply, REASON_NOT_SYNCED);
 		return;
 	}
-	reply->flags |= FLAG_AA;
-	if (existence == NXDOMAIN)
-		reply->flags |= RCODE_NXDOMAIN;
-	reply->section = SECTION_AUTHORITY;
+	reply_denial(reply, existence);
 	reply_soa(reply, soa_owner, ttl_s, ttl_s);
 }
 
 void
 reply_hinfo(struct reply *reply, size_t owner)
 {
-	static const uint8_t rdata[] =
-	    "\7RFC8482"; /* CPU "RFC8482", OS "": the literal's NUL is its length */
+	/* CPU is "RFC8482", and OS is empty. The 0 at the end of the literal is the length of OS. */
+	static const uint8_t rdata[] = "\7RFC8482";
 
 	reply_record(reply, owner, TYPE_HINFO, reply->config->ttl_s, rdata, sizeof rdata);
 }

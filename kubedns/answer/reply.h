@@ -1,6 +1,6 @@
 /*
- * Writes a reply: header, question, then records section by section. Pure. Every owner name is a
- * compression pointer: to the question (offset 12), or to the RDATA in which the name first occurs.
+ * Writes a reply. The header and the question come first, then the records, section by section. Pure. Every owner name is a compression
+ * pointer, either to the question (offset 12) or to the RDATA in which the name first occurs.
  */
 #ifndef KUBEDNS_ANSWER_REPLY_H
 #define KUBEDNS_ANSWER_REPLY_H
@@ -11,131 +11,160 @@ enum section { SECTION_ANSWER, SECTION_AUTHORITY, SECTION_ADDITIONAL, SECTION_CO
 
 enum { GLUE_MAX = 512, LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
 
-/* A target in the answer section, and where its addresses are found. */
+/* A target in the answer section, and the source of its addresses. */
 struct glue {
-	const struct node *node;              /* at this node, or if NULL: */
-	const struct endpoint_set *endpoints; /* all endpoints here that have entry `i`'s name */
-	const struct slice_endpoints *slice;  /* (endpoints NULL) entry `i` of this slice alone */
+	const struct node *node; /* node with the addresses; if NULL, see below */
+	/* If `node` is NULL: the target has the addresses of all endpoints in this set that have the name of entry `i`. */
+	const struct endpoint_set *endpoints;
+	/* If `endpoints` is NULL too: only entry `i` of this slice has the address. */
+	const struct slice_endpoints *slice;
 	uint16_t i;
-	uint16_t target; /* the name's offset in the message */
+	uint16_t target; /* offset of the name in the message */
 };
 
 /*
- * A hash table of the records and targets in the message, by their bytes: open addressing, sized
- * for the message when it is first used. 16 KB, only for answers in which a record could come
- * twice.
+ * A hash table of the records and targets in the message. The key is their bytes. The table uses open addressing. Its size is chosen for
+ * the message at first use, and is at most 16 KB. The table is used only if an answer could contain the same record twice.
  */
 struct record_table {
-	uint32_t mask; /* 0: not used yet */
-	/* 0: free. Twice as many as there are records of 16 bytes in 65,535. */
+	uint32_t mask; /* 0 if the table is not used yet */
+	/* 0 if the place is free. 65,535 bytes have half as many records of 16 bytes. */
 	uint16_t offsets[8192];
 };
 
+/*
+ * Limits the work that a reply may cost without a result. Such work is a walk over endpoints whose records the reply already has. Anybody
+ * who writes EndpointSlices can put one name or address into any number of them. Without this budget, an answer with one record could cost
+ * a walk over all of them. Real Services stay far below it. Their slices contain a name once for each family and each list of ports. The
+ * unit is the cost of one endpoint in the current slice, about 20 ns.
+ */
+enum {
+	WORK_MAX = 65536,
+	WORK_RECORD = 4, /* the cost of making a record that the reply already has */
+	WORK_SLICE = 16, /* the cost of looking up a slice */
+	WORK_PTR = 64, /* the cost of sorting the name of an endpoint that the reply already has */
+};
+
 struct reply {
-	struct writer w; /* `max` leaves room for the OPT record */
+	struct writer w; /* `max` leaves space for the OPT record */
 	const struct answer_config *config;
 	const struct tree *tree;
 	const struct query *query;
 	unsigned counts[SECTION_COUNT];
 	enum section section;
-	unsigned flags; /* of the header, rcode included */
+	unsigned flags; /* flags of the header, including the rcode */
 	unsigned extended_rcode;
 	int ede;              /* extended DNS error code (RFC 8914), or -1 */
-	const char *ede_text; /* for people, or NULL; left out if there is no room */
+	const char *ede_text; /* text for people, or NULL; omitted if there is no space */
 	bool truncated;
-	bool has_keepalive; /* the OPT says `keepalive`, in 100 ms */
+	bool has_keepalive; /* the OPT includes `keepalive`, in units of 100 ms */
 	uint16_t keepalive;
-	bool full;           /* a record of this section did not fit: nothing more is looked for */
-	bool tcp;            /* the request's */
-	bool ordered;        /* --nearest or --udp-subset choose the order of an endpoint set */
-	bool from_peers;     /* by --until-synced: records of our zones are taken from it */
-	bool not_ready;      /* the name is ours, and the cluster has not been read yet */
-	bool about_to_exist; /* looked at with --hold-ms only */
-	/* Another server denies a name that may become ours: its TTL is at most --negative-ttl. */
+	bool full; /* a record of this section did not fit, so the search for more records ends */
+	bool tcp;  /* the request arrived over TCP */
+	bool ordered; /* --nearest or --udp-subset determine the order of an endpoint set */
+	/* The upstream reply is from a server of --until-synced. Its records of our zones are accepted. */
+	bool from_peers;
+	bool not_ready;      /* the name is ours, and the first sync has not finished */
+	bool about_to_exist; /* only used with --hold-ms */
+	/* Another server gave a negative answer for a name that may become ours. The TTL is limited to --negative-ttl. */
 	bool short_denial;
-	bool rewritten;     /* the records are those of another name than the question's */
-	bool rewrite_limit; /* of a search walk: a pattern ended at its bound */
-	bool once; /* records may come twice: each is looked up in `table` and written once */
+	bool rewritten;     /* the records belong to another name than the name in the question */
+	bool rewrite_limit; /* a pattern reached its limit for a candidate of a search list */
+	bool dedup; /* records may occur twice, so `table` is used to write each record once */
 	uint32_t rotation;
-	size_t size; /* the client's limit */
+	size_t size; /* the client's size limit */
 	unsigned glue_count;
-	unsigned passed; /* what walks over endpoints cost in vain: reply_internal.h's PASSED_MAX */
-	/* GLUE_MAX of them, about as many names as lie within a compression pointer's reach; NULL:
-	 * no additional section is wanted. */
+	int work_left; /* remaining part of WORK_MAX for walks that find no new record */
+	/* An array of GLUE_MAX items, or NULL if no additional section is needed. About GLUE_MAX names fit into the range of a
+	 * compression pointer. */
 	struct glue *glue;
-	struct record_table *table;   /* NULL: no record comes twice */
-	struct answer_thread *thread; /* the request's */
-	struct search_walk *search;   /* of the query's answer_info */
-	char reason[REASON_TEXT_MAX]; /* what `ede_text` may point to; reply_begin() skips it */
+	struct record_table *table;   /* NULL if no record occurs twice */
+	struct answer_thread *thread; /* the thread of the request */
+	struct search_walk *search;   /* the search state in the query's answer_info */
+	/* `ede_text` may point to this text. reply_begin() does not clear it. */
+	char reason[REASON_TEXT_MAX];
 };
 
-/* Begins a reply to `query`, which was read from the request's message. `forwarding`: RA. */
+/* Returns whether a walk over endpoints continues. A walk continues while the section may have space for a record and the budget is not
+ * used up. */
+static inline bool
+reply_goes_on(const struct reply *reply)
+{
+	return !reply->full && reply->work_left > 0;
+}
+
+/* Starts a reply to `query`, which was read from the request's message. Sets RA if `forwarding` is true. */
 void reply_begin(struct reply *reply, const struct answer_request *request,
     const struct query *query, bool forwarding);
 
-/* Gives the reply to a query with an OPT an extended error for this reason (REASON_NONE: none). */
+/* Adds an extended error for this reason if the query has an OPT. Adds nothing for REASON_NONE. */
 void reply_reason(struct reply *reply, const struct reason *reason);
 
-/* The same for a kind that needs no more than the reply has. */
+/* Adds an extended error for a kind of reason that needs no other data. */
 void reply_reason_kind(struct reply *reply, enum reason_kind kind);
 
-/* Completes it: OPT if the query had one, counts and flags. Returns the length. */
+/* Completes the reply. Adds an OPT if the query had an OPT, and sets counts and flags. Returns the length. */
 size_t reply_end(struct reply *reply);
 
 /*
- * The functions below write records whose owner name is at offset `owner`. A record that does not
- * fit ends the answer section and sets TC; from the other sections it is left out, without TC.
+ * The following functions write records whose owner name is at offset `owner`. A record that does not fit ends the answer section and sets
+ * TC. In the authority and additional sections, such a record is omitted without TC.
  */
 
-/* An RRset, rotated. */
+/* Writes an RRset, rotated. */
 void reply_rrset(struct reply *reply, size_t owner, const struct rrset *set);
 
-/* One address record. */
+/* Writes one address record. */
 void reply_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *bytes);
 
-/* All distinct addresses of one family of an endpoint set, those near the client first with --nearest;
- * with --udp-subset over UDP as many as fit. */
+/* Writes all distinct addresses of one family of an endpoint set. With --nearest, the addresses near the client come first. With
+ * --udp-subset over UDP, writes as many as fit. */
 void reply_endpoint_set(
     struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family);
 
-/* The records of this type at a name of --zonal, which was resolved to RESOLVED_ZONAL. */
+/* Writes the records of this type at a name of --zonal, which was resolved to RESOLVED_ZONAL. */
 void reply_zonal(
     struct reply *reply, size_t owner, const struct resolved *resolved, uint16_t qtype);
 
-/* The distinct addresses of one family of an endpoint name. */
+/* Writes the distinct addresses of one family of an endpoint name. */
 void reply_endpoints(
     struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family);
 
-/* SRV records at an endpoint's own name: its ports, with the name itself as target. `service`: the
- * Service's name in another zone, in which targets end; NULL: its name in ours. */
+/* Writes the SRV records at an endpoint's name, one for each port. The target of these records is the endpoint's name. If `service` is
+ * not NULL, it is the Service's name in another zone, and the targets are in that zone. */
 void reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *resolved,
     const struct dname *service);
 
-/* SRV records of a headless Service: under this label of its ports (`_port._proto`), or under all
- * (0). `service` as above. */
+/* Writes the SRV records of a headless Service for this label of its ports (`_port._proto`). A label of 0 means all ports. `service` is
+ * as for reply_endpoints_srv(). */
 void reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     uint64_t port_label, const struct dname *service);
 
-/* The same of an endpoint set that is a part of what the name has, with the weight of the whole; never by
- * --nearest. */
+/* Does the same for an endpoint set that is only a part of the name's endpoints. `weight` is the weight of all endpoints of the name.
+ * Never uses --nearest. */
 void reply_weighted_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     uint64_t port_label, const struct dname *service, unsigned weight);
 
-/* One record with this RDATA. */
+/* Writes one record with this RDATA. */
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,
     const void *rdata, size_t len);
 
-/* The SOA of the zone whose name is at `owner`. A denial may be kept for the lesser of `ttl_s` and
- * `minimum_s` (RFC 2308). */
+/* Writes the SOA of the zone whose name is at `owner`. A negative answer may be cached for the
+ * lower of `ttl_s` and `minimum_s` (RFC 2308). */
 void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minimum_s);
 
 enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
 
-/* A negative reply that may be kept for `ttl_s`. `soa_owner`: offset of the zone's name in the message. */
+/* Sets AA and the rcode of our NXDOMAIN or NODATA answer, and starts the authority section, where the caller then writes
+ * the zone's SOA. */
+void reply_denial(struct reply *reply, enum existence existence);
+
+/* Makes a negative reply that may be cached for `ttl_s`. `soa_owner` is the offset of the zone's
+ * name in the message. */
 void reply_negative(
     struct reply *reply, enum existence existence, size_t soa_owner, uint32_t ttl_s);
 
-/* The one place that turns existence into rcode, AA and SOA. */
+/* Sets rcode, AA and SOA from the name's existence. */
 static inline void
 reply_existence(struct reply *reply, enum existence existence, size_t soa_owner)
 {
@@ -145,32 +174,31 @@ reply_existence(struct reply *reply, enum existence existence, size_t soa_owner)
 		reply_negative(reply, existence, soa_owner, reply->config->negative_ttl_s);
 }
 
-/* The one record that answers ANY (RFC 8482). */
+/* Writes the single record that answers ANY (RFC 8482). */
 void reply_hinfo(struct reply *reply, size_t owner);
 
-/* The records of this type at the apex of the cluster's zone or of a reverse zone; false: there are none. */
+/* Writes the records of this type at the apex of the cluster's zone or of a reverse zone. Returns false if there are none. */
 bool reply_apex(struct reply *reply, uint16_t qtype, size_t owner);
 
-/* An RRset of SRV or NS records whose target is `target` in each; NULL: not in the tree. */
+/* Writes an RRset of SRV or NS records that all have the target `target`. `target` is NULL if the target is not in the tree. */
 void reply_targets(
     struct reply *reply, size_t owner, const struct rrset *set, const struct node *target);
 
-/* The name of `len` bytes at offset `at`, a target in the answer section, has its addresses at the
- * node. */
+/* Registers a target of the answer section, which is the name of `len` bytes at offset `at`. `node` has the addresses of the target. */
 void reply_target(struct reply *reply, size_t at, size_t len, const struct node *node);
 
-/* The additional section: the addresses of the targets, as far as they fit. */
+/* Writes as many addresses of the targets as fit into the additional section. */
 void reply_glue(struct reply *reply);
 
-/* A PTR at offset `at` (`owner` in the functions above) to an owner's name, or to the endpoint with
- * this label below it. */
+/* Writes a PTR record whose owner name is at offset `at`. The PTR record points to the name of `owner`. If `label` is not NULL, the PTR
+ * record points to the endpoint with that label below `owner`. */
 void reply_ptr(struct reply *reply, size_t at, const uint8_t *label, const struct owner *owner);
 
-/* An endpoint's own label: its host name, or its address with dashes, in `derived`. */
+/* Returns an endpoint's label. The label is the host name, or the address with dashes, which the function writes to `derived`. */
 const uint8_t *endpoint_label(
     const struct slice_endpoints *slice, unsigned i, uint8_t derived[LABEL_ROOM]);
 
-/* The full name of an endpoint, below its Service and the zone; 0 or -ENAMETOOLONG. */
+/* Sets `*name` to the full name of an endpoint, which is below its Service in the zone. Returns 0 or -ENAMETOOLONG. */
 int endpoint_name(struct dname *name, const struct answer_config *config,
     const struct slice_endpoints *slice, unsigned i);
 

@@ -1,15 +1,109 @@
-/*
- * Endpoints as records: the addresses of a headless Service and of an endpoint's name, and PTRs.
- */
+/* Writes records of endpoints: addresses, SRV and PTR records, and the additional section. */
 #include <errno.h>
 #include <string.h>
 
 #include "kubedns/answer/nearest.h"
-#include "kubedns/answer/reply_internal.h"
+#include "kubedns/answer/record.h"
 #include "lib/own_frame.h"
 
-/* Addresses [from, to) of the endpoint set's unique ones of this family. Always inlined: the common
- * answer does not pay for the other one's call. */
+/* --- names below the zone --- */
+
+/* Returns the length of the name that has `label`, `owner` and the zone, in this order. `label` may be NULL. Returns 0 if the name is
+ * too long. */
+static size_t
+zone_name_size(const struct answer_config *config, const uint8_t *label, const struct owner *owner)
+{
+	size_t len = (label == NULL ? 0 : 1u + *label) + owner->len - 1u + config->zone.len;
+
+	return len <= DNAME_MAX ? len : 0;
+}
+
+/* Writes the name whose length zone_name_size() returns. */
+static void
+zone_name_put(
+    uint8_t *p, const struct answer_config *config, const uint8_t *label, const struct owner *owner)
+{
+	if (label != NULL) {
+		memcpy(p, label, 1u + *label);
+		p += 1u + *label;
+	}
+	memcpy(p, owner->name, owner->len - 1u);
+	memcpy(p + owner->len - 1, config->zone.wire, config->zone.len);
+}
+
+/* --- endpoints near the client --- */
+
+static void
+count_one(uint64_t *counter)
+{
+	__atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
+}
+
+static void
+count_answer(const struct reply *reply, enum near first)
+{
+	if (reply->thread != NULL && reply->thread->nearest != NULL)
+		count_one(&reply->thread->nearest[first]);
+}
+
+/* For --nearest: counts the endpoints in each class of nearness. In `*nearest`, `family`, `doubles`, `by_port` and `port_label` must be
+ * set. Returns the number of classes that the answer has, beginning with NEAR_NODE. Returns 0 if the client's place is unknown or the
+ * flag is not set. The set is then answered as without the flag. Counts the answer in the metrics. */
+static unsigned
+nearest_classes(
+    const struct reply *reply, const struct endpoint_set *endpoints, struct nearest *nearest)
+{
+	const struct endpoint_choice *choice = reply->config->choice;
+	struct client_place place;
+
+	if (choice == NULL || !choice->nearest)
+		return 0;
+	place = nearest_place(choice, reply->tree);
+	nearest->endpoints = endpoints;
+	nearest->node = place.node;
+	nearest->zone = place.zone;
+	if ((place.node == 0 && place.zone == 0) || endpoints->count > NEAREST_SLICES) {
+		count_answer(reply, NEAR_UNKNOWN);
+		return 0;
+	}
+	nearest_count(nearest);
+	count_answer(reply, nearest->counts[NEAR_NODE] > 0   ? NEAR_NODE
+			    : nearest->counts[NEAR_ZONE] > 0 ? NEAR_ZONE
+							     : NEAR_FAR);
+	return choice->nearest_only && nearest_is_ready(nearest) ? NEAR_FAR : NEAR_CLASSES;
+}
+
+struct put {
+	struct reply *reply;
+	size_t owner;
+};
+
+static bool
+put_addr(void *arg, const struct slice_endpoints *slice, unsigned i)
+{
+	const struct put *put = arg;
+
+	record_addr(put->reply, put->owner, slice->family, slice_addr(slice, i));
+	return !put->reply->full;
+}
+
+/* Writes the addresses of an endpoint set, nearest first. Returns false if the client's place is unknown. */
+static bool
+put_nearest(struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family)
+{
+	struct nearest nearest = { .family = family };
+	struct put put = { reply, owner };
+	unsigned classes = nearest_classes(reply, endpoints, &nearest);
+
+	for (unsigned k = NEAR_NODE; k < classes && !reply->full; k++)
+		nearest_each(&nearest, k, reply->rotation, put_addr, &put);
+	return classes > 0;
+}
+
+/* --- addresses --- */
+
+/* Writes the unique addresses [from, to) of this family. Always inlined, because both calls are in the most common answer and a
+ * function call would be slower. */
 static inline __attribute__((always_inline)) void
 put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     uint8_t family, uint32_t from, uint32_t to)
@@ -29,7 +123,7 @@ put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *e
 	}
 }
 
-/* With --nearest or --udp-subset. */
+/* Writes the addresses with --nearest or --udp-subset. */
 OWN_FRAME static void
 put_ordered(struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family,
     uint32_t total)
@@ -37,12 +131,13 @@ put_ordered(struct reply *reply, size_t owner, const struct endpoint_set *endpoi
 	unsigned before = reply->counts[SECTION_ANSWER];
 	uint32_t start = reply->rotation % total;
 
-	if (!reply_nearest(reply, owner, endpoints, family)) {
+	if (!put_nearest(reply, owner, endpoints, family)) {
 		put_endpoint_set(reply, owner, endpoints, family, start, total);
 		put_endpoint_set(reply, owner, endpoints, family, 0, start);
 	}
-	/* No TC: the part begins at a random address, so in the long run all get the same load. */
-	if (reply->config->udp_subset && !reply->tcp && reply->counts[SECTION_ANSWER] > before)
+	/* TC is not set. The subset begins at a random address, so over time all endpoints get the same load. */
+	if (reply->config->choice->udp_subset && !reply->tcp &&
+	    reply->counts[SECTION_ANSWER] > before)
 		reply->truncated = false;
 }
 
@@ -63,13 +158,13 @@ reply_endpoint_set(
 	put_endpoint_set(reply, owner, endpoints, family, 0, start);
 }
 
-/* The distinct addresses of a name that several endpoints have. */
+/* Writes the distinct addresses of a name that several endpoints have. */
 OWN_FRAME static void
 put_shared_endpoints(
     struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family)
 {
 	struct record_table table, *outer = reply->table;
-	bool once = reply->once;
+	bool dedup = reply->dedup;
 	const struct slice_endpoints *last = NULL;
 	struct resolved_walk walk;
 	struct endpoint_ref ref;
@@ -78,9 +173,9 @@ put_shared_endpoints(
 		table.mask = 0;
 		reply->table = &table;
 	}
-	reply->once = true;
+	reply->dedup = true;
 	resolved_endpoints(&walk, reply->tree, resolved);
-	while (!reply->full && reply->passed < PASSED_MAX && resolved_next(&walk, &ref)) {
+	while (reply_goes_on(reply) && resolved_next(&walk, &ref)) {
 		size_t before = reply->w.len;
 
 		if (ref.slice->family == family)
@@ -88,10 +183,10 @@ put_shared_endpoints(
 		else
 			resolved_skip_slice(&walk);
 		if (reply->w.len == before)
-			reply->passed += ref.slice == last ? 1 : PASSED_SLICE;
+			reply->work_left -= ref.slice == last ? 1 : WORK_SLICE;
 		last = ref.slice;
 	}
-	reply->once = once;
+	reply->dedup = dedup;
 	reply->table = outer;
 }
 
@@ -100,7 +195,7 @@ reply_endpoints(struct reply *reply, size_t owner, const struct resolved *resolv
 {
 	const struct endpoint_ref *first = &resolved->first;
 
-	if (resolved->label == NULL) { /* the name is the address */
+	if (resolved->label == NULL) { /* the name is an address with dashes */
 		if (resolved->addr.family == family)
 			record_addr(reply, owner, family, resolved->addr.bytes);
 	} else if (slice_names_unique(first->slice) && resolved->addr.family == AF_UNSPEC) {
@@ -142,7 +237,7 @@ void
 reply_ptr(struct reply *reply, size_t at, const uint8_t *label, const struct owner *owner)
 {
 	size_t len = zone_name_size(reply->config, label, owner);
-	uint8_t *p = len == 0 ? NULL : record_room(reply, 12 + len);
+	uint8_t *p = len == 0 ? NULL : record_reserve(reply, 12 + len);
 
 	if (p != NULL)
 		zone_name_put(record_head(p, at, TYPE_PTR, reply->config->ttl_s, len),
@@ -151,16 +246,14 @@ reply_ptr(struct reply *reply, size_t at, const uint8_t *label, const struct own
 
 /* --- SRV records and glue --- */
 
-/*
- * SRV records of a headless Service's endpoints, and the addresses of the names that SRV records point
- * to (glue). Those of a Service with a ClusterIP are made when it changes (cluster/service_records.c).
- */
+/* This section writes SRV records of the endpoints of headless Services, and the addresses of targets (glue). The SRV records of a
+ * Service with a ClusterIP are made when the Service changes (cluster/service_records.c). */
 
 enum { POINTER_MAX = 0x3fff };
 
 /* --- glue: the targets of SRV and NS records --- */
 
-/* `len`: of the target's name. `shared`: other records may have it. */
+/* Registers the target at offset `target` with a name of `len` bytes. `shared` is true if other records may have the same target. */
 static inline void
 glue_add(struct reply *reply, size_t target, size_t len, bool shared, const struct glue *glue)
 {
@@ -180,7 +273,7 @@ reply_targets(struct reply *reply, size_t owner, const struct rrset *set, const 
 
 	reply_rrset(reply, owner, set);
 	if (target != NULL && at < reply->w.len)
-		glue_add(reply, at, len, reply->once, &(struct glue){ .node = target });
+		glue_add(reply, at, len, reply->dedup, &(struct glue){ .node = target });
 }
 
 void
@@ -217,9 +310,8 @@ reply_glue(struct reply *reply)
 	if (reply->truncated)
 		return;
 	reply->section = SECTION_ADDITIONAL;
-	reply->passed = 0;
-	for (unsigned i = 0; i < reply->glue_count && !reply->full && reply->passed < PASSED_MAX;
-	     i++)
+	reply->work_left = WORK_MAX;
+	for (unsigned i = 0; i < reply->glue_count && reply_goes_on(reply); i++)
 		put_glue(reply, &reply->glue[i]);
 }
 
@@ -227,14 +319,13 @@ reply_glue(struct reply *reply)
 
 struct srv {
 	unsigned weight;
-	const uint16_t *numbers; /* of the ports of the slice at hand */
+	const uint16_t *numbers; /* port numbers of the current slice */
 	unsigned count;
-	uint8_t tail[DNAME_MAX]; /* what all targets end in: the owner's name and the zone */
+	uint8_t tail[DNAME_MAX]; /* the end of all targets: the name of the owner and the zone */
 	size_t tail_len;
 };
 
-/* One record: priority 0, and the target uncompressed (RFC 2782). `tail` is what follows its first
- * label. */
+/* Writes one record, with priority 0 and an uncompressed target (RFC 2782). srv->tail follows the first label of the target. */
 static inline size_t
 write_srv(uint8_t *p, const struct reply *reply, size_t owner, const struct srv *srv,
     uint16_t number, const uint8_t *label)
@@ -250,10 +341,8 @@ write_srv(uint8_t *p, const struct reply *reply, size_t owner, const struct srv 
 	return 12 + len;
 }
 
-/*
- * The records of one endpoint, one for each port. Endpoints of the set that share a name share
- * records, which are written for the first of them.
- */
+/* Writes the records of one endpoint, one for each port. Endpoints of the set with the same name have the same records. These records
+ * are written for the first of these endpoints. */
 static void
 put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     const struct slice_endpoints *slice, unsigned i, const struct srv *srv)
@@ -262,39 +351,39 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 	const uint8_t *name = slice_name(slice, i),
 		      *label = name != NULL ? name : endpoint_label(slice, i, derived);
 	bool doubles = endpoints->published > endpoints->total4 + endpoints->total6;
-	bool shared = reply->once || endpoints->dashed > 0 ||
+	bool shared = reply->dedup || endpoints->dashed > 0 ||
 		      (name != NULL ? !slice_names_unique(slice) : doubles);
 	bool target_known = false;
 	size_t len = 1u + *label + srv->tail_len;
-	/* A name may have further addresses; an address is all that its own name has. */
+	/* Other endpoints may have the same host name. A name made from an address has only that address. */
 	bool others = shared && (name != NULL || endpoints->dashed > 0);
 	const struct glue glue = {
 		.slice = slice, .i = (uint16_t)i, .endpoints = others ? endpoints : NULL
 	};
 
 	if (len > DNAME_MAX) {
-		reply->passed++;
+		reply->work_left--;
 		return;
 	}
 	size_t begin = reply->w.len;
 	for (unsigned n = 0; n < srv->count && !reply->full; n++) {
 		size_t before = reply->w.len;
-		uint8_t *p = shared ? record : record_room(reply, 12 + 6 + len);
+		uint8_t *p = shared ? record : record_reserve(reply, 12 + 6 + len);
 
 		if (p != NULL)
 			write_srv(p, reply, owner, srv, srv->numbers[n], label);
 		if (shared)
-			record_once(reply, record, 12 + 6 + len);
+			record_dedup(reply, record, 12 + 6 + len);
 		if (reply->w.len > before && !target_known) {
 			glue_add(reply, reply->w.len - len, len, shared, &glue);
 			target_known = true;
 		}
 	}
 	if (shared && reply->w.len == begin)
-		reply->passed += PASSED_RECORD * (1 + srv->count);
+		reply->work_left -= WORK_RECORD * (1 + (int)srv->count);
 }
 
-/* What all targets of the set end in; false: no name can be so long. */
+/* Sets the end of all targets of the set. Returns false if that end is too long for a name. */
 static bool
 srv_tail(struct srv *srv, const struct reply *reply, const struct endpoint_set *endpoints,
     const struct dname *service)
@@ -311,14 +400,14 @@ srv_tail(struct srv *srv, const struct reply *reply, const struct endpoint_set *
 	return true;
 }
 
-/* --- those that are near (nearest.h) --- */
+/* --- SRV records of near endpoints (nearest.h) --- */
 
 struct near_srv {
 	struct reply *reply;
 	size_t owner;
 	const struct nearest *nearest;
 	struct srv srv;
-	const struct slice_endpoints *slice; /* whose ports `srv` has */
+	const struct slice_endpoints *slice; /* the slice whose ports `srv` has */
 };
 
 static bool
@@ -331,11 +420,13 @@ put_near_srv(void *arg, const struct slice_endpoints *slice, unsigned i)
 		    ports_numbers(slice->ports, put->nearest->port_label, &put->srv.count);
 	put->slice = slice;
 	put_srv(put->reply, put->owner, put->nearest->endpoints, slice, i, &put->srv);
-	return !put->reply->full && put->reply->passed < PASSED_MAX;
+	return reply_goes_on(put->reply);
 }
 
-OWN_FRAME void
-reply_nearest_srv(struct reply *reply, size_t owner, const struct nearest *nearest, unsigned from,
+/* Writes the SRV records of the classes [from, to). `nearest` must have been counted with `doubles`. `service` is as for
+ * reply_endpoint_set_srv(). */
+OWN_FRAME static void
+put_nearest_srv(struct reply *reply, size_t owner, const struct nearest *nearest, unsigned from,
     unsigned to, const struct dname *service)
 {
 	struct near_srv put = { .reply = reply, .owner = owner, .nearest = nearest };
@@ -343,11 +434,11 @@ reply_nearest_srv(struct reply *reply, size_t owner, const struct nearest *neare
 	put.srv.weight = endpoint_set_weight(nearest->endpoints);
 	if (!srv_tail(&put.srv, reply, nearest->endpoints, service))
 		return;
-	for (unsigned k = from; k < to && !reply->full && reply->passed < PASSED_MAX; k++)
+	for (unsigned k = from; k < to && reply_goes_on(reply); k++)
 		nearest_each(nearest, k, reply->rotation, put_near_srv, &put);
 }
 
-/* Always inlined: the common answer does not pay for the other one's call. */
+/* Always inlined, because the most common answer would be slower with a function call. */
 static inline __attribute__((always_inline)) void
 put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     uint64_t port_label, const struct dname *service, struct srv *srv)
@@ -361,7 +452,7 @@ put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoi
 
 		srv->numbers = ports_numbers(slice->ports, port_label, &srv->count);
 		if (slice->published == 0 || srv->count == 0) {
-			if (++reply->passed >= PASSED_MAX)
+			if (--reply->work_left <= 0)
 				return;
 			continue;
 		}
@@ -372,10 +463,11 @@ put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoi
 			unsigned i =
 			    start + n < slice->published ? start + n : start + n - slice->published;
 
-			if (reply->passed >= PASSED_MAX)
+			if (reply->work_left <= 0)
 				return;
 			if (shared && last < slice->published && slice_same_name(slice, last, i)) {
-				reply->passed++; /* the same target at the same ports */
+				/* the reply already has this target with these ports */
+				reply->work_left--;
 				continue;
 			}
 			last = i;
@@ -397,7 +489,7 @@ reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_
 		unsigned classes = nearest_classes(reply, endpoints, &nearest);
 
 		if (classes > 0) {
-			reply_nearest_srv(reply, owner, &nearest, NEAR_NODE, classes, service);
+			put_nearest_srv(reply, owner, &nearest, NEAR_NODE, classes, service);
 			return;
 		}
 	}
@@ -419,7 +511,7 @@ void
 reply_endpoints_srv(
     struct reply *reply, size_t owner, const struct resolved *resolved, const struct dname *service)
 {
-	struct srv srv = { .weight = 100 }; /* one endpoint */
+	struct srv srv = { .weight = 100 }; /* the weight of one endpoint */
 	size_t begin = reply->w.len, len = 0;
 	unsigned before = reply->counts[SECTION_ANSWER];
 	struct glue glue = { .endpoints = resolved->endpoints };
@@ -431,11 +523,11 @@ reply_endpoints_srv(
 	if (!srv_tail(&srv, reply, resolved->endpoints, service))
 		return;
 	resolved_endpoints(&walk, reply->tree, resolved);
-	while (!reply->full && reply->passed < PASSED_MAX && resolved_next(&walk, &ref)) {
+	while (reply_goes_on(reply) && resolved_next(&walk, &ref)) {
 		size_t had = reply->w.len;
 
 		if (last != NULL && ref.slice->ports == last->ports) {
-			reply->passed += PASSED_SLICE;
+			reply->work_left -= WORK_SLICE;
 			continue;
 		}
 		last = glue.slice = ref.slice;
@@ -444,87 +536,21 @@ reply_endpoints_srv(
 		const struct ports *ports = ref.slice->ports;
 		for (unsigned n = 0; n < ports->number_count && !reply->full; n++) {
 			len = write_srv(record, reply, owner, &srv, ports->numbers[n], label);
-			/* A wildcard may find the name more than once. */
+			/* A query with wildcards may reach the name more than once. */
 			if (reply->counts[SECTION_ANSWER] == before &&
 			    record_known(reply, record + 18, len - 18))
 				return;
-			record_once(reply, record, len);
+			record_dedup(reply, record, len);
 		}
 		if (reply->w.len == had)
-			reply->passed +=
-			    PASSED_SLICE + PASSED_RECORD * (unsigned)ports->number_count;
+			reply->work_left -= WORK_SLICE + WORK_RECORD * (int)ports->number_count;
 	}
 	if (reply->counts[SECTION_ANSWER] == before)
 		return;
 	glue_add(reply, begin + 18, len - 18, true, &glue);
 }
 
-/* --- endpoints near the client --- */
-
-/* Endpoint sets in the order in which they are near the client, and names of --zonal. */
-
-static void
-count_one(uint64_t *counter)
-{
-	__atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
-}
-
-static void
-count_answer(const struct reply *reply, enum near first)
-{
-	if (reply->thread != NULL && reply->thread->nearest != NULL)
-		count_one(&reply->thread->nearest[first]);
-}
-
-unsigned
-nearest_classes(
-    const struct reply *reply, const struct endpoint_set *endpoints, struct nearest *nearest)
-{
-	struct client_place place;
-
-	if (!reply->config->nearest)
-		return 0;
-	place = view_place(reply->config, reply->tree);
-	nearest->endpoints = endpoints;
-	nearest->node = place.node;
-	nearest->zone = place.zone;
-	if ((place.node == 0 && place.zone == 0) || endpoints->count > NEAREST_SLICES) {
-		count_answer(reply, NEAR_UNKNOWN);
-		return 0;
-	}
-	nearest_count(nearest);
-	count_answer(reply, nearest->counts[NEAR_NODE] > 0   ? NEAR_NODE
-			    : nearest->counts[NEAR_ZONE] > 0 ? NEAR_ZONE
-							     : NEAR_FAR);
-	return reply->config->nearest_only && nearest_is_ready(nearest) ? NEAR_FAR : NEAR_CLASSES;
-}
-
-struct put {
-	struct reply *reply;
-	size_t owner;
-};
-
-static bool
-put_addr(void *arg, const struct slice_endpoints *slice, unsigned i)
-{
-	const struct put *put = arg;
-
-	record_addr(put->reply, put->owner, slice->family, slice_addr(slice, i));
-	return !put->reply->full;
-}
-
-bool
-reply_nearest(
-    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family)
-{
-	struct nearest nearest = { .family = family };
-	struct put put = { reply, owner };
-	unsigned classes = nearest_classes(reply, endpoints, &nearest);
-
-	for (unsigned k = NEAR_NODE; k < classes && !reply->full; k++)
-		nearest_each(&nearest, k, reply->rotation, put_addr, &put);
-	return classes > 0;
-}
+/* --- names of --zonal --- */
 
 void
 reply_zonal(struct reply *reply, size_t owner, const struct resolved *resolved, uint16_t qtype)
@@ -543,7 +569,7 @@ reply_zonal(struct reply *reply, size_t owner, const struct resolved *resolved, 
 		return;
 	if (reply->thread != NULL && reply->thread->zonal != NULL)
 		count_one(&reply->thread->zonal[in.zone == 0]);
-	if (in.zone == 0) { /* "prefer", and none is in the zone */
+	if (in.zone == 0) { /* "prefer", and no endpoint is in the zone */
 		if (qtype == TYPE_SRV)
 			reply_endpoint_set_srv(reply, owner, in.endpoints, 0, NULL);
 		else
@@ -552,18 +578,19 @@ reply_zonal(struct reply *reply, size_t owner, const struct resolved *resolved, 
 	}
 	nearest_count(&in);
 	if (qtype == TYPE_SRV) {
-		reply_nearest_srv(reply, owner, &in, NEAR_ZONE, NEAR_FAR, NULL);
+		put_nearest_srv(reply, owner, &in, NEAR_ZONE, NEAR_FAR, NULL);
 		return;
 	}
 	nearest_each(&in, NEAR_ZONE, reply->rotation, put_addr, &put);
-	if (reply->config->udp_subset && !reply->tcp && reply->counts[SECTION_ANSWER] > before)
+	if (reply->config->choice->udp_subset && !reply->tcp &&
+	    reply->counts[SECTION_ANSWER] > before)
 		reply->truncated = false;
 }
 
 bool
 reply_apex(struct reply *reply, uint16_t qtype, size_t owner)
 {
-	static const uint8_t ns_name[] = "\2ns\3dns"; /* the set's one name */
+	static const uint8_t ns_name[] = "\2ns\3dns"; /* all NS records have this target */
 	const struct rrset *ns = node_rrset(reply->tree->root, TYPE_NS);
 
 	if (qtype == TYPE_SOA)

@@ -1,11 +1,9 @@
-/*
- * The reverse stage: names below in-addr.arpa and ip6.arpa, which have PTRs or are in reverse zones of ours.
- */
+/* The reverse stage answers names below in-addr.arpa and ip6.arpa. It answers PTR queries for addresses in the cluster, and queries for
+ * all names in our reverse zones. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/reply_internal.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zones.h"
@@ -13,9 +11,9 @@
 
 enum {
 	PTR_SORT_MAX = 128,
-	/* With --visibility: entries of an address that one question passes over because its reader may
-	 * not see them. Whoever writes EndpointSlices can give an address any number of them; to pass
-	 * them all would cost as much, and the time would tell how many there are. */
+	/* With --visibility: the number of an address's entries that one query skips because its client may not see them. Anybody who
+	 * writes EndpointSlices can give an address any number of entries. Without this limit, the time of a query would grow with that
+	 * number, and would reveal how many hidden entries there are. */
 	HIDDEN_MAX = 256,
 };
 
@@ -31,12 +29,13 @@ is_private(const struct addr *addr, unsigned bits)
 	       (bits >= 16 && b[0] == 192 && b[1] == 168);
 }
 
-/* A walk over what has an address, less what the reader may not see. */
+/* A walk over the entries of an address that the client may see. */
 struct seen_walk {
 	struct reverse_walk all;
-	const struct owner *owner; /* of the entry looked at last */
-	bool sees;       /* whether the reader sees that owner: a Service has many slices */
-	unsigned hidden; /* entries passed over */
+	const struct owner *owner; /* owner of the last entry */
+	/* Whether the client may see that owner. The result is kept because a Service may have many slices. */
+	bool sees;
+	unsigned hidden; /* number of entries skipped */
 };
 
 static void
@@ -47,7 +46,8 @@ find_seen(struct seen_walk *walk, const struct tree *tree, const struct addr *ad
 	walk->hidden = 0;
 }
 
-/* The next one that the reader may see. False: there is none, or it is behind too many hidden ones. */
+/* Returns the next entry that the client may see. Returns false if there are no more entries, or if too many hidden entries come before
+ * the next one. */
 static bool
 next_seen(struct seen_walk *walk, struct reverse_ref *ref)
 {
@@ -64,16 +64,9 @@ next_seen(struct seen_walk *walk, struct reverse_ref *ref)
 	return false;
 }
 
-/* Whether no more is looked for: the answer is full, or has cost too much in vain. */
-static bool
-is_enough(const struct reply *reply)
-{
-	return reply->full || reply->passed >= PASSED_MAX;
-}
-
 struct ptrs {
 	struct reply *reply;
-	size_t owner; /* offset of the address's name */
+	size_t owner; /* offset of the address's name in the message */
 	struct dname names[PTR_SORT_MAX];
 	unsigned count;
 };
@@ -96,12 +89,11 @@ ptrs_flush(struct ptrs *ptrs)
 	for (unsigned i = 0; i < ptrs->count && !reply->full; i++)
 		reply_record(reply, ptrs->owner, TYPE_PTR, reply->config->ttl_s,
 		    ptrs->names[i].wire, ptrs->names[i].len);
-	reply->passed += PASSED_PTR * (ptrs->count + before - reply->counts[SECTION_ANSWER]);
+	reply->work_left -= WORK_PTR * (int)(ptrs->count + before - reply->counts[SECTION_ANSWER]);
 	ptrs->count = 0;
 }
 
-/* PTRs are sorted in batches: an address with more owners than fit into one has each batch in
- * order. */
+/* PTR records are sorted in batches. If an address has more owners than one batch holds, only the records of each batch are in order. */
 static struct dname *
 ptrs_next(struct ptrs *ptrs)
 {
@@ -123,7 +115,7 @@ ptr_owner(struct ptrs *ptrs, const struct owner *owner)
 static void
 ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const struct addr *addr)
 {
-	for (unsigned i = 0; !is_enough(ptrs->reply) &&
+	for (unsigned i = 0; reply_goes_on(ptrs->reply) &&
 			     (i = slice_next_ptr(slice, i, addr->bytes)) < slice->published;
 	     i++) {
 		struct dname *name = ptrs_next(ptrs);
@@ -131,11 +123,12 @@ ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const stru
 		if (endpoint_name(name, ptrs->reply->config, slice, i) == 0)
 			ptrs->count++;
 		else
-			ptrs->reply->passed += PASSED_SLICE;
+			ptrs->reply->work_left -= WORK_SLICE;
 	}
 }
 
-/* Both are too large to be cleared for each query. Until ptrs_end() the reply leaves out what it has already. */
+/* Starts to write PTR records. Until ptrs_end(), records that the reply already has are left out. `ptrs` and `table` are too large to
+ * be cleared for each query, so only the necessary parts are set. */
 static void
 ptrs_begin(struct ptrs *ptrs, struct record_table *table, struct reply *reply, size_t owner)
 {
@@ -144,18 +137,18 @@ ptrs_begin(struct ptrs *ptrs, struct record_table *table, struct reply *reply, s
 	ptrs->count = 0;
 	table->mask = 0;
 	reply->table = table;
-	reply->once = true;
+	reply->dedup = true;
 }
 
 static void
 ptrs_end(struct ptrs *ptrs)
 {
 	ptrs_flush(ptrs);
-	ptrs->reply->once = false;
+	ptrs->reply->dedup = false;
 	ptrs->reply->table = NULL;
 }
 
-/* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Its buffers have 48 KB. */
+/* Writes the PTR records of an address that is the ClusterIP of several Services or is in several slices. The buffers have 48 KB. */
 OWN_FRAME static void
 put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool cluster_ip)
 {
@@ -166,7 +159,8 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 
 	ptrs_begin(&ptrs, &table, reply, owner);
 	find_seen(&walk, reply->tree, addr);
-	while (!is_enough(reply) && next_seen(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
+	while (
+	    reply_goes_on(reply) && next_seen(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
 		if (cluster_ip)
 			ptr_owner(&ptrs, ref.owner);
 		else
@@ -175,7 +169,7 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 	ptrs_end(&ptrs);
 }
 
-/* The PTRs of an address that a cluster set has. */
+/* Writes the PTR records of an address that a cluster set has. */
 OWN_FRAME static void
 put_imported_ptrs(
     struct reply *reply, size_t owner, const struct tree *tree, const struct addr *addr)
@@ -186,12 +180,12 @@ put_imported_ptrs(
 
 	ptrs_begin(&ptrs, &table, reply, owner);
 	import_ptrs_find(&walk, tree, addr);
-	while (!is_enough(reply) && import_ptrs_next(&walk, ptrs_next(&ptrs)))
+	while (reply_goes_on(reply) && import_ptrs_next(&walk, ptrs_next(&ptrs)))
 		ptrs.count++;
 	ptrs_end(&ptrs);
 }
 
-/* put_ptrs() for a reader who may not see all that has the address. */
+/* put_ptrs() for a client that may not see all entries of the address. */
 OWN_FRAME static bool
 put_seen_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_ask)
 {
@@ -206,8 +200,8 @@ put_seen_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool o
 	return true;
 }
 
-/* Puts the PTRs of an address; a ClusterIP has only those of its Services. `only_ask`: writes none.
- * False: nothing has the address. */
+/* Writes the PTR records of an address. A ClusterIP has only PTR records of its Services. With `only_ask`, writes nothing. Returns false
+ * if the address has no entries. */
 static bool
 put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_ask)
 {
@@ -227,7 +221,7 @@ put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_a
 		put_sorted_ptrs(reply, owner, addr, cluster_ip);
 	} else if (cluster_ip) {
 		reply_ptr(reply, owner, NULL, first.owner);
-	} else { /* one endpoint of one slice */
+	} else { /* only one endpoint has the address */
 		uint8_t derived[LABEL_ROOM];
 		unsigned i = slice_find_addr(first.slice, 0, first.slice->published, addr->bytes);
 
@@ -238,27 +232,27 @@ put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_a
 	return true;
 }
 
-/* Whether a name exists below the one that spells these bits: one with a PTR, or a zone's apex. */
+/* Returns whether a name is below the name of this prefix. Such a name is an address with a PTR record, or a reverse zone. */
 static bool
 anything_below(const struct reply *reply, const struct addr *prefix, unsigned bits)
 {
-	const struct answer_config *config = reply->config;
+	const struct reverse_config *config = reverse_config(reply->config);
 	struct addr first = *prefix;
 
-	/* To look for one that this reader sees could be a walk over all addresses; to say that
-	 * there is none would be wrong at times. */
+	/* Finding an address that this client may see could take a walk over all addresses. The answer "there is none" would sometimes
+	 * be wrong. */
 	if (view_limited(reply->tree))
 		return true;
 	if (reverse_seek(reply->tree, &first) && addr_in_prefix(&first, prefix, bits))
 		return true;
-	for (size_t i = 0; i < config->reverse_zone_count; i++)
-		if (config->reverse_zones[i].bits > bits &&
-		    addr_in_prefix(&config->reverse_zones[i].prefix, prefix, bits))
+	for (size_t i = 0; i < config->zone_count; i++)
+		if (config->zones[i].bits > bits &&
+		    addr_in_prefix(&config->zones[i].prefix, prefix, bits))
 			return true;
 	return false;
 }
 
-/* The records of an address that something has; false: nothing has it. */
+/* Writes the records of an address. Returns false if the address has no entries. */
 static bool
 put_address(struct reply *reply, size_t owner, const struct addr *addr)
 {
@@ -270,15 +264,13 @@ put_address(struct reply *reply, size_t owner, const struct addr *addr)
 	return exists;
 }
 
-/*
- * A name that nothing in this cluster has: in a cluster set something may. Sets `*exists`; false: what
- * the set has is not known yet.
- */
+/* Looks up, in the cluster set, an address or prefix that this cluster does not have. Sets `*exists`. Returns false if the cluster
+ * set's data has not been read yet. */
 OWN_FRAME static bool
 find_imported(struct reply *reply, size_t owner, const struct addr *addr, unsigned bits, bool whole,
     bool *exists)
 {
-	const struct tree *tree = tree_current(reply->config->external->tree);
+	const struct tree *tree = tree_current(clusterset_config(reply->config)->tree);
 	uint16_t qtype = reply->query->qtype;
 	struct addr first = *addr;
 
@@ -292,46 +284,31 @@ find_imported(struct reply *reply, size_t owner, const struct addr *addr, unsign
 	return true;
 }
 
-/* The reply's tree with the serial of the reverse zones, for their SOAs; `moment` has room for it. */
+/* Returns the reply's tree with the serial of the reverse zones, for their SOA. With a cluster set, it returns a copy in `*snapshot`. */
 static const struct tree *
-tree_of_soa(const struct reply *reply, struct tree *moment)
+tree_of_soa(const struct reply *reply, struct tree *snapshot)
 {
-	const struct external_zones *zones = reply->config->external;
+	const struct external_zones *zones = clusterset_config(reply->config);
 
-	if (zones == NULL || zones->clusterset == NULL)
+	if (zones == NULL)
 		return reply->tree;
-	*moment = *reply->tree;
-	moment->serial = reverse_serial(zones, reply->tree, tree_current(zones->tree));
-	return moment;
+	*snapshot = *reply->tree;
+	snapshot->serial = reverse_serial(zones, reply->tree, tree_current(zones->tree));
+	return snapshot;
 }
 
-/* The rest of the answer to a name in a reverse zone, or to an address: the apex and the SOA. */
+/* Finishes an answer without PTR records. Adds the records of a zone's apex, or the SOA for a negative answer. */
 static void
 finish_reverse(struct reply *reply, enum existence existence, size_t soa, bool apex, size_t owner)
 {
 	const struct tree *own = reply->tree;
-	struct tree moment;
+	struct tree snapshot;
 
-	reply->tree = tree_of_soa(reply, &moment);
+	reply->tree = tree_of_soa(reply, &snapshot);
 	if (apex && reply_apex(reply, reply->query->qtype, owner))
 		existence = FOUND;
 	reply_existence(reply, existence, soa);
 	reply->tree = own;
-}
-
-/* Reverse zone whose name the name ends in, though it spells no address; or NULL. */
-static const struct dname *
-zone_around(const struct answer_config *config, const struct name *name)
-{
-	const struct dname *closest = NULL;
-
-	for (size_t i = 0; i < config->reverse_zone_count; i++) {
-		const struct dname *zone = &config->reverse_zones[i].name;
-
-		if (name_below(name, zone) >= 0 && (closest == NULL || zone->len > closest->len))
-			closest = zone;
-	}
-	return closest;
 }
 
 static bool
@@ -341,11 +318,11 @@ reverse_match(
 	struct addr addr;
 
 	(void)tree;
-	return below < 0 &&
-	       (resolve_reverse_name(name, &addr) >= 0 || zone_around(config, name) != NULL);
+	return below < 0 && (resolve_reverse_name(name, &addr) >= 0 ||
+				reverse_zone_of_name(config, name) != NULL);
 }
 
-/* A name that spells `bits` bits of an address. */
+/* Answers the name of the first `bits` bits of an address. */
 static enum step
 answer_address(struct lookup *l, const struct addr *addr, unsigned bits)
 {
@@ -355,7 +332,7 @@ answer_address(struct lookup *l, const struct addr *addr, unsigned bits)
 	bool whole = bits == (addr->family == AF_INET ? 32 : 128);
 	bool apex = zone != NULL && bits == zone->bits;
 
-	if (zone == NULL && reply->config->ptr_in_cidrs)
+	if (zone == NULL && reverse_config(reply->config)->cidrs_only)
 		return STEP_NEXT;
 	if (!reply->tree->synced) {
 		if (zone == NULL && !is_private(addr, bits))
@@ -365,15 +342,14 @@ answer_address(struct lookup *l, const struct addr *addr, unsigned bits)
 	}
 	bool exists = whole ? put_address(reply, l->owner, addr)
 			    : apex || (zone != NULL && anything_below(reply, addr, bits));
-	if (!exists && reply->config->external != NULL &&
-	    reply->config->external->clusterset != NULL && (whole || zone != NULL) &&
+	if (!exists && clusterset_config(reply->config) != NULL && (whole || zone != NULL) &&
 	    !find_imported(reply, l->owner, addr, bits, whole, &exists) && zone != NULL) {
 		reply_existence(reply, NOT_READY, 0);
 		return STEP_DONE;
 	}
 	if (zone == NULL && !exists)
 		return STEP_NEXT;
-	/* Outside of our zones there is no apex: the SOA is at the name itself. */
+	/* Outside our zones the apex is unknown, so the SOA's owner is the name itself. */
 	size_t soa =
 	    zone == NULL ? l->owner : zone_in_message(reply, &l->name, l->owner, &zone->name);
 	bool found = reply->counts[SECTION_ANSWER] > before || reply->truncated;
@@ -396,7 +372,7 @@ reverse_answer(struct lookup *l)
 			l->info->system = SYSTEM_REVERSE;
 		return answer_address(l, &addr, (unsigned)bits);
 	}
-	const struct dname *zone = zone_around(reply->config, &l->name);
+	const struct dname *zone = reverse_zone_of_name(reply->config, &l->name);
 	if (zone == NULL)
 		return STEP_NEXT;
 	finish_reverse(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
@@ -404,6 +380,10 @@ reverse_answer(struct lookup *l)
 	return STEP_DONE;
 }
 
-const struct stage stage_reverse = {
-	.id = STAGE_reverse, .turn = TURN_OUTSIDE, .match = reverse_match, .answer = reverse_answer
-};
+static const struct reverse_config standard;
+
+const struct stage stage_reverse = { .id = STAGE_reverse,
+	.order = ORDER_OUTSIDE,
+	.standard = &standard,
+	.match = reverse_match,
+	.answer = reverse_answer };

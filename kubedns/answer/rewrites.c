@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/stage.h"
 #include "lib/conf_rewrites.h"
 #include "lib/hash.h"
@@ -15,24 +15,26 @@
 #include "lib/xalloc.h"
 #include "treecache/treecache.h"
 
-enum { GROUPS_MAX = 10 }; /* {0} to {9} */
+enum { GROUPS_MAX = 10 }; /* capture groups {0} to {9} */
 
 struct pattern {
 	pcre2_code *code;
 	char *replacement;
-	char *end; /* what each name that matches ends with; "": not known */
+	/* All matching names end with this text. `end` is "" if the text is unknown. */
+	char *end;
 };
 
 struct rewrites {
-	struct own_names *exact, *suffix; /* a CNAME record at each name; NULL: none */
-	pcre2_match_context *limits;      /* NULL: no patterns */
+	struct local_names *exact, *suffix; /* a CNAME record for each name, or NULL */
+	pcre2_match_context *limits;        /* NULL if there are no patterns */
 	struct pattern *patterns;
 	size_t pattern_count, count;
-	uint64_t hash;         /* of the lines */
-	struct rewrites *next; /* retired before */
+	uint64_t hash; /* hash of the lines */
+	/* The next object in the list of retired rewrites. */
+	struct rewrites *next;
 };
 
-/* --- making --- */
+/* --- making rewrites --- */
 
 static uint64_t
 hash_rewrite(uint64_t hash, const struct conf_rewrite *r)
@@ -46,8 +48,8 @@ hash_rewrite(uint64_t hash, const struct conf_rewrite *r)
 	    hash64(hash, r->pattern, strlen(r->pattern)), r->replacement, strlen(r->replacement));
 }
 
-/* The names of this kind with what takes their place. */
-static struct own_names *
+/* Makes a table of all rewrites of this kind. The table maps a name to its replacement. */
+static struct local_names *
 names_of_kind(const struct conf_rewrites *conf, enum rewrite_kind kind, uint64_t seed)
 {
 	struct own_line *lines = xcalloc(conf->count + 1, sizeof *lines);
@@ -63,7 +65,7 @@ names_of_kind(const struct conf_rewrites *conf, enum rewrite_kind kind, uint64_t
 				.rdata = r->to.wire,
 				.rdata_len = r->to.len };
 	}
-	struct own_names *names = own_names_new(lines, count, seed);
+	struct local_names *names = local_names_new(lines, count, seed);
 	free(lines);
 	return names;
 }
@@ -79,11 +81,9 @@ refuse_pattern(const struct conf_rewrite *r, int code, size_t offset, char **why
 	return -EINVAL;
 }
 
-/*
- * The letters, digits and escaped dots that close the pattern, and so each name that it matches: other names
- * need not be tried, which costs far more. "" where there are none, and for patterns with alternatives
- * or settings. Caller frees.
- */
+/* Returns the letters, digits and escaped dots at the end of the pattern. Every name that matches ends with them, so the pattern is
+ * not tried for other names, which saves much time. Returns "" if there are none, or if the pattern has alternatives or settings. The
+ * caller frees it. */
 static char *
 literal_end(const char *pattern)
 {
@@ -100,7 +100,8 @@ literal_end(const char *pattern)
 		if (c == '.' && escaped && (at < 3 || pattern[at - 3] != '\\')) {
 			dot = put - 1;
 			at--;
-		} else if (escaped) { /* \d, \x41: what follows may belong to it, but not a dot */
+			/* an escape such as \d or \x41: the following characters may belong to it, but a dot does not */
+		} else if (escaped) {
 			put = dot;
 			break;
 		} else if (!isalnum((unsigned char)c) && c != '-' && c != '_') {
@@ -144,7 +145,7 @@ make_limits(struct rewrites *rewrites)
 {
 	rewrites->limits = pcre2_match_context_create(NULL);
 	if (rewrites->limits == NULL)
-		abort(); /* only for want of memory */
+		abort(); /* fails only if memory runs out */
 	pcre2_set_match_limit(rewrites->limits, REWRITE_STEPS_MAX);
 	pcre2_set_depth_limit(rewrites->limits, REWRITE_STEPS_MAX);
 	pcre2_set_heap_limit(rewrites->limits, REWRITE_HEAP_KIB);
@@ -223,13 +224,13 @@ rewrites_count(const struct rewrites *rewrites)
 	return rewrites == NULL ? 0 : rewrites->count;
 }
 
-/* --- applying --- */
+/* --- applying rewrites --- */
 
-/* The name that stands in place of this one, as RDATA; NULL: none. */
+/* Returns the replacement of this name as RDATA, or NULL. */
 static const uint8_t *
-in_place_of(const struct own_names *names, const uint8_t *wire, size_t len, size_t *to_len)
+in_place_of(const struct local_names *names, const uint8_t *wire, size_t len, size_t *to_len)
 {
-	const struct own_name *own = names == NULL ? NULL : own_names_find(names, wire, len);
+	const struct own_name *own = names == NULL ? NULL : local_names_find(names, wire, len);
 	const struct rrset *set = own == NULL ? NULL : own_name_rrset(own, TYPE_CNAME);
 
 	if (set == NULL)
@@ -258,14 +259,15 @@ rewrite_suffix(const struct rewrites *rewrites, const struct name *name, struct 
 	return false;
 }
 
-/* Writes the replacement, in which {N} stands for what group N has matched; false: no name, and `to` is
- * as it was. */
+/* Writes the replacement. {N} in it is replaced by the text that group N matched. If the result is not a valid name, returns false and
+ * leaves `to` unchanged. */
 static bool
 put_replacement(const char *template, const char *subject, const size_t *groups, unsigned count,
     struct dname *to)
 {
 	char text[DNAME_TEXT_MAX];
-	struct dname made; /* a name that is refused has been written in part */
+	/* A separate buffer, because an invalid name may be written in part. */
+	struct dname made;
 	size_t len = 0;
 
 	while (*template != '\0') {
@@ -306,7 +308,7 @@ rewrite_by_pattern(const struct rewrites *rewrites, const struct name *name, str
 	if (data == NULL)
 		return REWRITE_LIMIT;
 	dname_to_text(name->wire, subject);
-	size_t len = strlen(subject) - 1; /* without the root's dot */
+	size_t len = strlen(subject) - 1; /* without the final dot */
 	for (size_t i = 0; i < rewrites->pattern_count && outcome != REWRITE_DONE; i++) {
 		const struct pattern *pattern = &rewrites->patterns[i];
 
@@ -315,7 +317,8 @@ rewrite_by_pattern(const struct rewrites *rewrites, const struct name *name, str
 		int rc = pcre2_match(
 		    pattern->code, (PCRE2_SPTR)subject, len, 0, 0, data, rewrites->limits);
 		const size_t *groups = pcre2_get_ovector_pointer(data);
-		unsigned count = rc == 0 ? GROUPS_MAX : (unsigned)rc; /* 0: it has more groups */
+		/* rc is 0 if the pattern has more groups */
+		unsigned count = rc == 0 ? GROUPS_MAX : (unsigned)rc;
 		if (rc >= 0 && groups[0] <= groups[1] &&
 		    put_replacement(pattern->replacement, subject, groups, count, to))
 			outcome = REWRITE_DONE;
@@ -347,8 +350,8 @@ rewrites_apply(const struct rewrites *rewrites, const struct name *name, struct 
 	return rewrites->pattern_count == 0 ? REWRITE_NONE : rewrite_by_pattern(rewrites, name, to);
 }
 
-/* Where in the name the closest stub domain that holds it begins, name->len if none does: in one pass over
- * them, for there may be 20,000, and a client's name may have 127 labels. */
+/* Returns the offset in the name at which the closest stub domain begins, or name->len if no stub domain contains the name. The function
+ * walks over the stub domains only once, because there may be 20,000 stub domains and a client's name may have 127 labels. */
 static size_t
 stub_begins(const struct answer_context *context, const struct name *name)
 {
@@ -379,13 +382,15 @@ rewrites_come_back(const struct answer_context *context, const struct name *name
 	if (rewrites == NULL || rewrites_apply(rewrites, name, &to) != REWRITE_DONE)
 		return false;
 	size_t stub = stub_begins(context, name);
-	for (unsigned i = 0; i < name->count; i++) { /* dnsmasq goes by the closest domain */
+	for (unsigned i = 0; i < name->count; i++) { /* dnsmasq uses the closest domain */
 		const uint8_t *domain = name->wire + name->offsets[i];
 		size_t domain_len = name->len - (size_t)name->offsets[i];
 
-		if (name->offsets[i] == stub) /* of one domain too: the nanny leaves ours out */
+		/* If a domain has both a stub domain and a rewrite, the nanny writes no dnsmasq entry that sends the domain to kubedns. */
+		if (name->offsets[i] == stub)
 			return false;
-		/* Names below an exact one stay with the stub domain around it: the nanny again. */
+		/* An exact rewrite does not apply to names below it. With the nanny's entries, dnsmasq sends those names to the stub
+		 * domain that contains them. */
 		if ((i == 0 && in_place_of(rewrites->exact, domain, domain_len, &len) != NULL) ||
 		    in_place_of(rewrites->suffix, domain, domain_len, &len) != NULL)
 			break;
@@ -405,7 +410,7 @@ rewrites_match(
 	return context != NULL && context->rewrites != NULL;
 }
 
-/* Replaces the question's name, and leaves the answer to the stages that follow. */
+/* Replaces the query's name. The following stages answer it. */
 static enum step
 rewrites_answer(struct lookup *l)
 {
@@ -424,6 +429,7 @@ rewrites_answer(struct lookup *l)
 }
 
 const struct stage stage_rewrites = { .id = STAGE_rewrites,
-	.turn = TURN_CONTEXT,
+	.order = ORDER_CONTEXT,
+	.standard = stage_without_options,
 	.match = rewrites_match,
 	.answer = rewrites_answer };

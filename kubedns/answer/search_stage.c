@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "kubedns/answer/negative_ttl.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/stage.h"
@@ -12,11 +12,11 @@
 
 enum { STEP_NAMESPACE, STEP_SVC, STEP_ZONE, STEP_EXTRA };
 
-/* The name to complete: X, and the namespace whose search list is walked. */
+/* The name to complete: X followed by the namespace whose search list is walked. */
 struct asked {
 	const struct name *name;
 	unsigned below;
-	size_t x_len; /* bytes of X, which is what the name begins with */
+	size_t x_len; /* the name begins with X, which has this number of bytes */
 	const uint8_t *namespace;
 	bool declared;
 };
@@ -45,7 +45,7 @@ asked_of(const struct name *name, unsigned below)
 		.declared = search_is_declared(name, below) };
 }
 
-/* --- the inferred form's conditions --- */
+/* --- conditions of the inferred form --- */
 
 static bool
 has_underscore(const struct asked *asked)
@@ -56,7 +56,7 @@ has_underscore(const struct asked *asked)
 	return false;
 }
 
-/* Why an inferred name is not walked, or SEARCH_REFUSALS. */
+/* Returns why an inferred name is not completed, or SEARCH_REFUSALS if it is completed. */
 static enum search_refusal
 refusal_of(const struct answer_config *config, const struct tree *tree, const struct asked *asked,
     uint16_t qtype)
@@ -74,7 +74,7 @@ refusal_of(const struct answer_config *config, const struct tree *tree, const st
 		return SEARCH_NO_NAMESPACE;
 	if (node->flags & NODE_NO_SEARCH)
 		return SEARCH_OPTED_OUT;
-	/* A Service without ready endpoints has a node too: one may become ready at any moment. */
+	/* A Service without ready endpoints also has a node, because an endpoint may become ready at any time. */
 	if (tree_child(tree, node, label_at(asked->name, asked->below - 3)) != NULL)
 		return SEARCH_SERVICE;
 	if (answer_falls_through(config, asked->name))
@@ -112,7 +112,7 @@ search_settle_ttl(struct reply *reply)
 
 	for (unsigned i = 0; i < count; i++) {
 		if (wire_read_record(wire, reply->w.len, &at, &record) < 0)
-			return; /* cannot be: it was written here */
+			return; /* cannot happen, because this code has written the message */
 		if (record.ttl_s < ttl_s)
 			ttl_s = record.ttl_s;
 	}
@@ -125,10 +125,11 @@ search_settle_ttl(struct reply *reply)
 static unsigned
 candidate_count(const struct answer_config *config)
 {
-	return STEP_EXTRA + (unsigned)config->search_extra_count + 1; /* and X. itself */
+	/* the last candidate is X itself */
+	return STEP_EXTRA + (unsigned)search_config(config)->extra_count + 1;
 }
 
-/* The candidate of step `i`; 0 or -ENAMETOOLONG. */
+/* Makes the candidate of step `i`. Returns 0 or -ENAMETOOLONG. */
 static int
 candidate_name(
     const struct answer_config *config, const struct asked *asked, unsigned i, struct dname *name)
@@ -137,8 +138,8 @@ candidate_name(
 
 	if (i < STEP_EXTRA)
 		suffix = config->zone;
-	else if (i - STEP_EXTRA < config->search_extra_count)
-		suffix = config->search_extra[i - STEP_EXTRA];
+	else if (i - STEP_EXTRA < search_config(config)->extra_count)
+		suffix = search_config(config)->extra[i - STEP_EXTRA];
 	if (i <= STEP_SVC)
 		dname_prepend(&suffix, "svc", 3);
 	if (i == STEP_NAMESPACE)
@@ -149,12 +150,12 @@ candidate_name(
 	return dname_append(name, suffix.wire);
 }
 
-/* A candidate with its labels' offsets, as the look-ups need it. */
+/* A candidate and the offsets of its labels, which lookups need. */
 struct candidate {
 	struct dname text;
 	struct name name;
-	int below; /* labels before our zone, or -1 */
-	bool own;  /* the operator's (own_names.h) */
+	int below; /* number of labels before our zone's name, or -1 */
+	bool own;  /* the candidate is a local name (local_names.h) */
 	struct resolved resolved;
 	struct name_buf buf;
 };
@@ -165,8 +166,8 @@ candidate_cut(struct candidate *c)
 	c->name = name_copy(&c->buf, c->text.wire, c->text.len);
 }
 
-/* Makes the candidate what it is rewritten to. After a pattern has ended at its bound (`limit`) the
- * walk tries no more of them: a walk costs no more than one name that provokes it. */
+/* Rewrites the candidate if a rewrite matches it. After a pattern has reached its limit (`limit`), no more patterns are tried for this
+ * search list. Otherwise each candidate could cost the time of that limit. */
 static void
 candidate_rewrite(const struct rewrites *rewrites, struct candidate *c, bool *limit)
 {
@@ -182,7 +183,7 @@ candidate_rewrite(const struct rewrites *rewrites, struct candidate *c, bool *li
 		candidate_cut(c);
 }
 
-/* Makes the candidate of step `i`, or what it is rewritten to, and looks it up if it is in our zone. */
+/* Makes the candidate of step `i`, rewrites it if necessary, and looks it up if it is in our zone. */
 static enum search_step
 candidate_make(const struct answer_config *config, const struct tree *tree,
     const struct asked *asked, unsigned i, bool *limit, struct candidate *c)
@@ -206,12 +207,13 @@ candidate_make(const struct answer_config *config, const struct tree *tree,
 	resolve(config, tree, &c->name, (unsigned)c->below, NULL, &c->resolved);
 	if (c->resolved.kind != RESOLVED_NOTHING)
 		return SEARCH_STEP_FOUND;
-	bool others = config->fallthrough_count > 0 && answer_falls_through(config, &c->name) &&
+	bool others = upstream_config(config)->fallthrough_count > 0 &&
+		      answer_falls_through(config, &c->name) &&
 		      !search_is_declared(&c->name, (unsigned)c->below);
 	return others ? SEARCH_STEP_OUTSIDE : SEARCH_STEP_NOTHING;
 }
 
-/* --- for people --- */
+/* --- for explanations --- */
 
 enum search_form
 search_form(const struct answer_config *config, const struct tree *tree, const struct name *name,
@@ -242,9 +244,9 @@ search_steps(const struct answer_config *config, const struct tree *tree, const 
 	}
 }
 
-/* --- the walk --- */
+/* --- walking along the search list --- */
 
-/* The question's name, which is the one to complete. */
+/* Returns the name in the query, which is to be completed. */
 static struct name
 question_name(const struct lookup *l)
 {
@@ -253,7 +255,7 @@ question_name(const struct lookup *l)
 	return (struct name){ q->qname, q->labels, q->qname_len, q->label_count };
 }
 
-/* Removes what was written of a candidate. */
+/* Removes everything that was written for a candidate. */
 static void
 go_back(struct lookup *l)
 {
@@ -266,7 +268,7 @@ go_back(struct lookup *l)
 	reply->full = reply->truncated = false;
 }
 
-/* Puts the CNAME from the asked name to the candidate, which is the next name to look up. */
+/* Writes a CNAME from the query's name to the candidate. The candidate is the next name to look up. */
 static enum step
 try_candidate(struct lookup *l, const struct candidate *c)
 {
@@ -274,9 +276,9 @@ try_candidate(struct lookup *l, const struct candidate *c)
 	uint16_t qtype = reply->query->qtype;
 
 	reply_record(reply, DNS_HEADER, TYPE_CNAME, SEARCH_TTL_MAX_S, c->text.wire, c->text.len);
-	/* RFC 1034 section 3.6.2: a CNAME answers these by itself. */
+	/* For these types the CNAME itself is the answer (RFC 1034 section 3.6.2). */
 	if (reply->truncated || (!l->search.rejects && !alias_is_followed(qtype))) {
-		reply->flags |= FLAG_AA;
+		reply_existence(reply, FOUND, 0);
 		search_settle_ttl(reply);
 		l->judge = NULL;
 		return STEP_DONE;
@@ -287,7 +289,7 @@ try_candidate(struct lookup *l, const struct candidate *c)
 	return STEP_AGAIN;
 }
 
-/* The lesser of `ttl_s` and the negative TTL of this candidate. */
+/* Returns `ttl_s` or the negative TTL of this candidate, whichever is lower. */
 static uint32_t
 shorter(uint32_t ttl_s, const struct reply *reply, const struct candidate *c)
 {
@@ -298,7 +300,7 @@ shorter(uint32_t ttl_s, const struct reply *reply, const struct candidate *c)
 	return own_s < ttl_s ? own_s : ttl_s;
 }
 
-/* The asked name again, for the denial. */
+/* Returns to the query's name, for the negative answer. */
 static void
 back_to_question(struct lookup *l)
 {
@@ -312,7 +314,7 @@ back_to_question(struct lookup *l)
 	resolve(l->reply->config, l->reply->tree, &l->name, (unsigned)l->below, NULL, &l->resolved);
 }
 
-/* No candidate exists. */
+/* Gives the answer when no candidate exists. */
 static enum step
 no_candidate(struct lookup *l)
 {
@@ -323,9 +325,9 @@ no_candidate(struct lookup *l)
 	return STEP_DONE;
 }
 
-/* The candidate is an outside name that no stage has: other servers are asked, unless they have denied it. */
+/* Handles a candidate that no stage has. Other servers are queried for it unless they have already replied NXDOMAIN. */
 static enum step
-ask_outside(struct lookup *l, const struct dname *candidate)
+ask_outside(struct lookup *l, const struct name *candidate)
 {
 	struct search_walk *walk = l->reply->search;
 	struct reply *reply = l->reply;
@@ -335,14 +337,15 @@ ask_outside(struct lookup *l, const struct dname *candidate)
 	if (may_chase(reply)) {
 		walk->asking = true;
 		walk->last = l->search.step == candidate_count(reply->config);
-		l->info->target = *candidate;
-		reply->flags |= FLAG_AA;
+		l->info->target.len = candidate->len;
+		memcpy(l->info->target.wire, candidate->wire, candidate->len);
+		reply_existence(reply, FOUND, 0);
 		l->asked = false;
 		l->judge = NULL;
 		return STEP_OTHERS;
 	}
 	go_back(l);
-	/* A declared name is REFUSED, an inferred one is answered as if it had not been walked for. */
+	/* There is no server to query. A declared name gets REFUSED. An inferred name is answered as if it had not been completed. */
 	if (walk->form == SEARCH_INFERRED) {
 		walk->form = SEARCH_REFUSED;
 		walk->refusal = SEARCH_NO_RESOLVER;
@@ -355,7 +358,7 @@ ask_outside(struct lookup *l, const struct dname *candidate)
 	return STEP_DONE;
 }
 
-/* Goes through the candidates that are left, up to one that the stages have to answer. */
+/* Continues with the remaining candidates, up to one that the stages must answer. */
 static enum step
 walk_on(struct lookup *l)
 {
@@ -376,10 +379,10 @@ walk_on(struct lookup *l)
 			return try_candidate(l, &c);
 		if (found != SEARCH_STEP_OUTSIDE)
 			continue;
-		/* A name of the cluster's zone that --fallthrough leaves to other servers. */
+		/* The candidate is a name of the cluster's zone. The query for it is sent to other servers because of --fallthrough. */
 		reply_record(
 		    reply, DNS_HEADER, TYPE_CNAME, SEARCH_TTL_MAX_S, c.text.wire, c.text.len);
-		enum step step = ask_outside(l, &c.text);
+		enum step step = ask_outside(l, &c.name);
 		if (step != STEP_NEXT)
 			return step;
 		go_back(l);
@@ -397,11 +400,11 @@ search_match(
 	return below > 0 && search_may_complete(config, name, (unsigned)below);
 }
 
-/* Of `s` and, for the inferred form, of `svc`. */
+/* Returns a bitmap with the length of `s` and, with the inferred form, the length of `svc`. */
 static uint64_t
 search_lengths(const struct answer_config *config)
 {
-	return UINT64_C(1) << 1 | (config->search_inferred ? UINT64_C(1) << 3 : 0);
+	return UINT64_C(1) << 1 | (search_config(config)->inferred ? UINT64_C(1) << 3 : 0);
 }
 
 OWN_FRAME static enum step
@@ -412,10 +415,11 @@ search_begin(struct lookup *l)
 	enum search_refusal refusal;
 	unsigned below = (unsigned)l->below;
 
-	if (reply->rewritten) /* the target of a rewrite does not come from a search list */
+	/* The target of a rewrite does not come from a search list. */
+	if (reply->rewritten)
 		return STEP_NEXT;
 	walk->asking = false;
-	if (below < 3 && search_is_declared(&l->name, below)) { /* `s`, and a namespace in it */
+	if (below < 3 && search_is_declared(&l->name, below)) { /* `s`, or a namespace below it */
 		reply_existence(reply, NODATA, l->apex);
 		return STEP_DONE;
 	}
@@ -425,7 +429,7 @@ search_begin(struct lookup *l)
 		walk->refusal = (uint8_t)refusal;
 	if (!search_walked(walk))
 		return STEP_NEXT;
-	/* The inferred form's first step is the asked name, which does not exist. */
+	/* In the inferred form, the first step is the query's name, which does not exist. */
 	l->search = (struct search_state){ .step = walk->form == SEARCH_DECLARED ? 0 : STEP_SVC,
 		.ttl_s = walk->ttl_s,
 		.flags = reply->flags };
@@ -440,7 +444,7 @@ search_answer(struct lookup *l)
 										  : STEP_NEXT;
 }
 
-/* What becomes of a candidate that the stages have answered. */
+/* Handles the stages' result for a candidate. */
 static enum step
 search_resume(struct lookup *l, enum step step)
 {
@@ -448,15 +452,12 @@ search_resume(struct lookup *l, enum step step)
 	bool alias = l->alias_count > 0;
 
 	if (l->search.rejects && step == STEP_OTHERS && !alias) {
-		struct dname candidate = { .len = l->name.len };
-
-		memcpy(candidate.wire, l->name.wire, l->name.len);
-		step = ask_outside(l, &candidate);
+		step = ask_outside(l, &l->name);
 		if (step != STEP_NEXT)
 			return step;
 	} else if (!l->search.rejects || (reply->flags & 15) != RCODE_NXDOMAIN) {
 		if (step == STEP_OTHERS)
-			reply->flags |= FLAG_AA;
+			reply_existence(reply, FOUND, 0);
 		search_settle_ttl(reply);
 		l->judge = NULL;
 		return step;
@@ -465,8 +466,11 @@ search_resume(struct lookup *l, enum step step)
 	return walk_on(l);
 }
 
+static const struct search_config standard;
+
 const struct stage stage_search = { .id = STAGE_search,
-	.turn = TURN_MISSING,
+	.order = ORDER_MISSING,
+	.standard = &standard,
 	.lengths = search_lengths,
 	.match = search_match,
 	.answer = search_answer,

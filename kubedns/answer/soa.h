@@ -1,5 +1,6 @@
 /*
- * The RDATA of the SOA records of our zones (RFC 1035 section 3.3.13): the one writer of them.
+ * Writes the RDATA of the SOA records of our zones (RFC 1035 section 3.3.13). No other code writes
+ * it.
  */
 #ifndef KUBEDNS_ANSWER_SOA_H
 #define KUBEDNS_ANSWER_SOA_H
@@ -16,13 +17,15 @@ enum {
 
 struct soa {
 	const struct dname *zone;
-	const struct dname *primary; /* MNAME; NULL: `ns.dns` of the zone */
-	size_t zone_at; /* offset of the zone's name in the message; 0: it is not there */
+	const struct dname *primary; /* MNAME, or NULL for `ns.dns` of the zone */
+	/* offset of the zone's name in the message, or 0 if it is not in the message */
+	size_t zone_at;
 	uint32_t serial, minimum_s;
 };
 
-/* Writes `head` and then the zone, by a pointer if the message has it (RFC 1035 allows that for MNAME and
- * RNAME). Returns where it ends. Always inlined: the lengths of the heads are known. */
+/* Writes `head` and then the zone, compressed if the message contains the zone's name. (RFC 1035
+ * allows compression for MNAME and RNAME.) Returns the position after the name. Always inlined,
+ * because the lengths of the heads are constant. */
 static inline __attribute__((always_inline)) uint8_t *
 soa_write_name(uint8_t *p, const void *head, size_t len, const struct soa *soa)
 {
@@ -36,7 +39,7 @@ soa_write_name(uint8_t *p, const void *head, size_t len, const struct soa *soa)
 	return p + soa->zone->len;
 }
 
-/* Bytes of the RDATA. */
+/* Returns the length of the RDATA. */
 static inline size_t
 soa_size(const struct soa *soa)
 {
@@ -45,7 +48,7 @@ soa_size(const struct soa *soa)
 	return (soa->primary != NULL ? soa->primary->len : 7 + zone) + 11 + zone + 20;
 }
 
-/* Writes the RDATA; returns its length. Inline: every NXDOMAIN has a SOA. */
+/* Writes the RDATA and returns its length. Inline, because every NXDOMAIN has an SOA. */
 static inline size_t
 soa_write(const struct soa *soa, uint8_t rdata[SOA_RDATA_MAX])
 {

@@ -1,25 +1,5 @@
 /*
- * Answering is a pipeline: one table says which stages a name passes, and in which order.
- *
- *	          .--- rewritten -----.     .------ an alias's target, a search list's candidate -----.
- *	          |                   v     v                                                         |
- *	question -+--> rewrites --> local names --> zone --+--> the answer                            |
- *	                                |                  |                                          |
- *	                                |   (name missing) '--> search completion, explanation, or the denial
- *	                                v
- *	                          (other zones) --> reverse --> external --> clusterset --> upstream
- *
- * STAGES below is that table. The order has reasons:
- *	- A rewrite comes first: its result is looked up like a question for that name, local names included.
- *	- Local names come before the cluster's, because the operator wins.
- *	- The cluster's zone comes before the zones beside it: --domain may lie inside one of them.
- *	- Search completion and explanations answer only names that the cluster's zone does not have.
- *	- The client's view is no stage: it is a filter on the snapshot (view.h), which the caller sets before the first
- *	  stage, so that every lookup of every stage respects it.
- *	- Upstream comes last. --fallthrough, --filter-a and --filter-aaaa are decided there, when the other stages are done.
- *
- * stages_build() makes the lists that are walked, once per configuration. A feature that is off is in none of them. answer.c
- * walks the lists; kubedns/show/explain.c walks the same lists with the explanations.
+ * A stage of answering, and the state of a name while the stages handle it. stages.h has the table of stages and their order.
  */
 #ifndef KUBEDNS_ANSWER_STAGE_H
 #define KUBEDNS_ANSWER_STAGE_H
@@ -27,104 +7,87 @@
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/zone_lookup.h"
 
-/* Each stage is `stage_<first word>` here and `explain_<first word>` in kubedns/show/. To delete a feature, delete its
- * files and its line. */
-#define STAGES(X)                                                                                  \
-	X(rewrites, "rewrites")                                                                    \
-	X(local_names, "local names")                                                              \
-	X(zone, "zone")                                                                            \
-	X(search, "search completion")                                                             \
-	X(explanation, "explanation")                                                              \
-	X(reverse, "reverse")                                                                      \
-	X(external, "external")                                                                    \
-	X(clusterset, "clusterset")                                                                \
-	X(upstream, "upstream")
-
-enum stage_id {
-#define STAGE_ID(id, text) STAGE_##id,
-	STAGES(STAGE_ID)
-#undef STAGE_ID
-	    STAGE_COUNT
-};
-
-/* What a stage says of a name. */
+/* The result of a stage for a name. */
 enum step {
-	STEP_NEXT,  /* not this stage's name: the next stage is called */
-	STEP_DONE,  /* the reply holds the answer, or the denial */
-	STEP_ALIAS, /* the last record is a CNAME to info->target, where the walk goes on */
-	STEP_AGAIN, /* the stage has set another name, which passes the stages from local names on */
-	STEP_MISSING, /* (zone) the name does not exist: the stages that complete it are called */
-	STEP_OTHERS,  /* other servers are asked: for the question's name, or for info->target */
+	STEP_NEXT,  /* the name does not belong to this stage: call the next one */
+	STEP_DONE,  /* the reply is complete, positive or negative */
+	STEP_ALIAS, /* the last record is a CNAME to info->target, where the lookup continues */
+	/* The stage has set another name, which passes all stages from local names on. */
+	STEP_AGAIN,
+	/* only from the zone stage: the name does not exist; call the stages that complete it */
+	STEP_MISSING,
+	STEP_OTHERS, /* other servers must be queried for the query's name or for info->target */
 };
 
 /* When a stage is called. */
-enum stage_turn {
-	TURN_CONTEXT, /* first, where the ConfigMap has rewrites or local names */
-	TURN_ZONE,    /* for names of the cluster's zone; answer.c calls it directly */
-	TURN_MISSING, /* for names that the cluster's zone does not have */
-	TURN_OUTSIDE, /* for all other names */
-	TURN_LAST,    /* for names that no stage has; answer.c calls upstream_ask() */
-	TURN_BESIDE, /* as TURN_OUTSIDE; an alias of these zones leads only to names of these zones, or away */
+enum stage_order {
+	ORDER_CONTEXT, /* first, if the ConfigMap has rewrites or local names */
+	ORDER_ZONE,    /* for names of the cluster's zone; answer.c calls it directly */
+	ORDER_MISSING, /* for names that the cluster's zone does not have */
+	ORDER_OUTSIDE, /* for all other names */
+	/* for names that no stage has answered; answer.c calls upstream_ask() for these */
+	ORDER_LAST,
+	/* Like ORDER_OUTSIDE, but an alias in these zones is only followed within them, or to other
+	 * servers. */
+	ORDER_BESIDE,
 };
 
 enum { CNAME_STEPS_MAX = 8 };
 
-/* How far a search list has been tried (search_stage.c). */
+/* Progress along a search list (search_stage.c). */
 struct search_state {
 	unsigned step, outside;
-	uint32_t ttl_s; /* of the denial, if no candidate exists */
-	unsigned flags; /* the reply's, before a candidate was written into it */
+	uint32_t ttl_s; /* TTL of the negative answer, if no candidate exists */
+	unsigned flags; /* flags of the reply before a candidate was written into it */
 	bool rejects;   /* the candidate may turn out not to exist */
 };
 
-/* A name on its way through the stages. */
+/* The state of a name while the stages handle it. */
 struct lookup {
 	struct reply *reply;
 	struct answer_info *info;
 	struct name name;
-	int below;    /* labels of the name before the cluster's zone, -1: outside */
+	int below;    /* number of labels before the cluster zone's name; -1 if outside that zone */
 	size_t owner; /* offset of the name in the message */
-	const struct tree_path *path; /* the name's in the tree, or NULL */
-	bool
-	    asked; /* the question's name, or what it was rewritten to; else a target or a candidate */
-	bool beside; /* an alias of a TURN_BESIDE stage led here: other stages are not called */
+	const struct tree_path *path; /* path of the name in the tree, or NULL */
+	/* True if `name` is the query's name or its rewritten form. False if it is a target or a candidate. */
+	bool asked;
+	bool beside; /* an alias of an ORDER_BESIDE stage led here: other stages are not called */
 	uint8_t alias_count;
 	size_t aliases[CNAME_STEPS_MAX]; /* offsets of the names whose CNAMEs led here */
-	size_t apex; /* offset of the cluster zone's name in the message; 0: not known */
-	/* The stage that gave this name, and judges what comes of it; NULL: none. */
+	size_t apex; /* offset of the cluster zone's name in the message, or 0 if it is unknown */
+	/* The stage that set this name and handles the result for it, or NULL. */
 	const struct stage *judge;
 	struct search_state search;
-	struct resolved resolved; /* what the zone stage found */
-	struct name_buf buf;      /* of `name`, if it is not the question's */
+	struct resolved resolved; /* the result of the zone stage */
+	struct name_buf buf;      /* memory of `name` if it is not the query's name */
 };
 
 struct stage {
 	enum stage_id id;
-	enum stage_turn turn;
-	/* Of a TURN_MISSING stage: the lengths of the labels before the zone that it answers below, bit by bit. */
+	enum stage_order order;
+	/* Only for an ORDER_MISSING stage. The stage answers names that end in LABEL.ZONE, for one or more LABELs. Returns the lengths
+	 * of these LABELs as a bitmap. */
 	uint64_t (*lengths)(const struct answer_config *config);
-	/* Whether the configuration has the feature; NULL: always. */
-	bool (*on)(const struct answer_config *config);
-	/* Whether the name is the stage's; `below` as in struct lookup. For explanations: answer() finds it out
-	 * by itself. */
+	/* The stage's configuration if the options set none. If `standard` is NULL too, the stage is disabled. */
+	const void *standard;
+	/* Returns whether the stage handles the name. `below` is as in struct lookup. Only explanations use this function. answer() does
+	 * not call it. */
 	bool (*match)(const struct answer_config *config, const struct tree *tree,
 	    const struct name *name, int below);
 	enum step (*answer)(struct lookup *lookup);
-	/* Of a stage that returned STEP_AGAIN and set `judge`: what becomes of the outcome for that name. */
+	/* Only for a stage that returns STEP_AGAIN and sets `judge`. Handles the result for the name that the stage has set. */
 	enum step (*resume)(struct lookup *lookup, enum step step);
 };
+
+/* The value of stage->standard for stages that are always enabled and have no options. */
+static const char stage_without_options[] = "";
 
 #define STAGE_DECLARE(id, text) extern const struct stage stage_##id;
 STAGES(STAGE_DECLARE)
 #undef STAGE_DECLARE
 
-/* Fills config->stages. Call it after the rest of the configuration is set, and again after that changed. */
-void stages_build(struct answer_config *config);
-
-/* "rewrites", "local names", ... */
-const char *stage_name(enum stage_id id);
-
-/* Makes `name` (lower case) at offset `owner` the name that is looked up next. */
+/* Sets `name` (lower case) at offset `owner` as the name to look up next. */
 static inline void
 lookup_set(struct lookup *lookup, const struct dname *name, size_t owner)
 {
@@ -134,22 +97,23 @@ lookup_set(struct lookup *lookup, const struct dname *name, size_t owner)
 	lookup->path = NULL;
 }
 
-/* The zone stage, for answer.c: it is always there. */
+/* The zone stage, which always exists, for answer.c. */
 enum step zone_answer(struct lookup *lookup);
 
-/* Denies the name, for which zone_answer() returned STEP_MISSING. */
+/* Gives the negative answer for a name for which zone_answer() returned STEP_MISSING. */
 enum step zone_deny(struct lookup *lookup);
 
-/* Records at a node of the external tree, for the clusterset stage: a name of `zone`. */
-enum step external_answer(struct lookup *lookup, const struct dname *zone, const struct tree *tree);
+/* Writes the records of the query's type for a name that has no records in the external tree, but exists because of endpoints. Returns
+ * false if there are no such endpoints. */
+typedef bool external_put(struct lookup *lookup, const struct dname *zone, const struct tree *tree);
 
-/* The SOA of a negative answer from one of the zones beside the cluster's. */
-enum step external_deny(struct lookup *lookup, const struct dname *zone, const struct tree *tree,
-    enum existence existence);
+/* Answers a name in `zone`, for the external and clusterset stages. */
+enum step external_answer(
+    struct lookup *lookup, const struct dname *zone, external_put *put_endpoints);
 
 /*
- * The offset in the message of `zone`, which `name` at offset `owner` ends in. A rewritten question
- * need not end in the zone's name: then the SOA is owned by the question's name.
+ * Returns the offset of `zone` in the message. `name` is in this zone, and is at offset `owner`. If the query was rewritten, its name may
+ * be outside the zone. The query's name is then the owner of the SOA.
  */
 static inline size_t
 zone_in_message(
@@ -158,8 +122,8 @@ zone_in_message(
 	return reply->rewritten ? DNS_HEADER : owner + name->len - zone->len;
 }
 
-/* Whether the CNAME of an alias is followed for this type: RFC 1034 section 4.3.2 step 3a. ANY has the
- * CNAME as its one record (RFC 8482). */
+/* Returns whether the CNAME of an alias is followed for this type (RFC 1034 section 4.3.2 step 3a). For ANY, the CNAME is the only
+ * record (RFC 8482). */
 static inline bool
 alias_is_followed(uint16_t qtype)
 {

@@ -1,3 +1,6 @@
+#include "kubedns/answer/stages.h"
+
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/stage.h"
 
 static const struct stage *const table[STAGE_COUNT] = {
@@ -6,38 +9,31 @@ static const struct stage *const table[STAGE_COUNT] = {
 #undef STAGE_ROW
 };
 
-const char *
-stage_name(enum stage_id id)
-{
-	static const char *const names[STAGE_COUNT] = {
-#define STAGE_NAME(id, text) [STAGE_##id] = text,
-		STAGES(STAGE_NAME)
-#undef STAGE_NAME
-	};
-
-	return names[id];
-}
-
 void
 stages_build(struct answer_config *config)
 {
 	struct stages *stages = &config->stages;
+	const struct external_zones *external = external_config(config);
+	bool beside_only = external != NULL && external->alone;
 	unsigned context = 0, missing = 0, outside = 0;
 
-	*stages = (struct stages){ .all = { NULL } };
+	*stages = (struct stages){ .beside_only = beside_only };
 	for (unsigned i = 0, all = 0; i < STAGE_COUNT; i++) {
 		const struct stage *stage = table[i];
 
-		if (stage->on != NULL && !stage->on(config))
+		if (config->stage_config[i] == NULL)
+			config->stage_config[i] = stage->standard;
+		if (config->stage_config[i] == NULL ||
+		    (beside_only && stage->order != ORDER_BESIDE))
 			continue;
 		stages->all[all++] = stage;
-		if (stage->turn == TURN_CONTEXT)
+		if (stage->order == ORDER_CONTEXT)
 			stages->context[context++] = stage;
-		if (stage->turn == TURN_MISSING) {
+		if (stage->order == ORDER_MISSING) {
 			stages->missing[missing++] = stage;
 			stages->missing_lengths |= stage->lengths(config);
 		}
-		if (stage->turn == TURN_OUTSIDE || stage->turn == TURN_BESIDE)
+		if (stage->order == ORDER_OUTSIDE || stage->order == ORDER_BESIDE)
 			stages->outside[outside++] = stage;
 	}
 }

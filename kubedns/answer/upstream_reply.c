@@ -11,7 +11,7 @@
 #include "lib/wire.h"
 #include "lib/utf8.h"
 
-/* Our reply where there is none to pass on: REFUSED or SERVFAIL. */
+/* Makes a REFUSED or SERVFAIL reply when there is no upstream reply to pass on. */
 static size_t
 give_up(struct reply *reply, const struct upstream_reply *upstream, struct answer_info *info)
 {
@@ -29,7 +29,7 @@ give_up(struct reply *reply, const struct upstream_reply *upstream, struct answe
 	return info->len = reply_end(reply);
 }
 
-/* --fallthrough: whether this name of our zones is one that they do not have. */
+/* With --fallthrough: returns whether the name is in one of our zones, but does not exist there. */
 OWN_FRAME static bool
 is_left_to_others(const struct reply *reply, const struct dname *owner)
 {
@@ -49,42 +49,43 @@ is_left_to_others(const struct reply *reply, const struct dname *owner)
 		return resolved.kind == RESOLVED_NOTHING;
 	}
 	int bits = resolve_reverse_name(&name, &addr);
-	if (bits != 32 && bits != 128) /* the apex of a zone of ours, or a name below */
+	/* the name of a prefix is ours, and any other name is not */
+	if (bits != 32 && bits != 128)
 		return bits < 0;
 	reverse_find(&walk, reply->tree, &addr);
 	return !reverse_next(&walk, &ref);
 }
 
-/* Bailiwick: whether the owner is in our zones (less --fallthrough), where we alone answer; but for
- * the servers of --until-synced, which know them as we do. */
+/* Returns whether the owner is in our zones, for which only we may answer. Names of --fallthrough that we do not have are not ours.
+ * Servers of --until-synced may answer for our zones, because they know the cluster. */
 static bool
 is_ours(const struct reply *reply, const struct record *record)
 {
 	const struct answer_config *config = reply->config;
+	const struct reverse_config *reverse = reverse_config(config);
 	const uint8_t *owner = record->owner.wire;
 	bool ours = dname_in_zone(owner, config->zone.wire) >= 0;
 
-	for (size_t i = 0; i < config->reverse_zone_count && !ours; i++)
-		ours = dname_in_zone(owner, config->reverse_zones[i].name.wire) >= 0;
+	for (size_t i = 0; i < reverse->zone_count && !ours; i++)
+		ours = dname_in_zone(owner, reverse->zones[i].name.wire) >= 0;
 	return ours && !reply->from_peers &&
-	       (config->fallthrough_count == 0 || !is_left_to_others(reply, &record->owner));
+	       (upstream_config(config)->fallthrough_count == 0 ||
+		   !is_left_to_others(reply, &record->owner));
 }
 
-/*
- * Lowers the TTL of a denial's SOA to --negative-ttl, if the cluster may come to have the name:
- * that of an address, or one that falls through. Caches take the lesser of TTL and MINIMUM (RFC
- * 2308).
- */
+/* Lowers the TTL of the SOA in a negative answer to --negative-ttl. Used for names that the cluster may get later. Names of addresses
+ * and names of --fallthrough are such names. Caches use the lower of TTL and MINIMUM (RFC 2308). */
 static void
 shorten_denial(struct reply *reply, const uint8_t *upstream, const struct record *record)
 {
-	uint8_t *ttl = reply->w.buf + (record->rdata - upstream) - 6; /* TTL, RDLENGTH, RDATA */
+	/* the TTL is before RDLENGTH and RDATA */
+	uint8_t *ttl = reply->w.buf + (record->rdata - upstream) - 6;
 
 	if (record->ttl_s > reply->config->negative_ttl_s)
 		wire_put32(ttl, reply->config->negative_ttl_s);
 }
 
-/* Whether the cluster may come to have this name, which is not ours now. */
+/* Returns whether the name, which is not ours now, may become a name of the cluster. */
 static bool
 may_become_ours(const struct answer_config *config, const struct query *query)
 {
@@ -94,10 +95,8 @@ may_become_ours(const struct answer_config *config, const struct query *query)
 	return resolve_reverse_name(&name, &addr) >= 0 || name_below(&name, &config->zone) >= 0;
 }
 
-/*
- * Copies the text of an extended error: so much as is UTF-8, which is all that it may be, since libraries
- * give up a whole reply over less; without the characters that would drive a terminal.
- */
+/* Copies the text of an extended error, up to the first byte that is not UTF-8. The text must be UTF-8. Some libraries reject the whole
+ * reply if it is not. Leaves out characters that could control a terminal. */
 static void
 copy_ede_text(struct reply *reply, const uint8_t *text, size_t len)
 {
@@ -115,14 +114,12 @@ copy_ede_text(struct reply *reply, const uint8_t *text, size_t len)
 		n += size;
 	}
 	if (n == sizeof head - 1)
-		n -= 2; /* nothing follows the colon */
+		n -= 2; /* no text follows the colon */
 	out[n] = '\0';
 }
 
-/*
- * Takes the first extended error of upstream's OPT into ours, and says whose it is (RFC 8914 section
- * 3). Most replies have none.
- */
+/* Copies the first extended error of the upstream's OPT into ours, and adds the server that reported it (RFC 8914 section 3). Most
+ * replies have no extended error. */
 OWN_FRAME static void
 take_ede(struct reply *reply, const struct record *opt)
 {
@@ -143,11 +140,10 @@ take_ede(struct reply *reply, const struct record *opt)
 }
 
 /*
- * Appends upstream's records byte for byte, except such an SOA's TTL. Their compression pointers
- * stay valid: the question before them has the same length, and no record is dropped from among
- * them, since the first one of our zones ends the copy. So does the OPT record, which is
- * hop-by-hop, but for an extended error: what follows it in the additional section is optional.
- * False: malformed.
+ * Appends the upstream's records byte for byte, except the TTL that shorten_denial() changes. Compression pointers stay valid for two
+ * reasons. The question before the records has the same length, and no record between two copied records is left out. The copy ends at the
+ * first record in our zones. The copy also ends at the OPT record, which is hop-by-hop. Only an extended error of the OPT record is used.
+ * The additional records after it are optional. Returns false if the reply is malformed.
  */
 static bool
 append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
@@ -169,7 +165,7 @@ append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 			return true;
 		}
 		ours = ours || is_ours(reply, record);
-		if (ours) /* only the OPT is looked for */
+		if (ours) /* after a record of our zones, only the OPT is needed */
 			continue;
 		if (record->end > reply->w.max) {
 			if (walk.section != WALK_ADDITIONAL) /* RFC 2181 section 9 */
@@ -221,8 +217,8 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 
 /* --- a chain of CNAMEs that leaves our zones --- */
 
-/* Types whose RDATA may hold compressed names (RFC 3597 section 4): bytes before the names, and how
- * many there are. */
+/* Types whose RDATA may have compressed names (RFC 3597 section 4). The numbers are the number of bytes before the names, and the number
+ * of names. */
 static const struct {
 	uint16_t type;
 	uint8_t skip, names;
@@ -233,7 +229,7 @@ static const struct {
 	{ 26 /* PX */, 2, 2 }, { TYPE_SRV, 6, 1 }, { 36 /* KX */, 2, 1 },
 	{ 39 /* DNAME */, 0, 1 } };
 
-/* Writes the record's RDATA with its names written out; false: malformed. */
+/* Writes the record's RDATA with uncompressed names. Returns false if it is malformed. */
 static bool
 put_rdata(struct writer *w, const uint8_t *upstream, size_t len, const struct record *record)
 {
@@ -262,8 +258,8 @@ put_rdata(struct writer *w, const uint8_t *upstream, size_t len, const struct re
 	return true;
 }
 
-/* Copies one of upstream's records, with uncompressed names; a record of `instead`, which was asked
- * in place of the question's name, gets that name. False: it does not fit, or is malformed. */
+/* Copies one of the upstream's records, with uncompressed names. If `instead` was looked up in place of the query's name, a record of
+ * `instead` gets the query's name. Returns false if the record does not fit or is malformed. */
 static bool
 append_record(struct reply *reply, enum section section, const struct reply_walk *walk,
     const struct dname *instead)
@@ -290,8 +286,8 @@ append_record(struct reply *reply, enum section section, const struct reply_walk
 	return false;
 }
 
-/* Appends upstream's CNAMEs and answers of the wanted type to our CNAMEs, and leaves `walk` after
- * them; `*any`: there were answers. False: malformed. */
+/* Appends the upstream's CNAMEs and records of the query's type to our CNAMEs. Afterwards, `walk` is at the end of the answer section.
+ * Sets `*any` if there was a record of the type. Returns false if the reply is malformed. */
 static bool
 append_chased(struct reply *reply, const struct upstream_reply *upstream, struct reply_walk *walk,
     bool *any, const struct dname *instead)
@@ -306,7 +302,8 @@ append_chased(struct reply *reply, const struct upstream_reply *upstream, struct
 			return false;
 		*any = *any || record->type == reply->query->qtype;
 		if (record->type != TYPE_CNAME && record->type != reply->query->qtype)
-			continue; /* such as a signature, of names that the client did not ask for */
+			/* Skips records of other types, such as signatures, and records of names that the client did not query. */
+			continue;
 		if (is_ours(reply, record))
 			continue;
 		if (!append_record(reply, SECTION_ANSWER, walk, instead))
@@ -315,9 +312,9 @@ append_chased(struct reply *reply, const struct upstream_reply *upstream, struct
 	return true;
 }
 
-/* --- the outside steps of a search walk --- */
+/* --- external candidates of a search list --- */
 
-/* Goes on to the SOA of the authority section; false: there is none. */
+/* Continues to the SOA of the authority section. Returns false if there is none. */
 static bool
 find_soa(struct reply_walk *walk)
 {
@@ -331,7 +328,7 @@ find_soa(struct reply_walk *walk)
 	return false;
 }
 
-/* How long a denial with this SOA may be kept: RFC 2308 section 5. */
+/* Returns how long a negative answer with this SOA may be cached (RFC 2308 section 5). */
 static uint32_t
 denial_ttl(const struct record *soa)
 {
@@ -340,8 +337,8 @@ denial_ttl(const struct record *soa)
 	return minimum_s < soa->ttl_s ? minimum_s : soa->ttl_s;
 }
 
-/* The denial of a name without records of the type, which lets caches keep that. With `instead` and
- * without a CNAME the denied name is the question's, which the SOA's zone need not hold: it owns it. */
+/* Appends the SOA of a negative answer. With an SOA, caches can keep the answer. If `instead` was looked up and there is no CNAME, the
+ * negative answer is for the query's name. That name may be outside the SOA's zone, so the SOA's owner becomes the query's name. */
 static void
 append_denial(struct reply *reply, struct reply_walk *walk, const struct dname *instead)
 {
@@ -355,7 +352,7 @@ append_denial(struct reply *reply, struct reply_walk *walk, const struct dname *
 	append_record(reply, SECTION_AUTHORITY, walk, own ? &zone : NULL);
 }
 
-/* Calls answer() again with the request's tree, the walk in its present state. */
+/* Calls answer() again with the request's tree and the current state of the search list. */
 static enum answer_outcome
 answer_again(const struct answer_request *request, struct answer_info *info)
 {
@@ -373,7 +370,7 @@ bool
 answer_chases_on(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info)
 {
-	uint8_t room[DNS_UDP_QUERY_MAX];
+	uint8_t capacity[DNS_UDP_QUERY_MAX];
 	struct answer_request again = *request;
 	const uint8_t *wire = upstream->wire;
 	struct search_walk *search = &info->search;
@@ -383,12 +380,12 @@ answer_chases_on(const struct answer_request *request, const struct upstream_rep
 	    !wire_replies_to(wire, upstream->len, info->target.wire, info->query.qtype, CLASS_IN) ||
 	    (wire[3] & 15) != RCODE_NXDOMAIN || !reply_walk_begin(&walk, wire, upstream->len))
 		return false;
-	/* A cache's denial may have no SOA: then it says nothing of how long it holds. */
+	/* A negative answer without an SOA does not limit the TTL. Such answers may come from a cache. */
 	if (find_soa(&walk) && denial_ttl(&walk.record) < search->ttl_s)
 		search->ttl_s = denial_ttl(&walk.record);
 	search->denied++;
-	again.out = room;
-	again.max = sizeof room;
+	again.out = capacity;
+	again.max = sizeof capacity;
 	return answer_again(&again, info) == ANSWER_CHASE;
 }
 
@@ -404,16 +401,17 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	size_t at;
 	bool any;
 
-	/* The chain to the target again, from the newest tree: the Service may have changed while
-	 * the query was in flight. */
+	/* Makes the chain to the target again from the newest tree, because the Service may have changed while the query was in
+	 * flight. */
 	if (answer_again(request, info) != ANSWER_CHASE)
 		return info->len;
 	bool walked = search_walked(&info->search);
 	unsigned cnames = wire_get16(request->out + 6);
 	bool same = dname_equal(asked.wire, info->target.wire);
 	reply_begin(&reply, request, &info->query, true);
-	if (cnames > 0 || walked) /* of a name that was rewritten all is other servers' */
-		reply.flags |= FLAG_AA;
+	/* if a rewritten name has no CNAMEs of ours, all its records are from other servers */
+	if (cnames > 0 || walked)
+		reply_existence(&reply, FOUND, 0);
 	if (!same || wire == NULL ||
 	    !wire_replies_to(wire, upstream->len, info->target.wire, info->query.qtype, CLASS_IN))
 		return give_up(&reply, upstream, info);
@@ -424,9 +422,9 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	reply.w.len = at;
 	reply.counts[SECTION_ANSWER] = cnames;
 	reply.flags |= wire[3] & 15u;
-	/* After a CNAME of ours upstream's records keep their names. */
+	/* If our CNAME leads to the target, the upstream's records keep their names. */
 	const struct dname *instead = info->rewritten && cnames == 0 ? &info->target : NULL;
-	/* A candidate of a walk that is not known to exist must not stand in the reply. */
+	/* A candidate of a search list must not be in the reply unless it is known to exist. */
 	bool failed = info->search.asking && (wire[3] & 15) != RCODE_NOERROR;
 	if (failed || !append_chased(&reply, upstream, &walk, &any, instead)) {
 		reply_begin(&reply, request, &info->query, true);

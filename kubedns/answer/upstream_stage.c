@@ -1,11 +1,9 @@
-/*
- * The upstream stage: names that no other stage has, and answers that end with a CNAME to such a name.
- */
+/* The upstream stage handles names that no other stage has. The stage also handles answers that end with a CNAME to such a name. */
 #include "kubedns/answer/upstream_stage.h"
 
 #include <string.h>
 
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/stage.h"
@@ -16,11 +14,12 @@ bool
 filter_holds(const struct answer_config *config, const struct answer_context *context,
     uint16_t type, const uint8_t *name)
 {
+	const struct upstream_config *upstream = upstream_config(config);
 	bool filtered = context != NULL && ((type == TYPE_AAAA && context->filter_aaaa) ||
 					       (type == TYPE_A && context->filter_a));
 
-	for (size_t i = 0; filtered && i < config->filter_except_count; i++)
-		filtered = dname_in_zone(name, config->filter_except[i].wire) < 0;
+	for (size_t i = 0; filtered && i < upstream->filter_except_count; i++)
+		filtered = dname_in_zone(name, upstream->filter_except[i].wire) < 0;
 	return filtered;
 }
 
@@ -29,14 +28,14 @@ filter_answer(struct reply *reply, enum answer_outcome outcome, struct answer_in
 {
 	const struct query *query = reply->query;
 	bool chase = outcome == ANSWER_CHASE;
-	/* That others would be asked for. */
+	/* the name that would be sent to other servers */
 	const uint8_t *name = chase || info->rewritten ? info->target.wire : query->qname;
 
 	if (query->edns_do ||
 	    !filter_holds(reply->config, reply->tree->context, query->qtype, name))
 		return false;
-	/* The apex of the name's zone is not known here: the SOA is at the name itself, or for an
-	 * alias at the target, which is last in the message. */
+	/* The apex of the name's zone is unknown here. The SOA's owner is therefore the name itself. For an alias, the owner is the
+	 * target, which is the last name in the message. */
 	size_t owner = chase ? reply->w.len - info->target.len : DNS_HEADER;
 	if (query->has_edns)
 		reply_reason(
@@ -85,9 +84,52 @@ answer_stub_domain(const struct answer_context *context, const uint8_t *name)
 	return closest;
 }
 
+/* --- names that must be encrypted --- */
+
+/* Returns whether kubedns must not send the name to another server in plain text. */
+static bool
+is_encrypted(const struct answer_context *context, const uint8_t *name)
+{
+	if (context->closed)
+		return true;
+	if (context->stubs_encrypted_len == 0) /* the usual case */
+		return false;
+	const uint8_t *stub = answer_stub_domain(context, name);
+	return stub != NULL && stub < context->stubs + context->stubs_encrypted_len;
+}
+
+/* Returns whether the outcome would be such a query. The engine behind kubedns can encrypt a query, so a
+ * query to it is none. */
+static bool
+would_leak(const struct reply *reply, const struct answer_info *info, enum answer_outcome outcome)
+{
+	const struct answer_context *context = reply->tree->context;
+	bool chase = outcome == ANSWER_CHASE;
+
+	if (context == NULL || context->front ||
+	    (chase && upstream_config(reply->config)->search_resolver && !info->direct))
+		return false;
+	return is_encrypted(context, chase ? info->target.wire : reply->query->qname);
+}
+
+/* Writes the answer in place of a query that must be encrypted. A query for the target of an alias ends with the alias, because the engine
+ * or the client can look up the target. */
+static enum answer_outcome
+refuse_leak(struct reply *reply, const struct answer_info *info, enum answer_outcome outcome)
+{
+	if (outcome == ANSWER_CHASE && !info->search.asking && !info->rewritten)
+		return ANSWER_REPLY;
+	reply->w.len = DNS_HEADER + (size_t)reply->query->question_len;
+	memset(reply->counts, 0, sizeof reply->counts);
+	reply->flags = (reply->flags & ~(unsigned)(FLAG_AA | 15)) | RCODE_SERVFAIL;
+	if (reply->query->has_edns)
+		reply_reason_kind(reply, REASON_ENCRYPTED);
+	return ANSWER_REPLY;
+}
+
 /* --- the stage --- */
 
-/* --search-resolver, which is dnsmasq: whether the target would come back here and be rewritten. */
+/* Returns whether dnsmasq, the server of --search-resolver, would send the target back to kubedns to be rewritten. */
 OWN_FRAME static bool
 comes_back(const struct reply *reply, const struct dname *target)
 {
@@ -97,13 +139,14 @@ comes_back(const struct reply *reply, const struct dname *target)
 	return rewrites_come_back(reply->tree->context, &name);
 }
 
-/* The target is asked of others. */
+/* Returns the outcome for a target that is looked up at other servers. */
 static enum answer_outcome
 chase(struct reply *reply, struct answer_info *info)
 {
 	const struct answer_context *context = reply->tree->context;
 
-	if (reply->config->search_resolver && context != NULL && context->rewrites != NULL)
+	if (upstream_config(reply->config)->search_resolver && context != NULL &&
+	    context->rewrites != NULL)
 		info->direct = comes_back(reply, &info->target);
 	return ANSWER_CHASE;
 }
@@ -117,22 +160,28 @@ upstream_ask(struct reply *reply, struct answer_info *info, enum answer_outcome 
 
 	if (forward)
 		info->system = SYSTEM_RECURSIVE;
-	/* A walk asks about existence: only its last step is the name that the client means. */
+	/* For a search list, the queries only find out whether a candidate exists. Only the last candidate is the name that the client
+	 * means. */
 	if (may_ask && (!info->search.asking || info->search.last) &&
 	    filter_answer(reply, outcome, info)) {
 		if (info->search.form != SEARCH_NONE)
 			search_settle_ttl(reply);
 		return ANSWER_REPLY;
 	}
-	if (forward && may_ask) /* the other name's records are put at the question's */
-		return info->rewritten ? chase(reply, info) : outcome;
+	if (may_ask) {
+		/* the query's name gets the records of the target */
+		if (!forward || info->rewritten)
+			outcome = chase(reply, info);
+		return would_leak(reply, info, outcome) ? refuse_leak(reply, info, outcome)
+							: outcome;
+	}
 	if (forward) {
 		reply->flags |= RCODE_REFUSED;
 		if ((reply->flags & FLAG_RA) == 0 && reply->query->has_edns)
 			reply_reason_kind(reply, REASON_NO_FORWARDER);
 	}
-	/* Where nobody may be asked the answer ends with the CNAME. */
-	return may_ask ? chase(reply, info) : ANSWER_REPLY;
+	/* If no server may be queried, the answer ends with the CNAME. */
+	return ANSWER_REPLY;
 }
 
 static bool
@@ -143,6 +192,8 @@ upstream_match(
 	return below < 0;
 }
 
+static const struct upstream_config standard;
+
 const struct stage stage_upstream = {
-	.id = STAGE_upstream, .turn = TURN_LAST, .match = upstream_match
+	.id = STAGE_upstream, .order = ORDER_LAST, .standard = &standard, .match = upstream_match
 };

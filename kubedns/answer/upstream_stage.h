@@ -1,38 +1,60 @@
 /*
- * Denies addresses of a family that no pod can use: AAAA of outside names in a cluster without
- * IPv6, A in one without IPv4 (--filter-aaaa, --filter-a). Such a query is answered NODATA at once,
- * with EDE 17 (Filtered, RFC 8914), and not forwarded. Pure.
+ * Filters addresses of a family that no pod can use. In a cluster without IPv6, --filter-aaaa
+ * filters AAAA of external names. In a cluster without IPv4, --filter-a filters A. Such a query is
+ * answered NODATA at once, with EDE 17 (Filtered, RFC 8914), and is not forwarded. Pure.
  *
- * Names of our own zones are not filtered: the tree is complete for them. Other types are
- * forwarded, HTTPS records with their address hints included, and so is a query with DO, whose
- * sender would miss the signature of the denial.
+ * Names in our own zones are not filtered, because the tree has all their records. Queries for
+ * other types are forwarded, including HTTPS records with their address hints. Queries with DO are
+ * forwarded too, because their sender would miss the signature of the negative answer.
  */
 #ifndef KUBEDNS_ANSWER_UPSTREAM_STAGE_H
 #define KUBEDNS_ANSWER_UPSTREAM_STAGE_H
 
 #include "kubedns/answer/reply.h"
 
-/* Whether this type (A or AAAA) is filtered for an outside name (wire, lower case). */
+/* The stage's configuration. */
+struct upstream_config {
+	struct dname *filter_except; /* external names that are never filtered, in lower case */
+	size_t filter_except_count;
+	/* Names below these domains are sent to other servers if our zones do not have them. */
+	struct dname *fallthrough;
+	size_t fallthrough_count;
+	/* --until-synced: before the first sync, names in our zones are sent to other servers. */
+	bool until_synced;
+	bool search_resolver; /* --search-resolver gets CNAMEs that leave our zones */
+};
+
+static inline const struct upstream_config *
+upstream_config(const struct answer_config *config)
+{
+	return config->stage_config[STAGE_upstream];
+}
+
+/* Returns whether this type (A or AAAA) is filtered for an external name (wire format, lower
+ * case). */
 bool filter_holds(const struct answer_config *config, const struct answer_context *context,
     uint16_t type, const uint8_t *name);
 
-/* The closest stub domain that holds the name, or NULL. Inside a read section; valid until its end. */
+/* Returns the closest stub domain that contains the name, or NULL. Call this function in a read
+ * section. The result is valid until the end of the read section. */
 const uint8_t *answer_stub_domain(const struct answer_context *context, const uint8_t *name);
 
-/* Whether other servers are asked for the targets of CNAMEs that leave our zones. */
+/* Returns whether the targets of CNAMEs that leave our zones are looked up at other servers. */
 static inline bool
 may_chase(const struct reply *reply)
 {
-	return (reply->flags & FLAG_RA || reply->config->search_resolver) &&
+	return (reply->flags & FLAG_RA || upstream_config(reply->config)->search_resolver) &&
 	       reply->query->flags & FLAG_RD;
 }
 
-/* Whether the denial in `reply` is left to other servers (--fallthrough). `target`: what the question was rewritten
- * to, if it was. A zone of local names denies for itself. */
+/* Returns whether the query is sent to other servers instead of the negative answer in `reply`
+ * (--fallthrough). If the query's name was rewritten, `target` is the rewritten name. Negative
+ * answers of local zones are not replaced. */
 bool upstream_takes_denial(const struct reply *reply, const struct dname *target);
 
-/* What becomes of a query that the stages left with `outcome` FORWARD or CHASE: the same, or REPLY where the filter
- * answers or no other server may be asked. */
+/* Returns the outcome for a query for which the stages returned FORWARD or CHASE. If the filter
+ * answers or there is no server to query, the outcome is REPLY. Otherwise the outcome does not
+ * change. */
 enum answer_outcome upstream_ask(
     struct reply *reply, struct answer_info *info, enum answer_outcome outcome);
 

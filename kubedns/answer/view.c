@@ -15,9 +15,9 @@ is_local(const struct addr *addr)
 				       : memcmp(addr->bytes, v6, sizeof v6) == 0;
 }
 
-/* Where the pod with this address runs. */
+/* Returns the place of the pod with this address. */
 static struct client_place
-place_of(const struct answer_config *config, const struct tree *tree, const struct addr *addr)
+place_of(const struct view_config *config, const struct tree *tree, const struct addr *addr)
 {
 	const struct answer_context *context = tree->context;
 	uint32_t node = config->pod_places ? pods_place(tree, addr) : 0;
@@ -29,7 +29,7 @@ place_of(const struct answer_config *config, const struct tree *tree, const stru
 }
 
 const struct tree *
-view_of(struct view *view, const struct answer_config *config, const struct tree *tree,
+view_of(struct view *view, const struct view_config *config, const struct tree *tree,
     const struct addr *addr, enum view_client *client)
 {
 	const struct answer_context *context = tree->context;
@@ -49,12 +49,12 @@ view_of(struct view *view, const struct answer_config *config, const struct tree
 		return &view->tree;
 	view->visibility = context == NULL ? NULL : context->visibility;
 	view->client = number;
-	/* A serial that changes with every namespace's Services would tell of them. */
+	/* The serial of the whole tree changes with the Services of all namespaces, which would reveal these changes. */
 	view->tree.serial = view->visibility == NULL ? 0 : view->visibility->serial;
 	return &view->tree;
 }
 
-/* --- what it sees --- */
+/* --- what the client sees --- */
 
 bool
 view_sees(const struct tree *tree, const struct node *namespace)
@@ -72,7 +72,7 @@ view_sees_service(const struct tree *tree, const struct node *namespace, const s
 	return view_sees(tree, namespace) || service->flags & NODE_OPEN;
 }
 
-/* Nothing of it, not even a Service that is open to all. */
+/* Returns whether the whole namespace is hidden, including its Services. */
 static bool
 hides(const struct tree *tree, const struct node *namespace)
 {

@@ -11,20 +11,20 @@ struct match {
 	const struct answer_config *config;
 	const struct tree *tree;
 	const struct name *pattern;
-	unsigned below; /* labels of the pattern before the zone */
+	unsigned below; /* number of labels of the pattern before the zone's name */
 	bool (*visit)(void *arg, const struct resolved *resolved);
 	void *arg;
 	unsigned tried;
 	bool any, stop;
 };
 
-/* One label of a name that the pattern may match, and the node of this label and those above it. */
+/* One label of a name that may match the pattern. `node` is the node of the name from this label on. */
 struct step {
 	struct match *match;
 	const struct step *above;
-	const struct node *node; /* NULL: the name is no node of the tree */
-	unsigned left;           /* labels of the pattern that are still open */
-	const uint8_t *label;    /* this step's own */
+	const struct node *node; /* NULL if the name is not a node of the tree */
+	unsigned left;           /* number of labels of the pattern that are not matched yet */
+	const uint8_t *label;    /* the label of this step */
 };
 
 static bool
@@ -44,7 +44,7 @@ wildcard_in(const struct name *name, unsigned below)
 
 static void descend(const struct step *above);
 
-/* The name is whole: it is resolved as the name of any other question. */
+/* Called when all labels are matched. Resolves the name like the name of any other query. */
 static void
 complete(const struct step *last)
 {
@@ -69,7 +69,7 @@ complete(const struct step *last)
 	m->stop = !m->visit(m->arg, &resolved);
 }
 
-/* Counts what costs as much as to try `names` names. */
+/* Counts work that takes as long as trying `names` names. */
 static void
 spend(struct match *match, size_t names)
 {
@@ -92,8 +92,7 @@ try_label(const struct step *above, const uint8_t *label, const struct node *nod
 		descend(&step);
 }
 
-/* Whether the reader may not see this child of `svc`, or of a namespace. Names that are hidden must not
- * count among those that were tried. */
+/* Returns whether this child of `svc` or of a namespace is hidden from the client. Hidden names must not count as names that were tried. */
 static bool
 is_hidden(const struct step *above, const struct node *child)
 {
@@ -117,8 +116,8 @@ try_child(void *arg, const struct node *child)
 	return !above->match->stop;
 }
 
-/* Whether an earlier slice of the set has ports of this label, so that each label is tried once.
- * The slices looked at count against WILDCARD_NAMES_MAX too. */
+/* Returns whether an earlier slice of the set has ports with this label. Each label is therefore tried once. Each slice that it examines
+ * counts against WILDCARD_NAMES_MAX. */
 static bool
 label_seen(
     struct match *match, const struct endpoint_set *endpoints, unsigned until, uint64_t label)
@@ -132,8 +131,8 @@ label_seen(
 	return false;
 }
 
-/* Tries the protocol labels (or the port labels of the protocol above) below a headless Service,
- * which are not nodes of the tree. */
+/* Tries the labels below a headless Service that are not nodes of the tree. If `proto` is true, these are its protocols, otherwise its
+ * ports of the protocol above. */
 static void
 try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints, bool proto)
 {
@@ -141,7 +140,7 @@ try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints,
 		const struct ports *ports = endpoints->slices[c].slice->ports;
 
 		if (c > 0 && ports == endpoints->slices[c - 1].slice->ports)
-			continue; /* as of most Services all are */
+			continue; /* nearly all slices of a Service have the same ports */
 		spend(above->match, ports->label_count / 16);
 		for (size_t l = 0; l < ports->label_count && !above->match->stop; l++) {
 			const struct port_label *of = &ports->labels[l];
@@ -156,9 +155,9 @@ try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints,
 	}
 }
 
-/* Endpoints that share a name are all found by the first of them, so that trying each would be
- * quadratic. The names tried last are remembered by their hashes, in a table that others fall out of: a
- * name that is tried again costs time and adds no record. */
+/* If several endpoints share a name, the first one finds all of them, so trying each would take quadratic time. A table has hashes of
+ * the last names that were tried. Newer names overwrite older ones, so a name may be tried again. A second try costs time and adds no
+ * record. */
 static bool
 name_tried(uint64_t tried[NAMES_REMEMBERED], uint64_t seed, const uint8_t *label)
 {
@@ -199,12 +198,12 @@ endpoint_set_above(const struct step *step)
 {
 	while (step->node == NULL) {
 		step = step->above;
-		assert(step != NULL); /* the walk begins at a node */
+		assert(step != NULL); /* the first step of the walk is at a node */
 	}
 	return step->node->endpoints;
 }
 
-/* Goes on with the next label of the pattern; with every child, if that is `*`. */
+/* Continues with the next label of the pattern. If the label is `*`, continues with every child. */
 static void
 descend(const struct step *above)
 {
@@ -213,14 +212,14 @@ descend(const struct step *above)
 	const uint8_t *wanted = m->pattern->wire + m->pattern->offsets[above->left - 1];
 	const struct endpoint_set *endpoints = endpoint_set_above(above);
 	const struct node *child = NULL;
-	struct step here = *above; /* for tree_children_until(), whose argument is not const */
+	/* a copy, because the argument of tree_children_until() is not const */
+	struct step here = *above;
 
 	if (!is_star(wanted)) {
 		memcpy(label, wanted, 1u + *wanted);
 		if (above->node != NULL)
 			child = tree_child(m->tree, above->node, label);
-		/* To try what is below a hidden name would find nothing, and take a time that tells of
-		 * it. */
+		/* A search below a hidden name would find nothing, and the time of that search would reveal the name. */
 		if (child != NULL && view_limited(m->tree) && is_hidden(above, child))
 			child = NULL;
 		try_label(above, label, child);

@@ -4,29 +4,29 @@
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "lib/xalloc.h"
 
-/* Records as bytes: owner, type, TTL, RDATA; one behind the other. */
+/* A record as bytes: owner, type, TTL and RDATA. */
 struct packed {
-	uint32_t len; /* of bytes */
+	uint32_t len; /* length of `bytes` */
 	uint8_t owner_len;
 	uint16_t type;
 	uint32_t ttl_s;
-	uint8_t bytes[]; /* owner, RDATA */
+	uint8_t bytes[]; /* the owner, then the RDATA */
 };
 
 struct records {
 	struct packed **items;
-	size_t count, room;
-	size_t bytes; /* of what the items are */
-	size_t all;   /* of those of the names before, too */
+	size_t count, capacity;
+	size_t bytes; /* size of the items */
+	size_t all;   /* total size for all names so far */
 };
 
-/* Of the records of one name and moment: a headless Service has one for each pair of its endpoints and
- * ports, and 0.5 MB of EndpointSlices can have 20 million. And of all names and one moment, since most of what is
- * compared may be the same on both sides; to give a zone whole costs less then. */
+/* Limits for the records that are compared. The first limit is for one name in one snapshot. A headless Service has a record for each
+ * pair of an endpoint and a port, and 0.5 MB of EndpointSlices can have 20 million pairs. The second limit is for all names in one
+ * snapshot. Above it, sending the whole zone costs less than a comparison. */
 enum { RECORDS_BYTES_MAX = 32 << 20, RECORDS_BYTES_ALL_MAX = 64 << 20 };
 
 enum { BEFORE, AFTER };
@@ -38,14 +38,16 @@ struct differ {
 	bool (*take)(void *arg, size_t zone, bool added, const struct zone_record *record);
 	void *arg;
 	size_t zone;
-	struct addr *addrs; /* of addresses that went or came: their PTRs may have changed */
-	size_t addr_count, addr_room;
-	struct dname *services; /* that may have changed: their names in zones for outside */
-	size_t service_count, service_room;
+	/* Addresses that were added or removed. Their PTR records may have changed. */
+	struct addr *addrs;
+	size_t addr_count, addr_capacity;
+	/* Services that may have changed. Their names in external zones may have changed too. */
+	struct dname *services;
+	size_t service_count, service_capacity;
 	bool stopped;
 };
 
-/* --- lists of records, and what is in one of two alone --- */
+/* --- lists of records, and their differences --- */
 
 static bool
 collect(void *arg, const struct zone_record *record)
@@ -65,10 +67,10 @@ collect(void *arg, const struct zone_record *record)
 		.ttl_s = record->ttl_s };
 	memcpy(packed->bytes, record->owner->wire, record->owner->len);
 	memcpy(packed->bytes + record->owner->len, record->rdata, record->len);
-	if (records->count == records->room) {
-		records->room = records->room == 0 ? 64 : records->room * 2;
+	if (records->count == records->capacity) {
+		records->capacity = records->capacity == 0 ? 64 : records->capacity * 2;
 		records->items =
-		    xreallocarray(records->items, records->room, sizeof *records->items);
+		    xreallocarray(records->items, records->capacity, sizeof *records->items);
 	}
 	records->items[records->count++] = packed;
 	return true;
@@ -99,29 +101,29 @@ note_addr(struct differ *d, uint16_t type, const uint8_t *rdata)
 {
 	struct addr addr = { .family = type == TYPE_A ? AF_INET : AF_INET6 };
 
-	if (d->config->reverse_zone_count == 0 || (type != TYPE_A && type != TYPE_AAAA))
+	if (reverse_config(d->config)->zone_count == 0 || (type != TYPE_A && type != TYPE_AAAA))
 		return;
 	memcpy(addr.bytes, rdata, addr_len(&addr));
-	if (d->addr_count == d->addr_room) {
-		d->addr_room = d->addr_room == 0 ? 64 : d->addr_room * 2;
-		d->addrs = xreallocarray(d->addrs, d->addr_room, sizeof *d->addrs);
+	if (d->addr_count == d->addr_capacity) {
+		d->addr_capacity = d->addr_capacity == 0 ? 64 : d->addr_capacity * 2;
+		d->addrs = xreallocarray(d->addrs, d->addr_capacity, sizeof *d->addrs);
 	}
 	d->addrs[d->addr_count++] = addr;
 }
 
-/* A name of the key hosts is in place of a Service's: the zone does not change with the Service, but
- * its address's PTR does. `arg` is the struct differ. */
+/* If a name of the key `hosts` replaces a Service's name, a change of the Service does not change the zone. The PTR record of its
+ * address does change. `arg` is the struct differ. */
 static void
 note_replaced(void *arg, const struct zone_record *record)
 {
 	note_addr(arg, record->type, record->rdata);
 }
 
-/* Whether the addresses of the zone's names may have PTRs. */
+/* Returns whether addresses in the zone may have PTR records. */
 static bool
 has_ptrs(const struct differ *d)
 {
-	const struct external_zones *zones = d->config->external;
+	const struct external_zones *zones = external_config(d->config);
 
 	return d->zone == 0 || (zones != NULL && zones->clusterset != NULL &&
 				   zone_name(d->config, d->zone) == zones->clusterset);
@@ -140,7 +142,7 @@ tell(struct differ *d, int side, const struct packed *packed)
 	d->stopped = d->stopped || !d->take(d->arg, d->zone, side == AFTER, &record);
 }
 
-/* Tells what has been collected on one side alone, and empties both. */
+/* Reports the records that are in only one of the two lists, and empties both lists. */
 static void
 tell_difference(struct differ *d)
 {
@@ -171,31 +173,32 @@ tell_difference(struct differ *d)
 	}
 }
 
-/* The Service of a name of ours, or of a zone for outside, whose first `below` labels are before the
- * zone. */
+/* Notes the Service to which a name belongs. The name is in the cluster's zone or in an external zone. */
 static void
 note_service(struct differ *d, const struct dname *name)
 {
 	unsigned below =
 	    dname_labels(name->wire) - dname_labels(zone_name(d->config, d->zone)->wire);
-	unsigned count = d->zone == 0 ? 3 : 2; /* SERVICE.NAMESPACE, and `svc` in ours */
+	/* The name ends in SERVICE.NAMESPACE. In our zone, `svc` follows. */
+	unsigned count = d->zone == 0 ? 3 : 2;
 	const uint8_t *p = name->wire;
 	struct dname service = { .len = 0 };
 
-	if (d->config->external == NULL || !d->config->external->headless || below < count)
+	if (external_config(d->config) == NULL || !external_config(d->config)->headless ||
+	    below < count)
 		return;
 	for (; below > count; below--)
 		p += 1 + *p;
 	service.len = (uint8_t)(2u + p[0] + 1u + p[1 + p[0]]);
 	memcpy(service.wire, p, service.len - 1u);
-	if (d->service_count == d->service_room) {
-		d->service_room = d->service_room == 0 ? 64 : d->service_room * 2;
-		d->services = xreallocarray(d->services, d->service_room, sizeof *d->services);
+	if (d->service_count == d->service_capacity) {
+		d->service_capacity = d->service_capacity == 0 ? 64 : d->service_capacity * 2;
+		d->services = xreallocarray(d->services, d->service_capacity, sizeof *d->services);
 	}
 	d->services[d->service_count++] = service;
 }
 
-/* --- the trees --- */
+/* --- comparison of the trees --- */
 
 struct below {
 	struct differ *differ;
@@ -208,7 +211,7 @@ is_hidden(const struct differ *d, const struct node *node)
 	return node == NULL || (d->zone == 0 && service_without_ready_endpoints(d->config, node));
 }
 
-/* A name that does not exist has no records, but its addresses may have PTRs. */
+/* Notes the addresses of a name that does not exist. Such a name has no records, but its addresses may have PTR records. */
 static void
 note_hidden(struct differ *d, int side, const struct node *node, const struct dname *name)
 {
@@ -261,7 +264,7 @@ diff_child(void *arg, const struct node *before, const struct node *after)
 	if (!was && !is)
 		return;
 	if (d->zone > 0 && zone_index(d->config, name.wire) >= 0)
-		return; /* a zone of its own, inside this one */
+		return; /* a zone inside another zone is compared separately */
 	if (was && is) {
 		diff_nodes(d, before, after, &name);
 	} else {
@@ -302,17 +305,17 @@ diff_reverse(struct differ *d)
 
 		if (zone == NULL || (i > 0 && addr_equal(addr, addr - 1)))
 			continue;
-		d->zone = 1 + (size_t)(zone - config->reverse_zones);
+		d->zone = 1 + (size_t)(zone - reverse_config(config)->zones);
 		for (int side = BEFORE; side <= AFTER; side++)
 			zone_walk_addr(&d->walks[side], d->zone, addr);
 		tell_difference(d);
 	}
 }
 
-/* --- what every name may depend on --- */
+/* --- data that any name may depend on --- */
 
-static const struct own_names *
-own_names(const struct tree *tree)
+static const struct local_names *
+local_names(const struct tree *tree)
 {
 	const struct answer_context *context = tree->context;
 
@@ -320,7 +323,7 @@ own_names(const struct tree *tree)
 }
 
 static bool
-same_own_names(const struct own_names *a, const struct own_names *b)
+same_local_names(const struct local_names *a, const struct local_names *b)
 {
 	if (a == NULL || b == NULL)
 		return a == b;
@@ -338,7 +341,7 @@ same_ns(const struct tree *before, const struct tree *after)
 	return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
-/* --- headless Services in zones for outside --- */
+/* --- headless Services in external zones --- */
 
 static int
 by_name(const void *a, const void *b)
@@ -364,23 +367,23 @@ diff_headless(struct differ *d)
 		}
 }
 
-/* --- the whole --- */
+/* --- comparison of all zones --- */
 
 static void
-diff_external(struct differ *d, const struct zone_moments *moments)
+diff_external(struct differ *d, const struct zone_snapshots *snapshots)
 {
-	const struct own_names *own[2] = { d->walks[BEFORE].own, d->walks[AFTER].own };
+	const struct local_names *own[2] = { d->walks[BEFORE].own, d->walks[AFTER].own };
 	static const struct node none;
 
-	/* As zone_walk_zone() has it. */
+	/* External zones have no local names, as in zone_walk_zone(). */
 	d->walks[BEFORE].own = d->walks[AFTER].own = NULL;
 	for (size_t zone = 0; zone < zone_count(d->config); zone++) {
 		const struct dname *name = zone_name(d->config, zone);
 
 		if (!zone_is_external(d->config, zone))
 			continue;
-		const struct node *before = tree_find(moments->external_before, name->wire),
-				  *after = tree_find(moments->external_after, name->wire);
+		const struct node *before = tree_find(snapshots->external_before, name->wire),
+				  *after = tree_find(snapshots->external_after, name->wire);
 		d->zone = zone;
 		diff_nodes(d, before == NULL ? &none : before, after == NULL ? &none : after, name);
 	}
@@ -390,29 +393,29 @@ diff_external(struct differ *d, const struct zone_moments *moments)
 }
 
 bool
-zone_diff(const struct answer_config *config, const struct zone_moments *moments,
+zone_diff(const struct answer_config *config, const struct zone_snapshots *snapshots,
     bool (*take)(void *arg, size_t zone, bool added, const struct zone_record *record), void *arg)
 {
 	struct differ d = { .config = config, .take = take, .arg = arg };
 
-	if (!moments->before->synced ||
-	    !same_own_names(own_names(moments->before), own_names(moments->after)) ||
-	    !same_ns(moments->before, moments->after))
+	if (!snapshots->before->synced ||
+	    !same_local_names(local_names(snapshots->before), local_names(snapshots->after)) ||
+	    !same_ns(snapshots->before, snapshots->after))
 		return false;
 	for (int side = BEFORE; side <= AFTER; side++) {
 		d.walks[side] = (struct zone_walk){ .config = config,
-			.tree = side == BEFORE ? moments->before : moments->after,
+			.tree = side == BEFORE ? snapshots->before : snapshots->after,
 			.external =
-			    side == BEFORE ? moments->external_before : moments->external_after,
+			    side == BEFORE ? snapshots->external_before : snapshots->external_after,
 			.take = collect,
 			.arg = &d.records[side],
 			.hidden = note_replaced,
 			.hidden_arg = &d };
 		zone_walk_begin(&d.walks[side]);
 	}
-	diff_nodes(&d, moments->before->root, moments->after->root, &config->zone);
-	if (moments->external_before != NULL)
-		diff_external(&d, moments);
+	diff_nodes(&d, snapshots->before->root, snapshots->after->root, &config->zone);
+	if (snapshots->external_before != NULL)
+		diff_external(&d, snapshots);
 	diff_reverse(&d);
 	for (int side = BEFORE; side <= AFTER; side++) {
 		zone_walk_end(&d.walks[side]);

@@ -1,26 +1,29 @@
 /*
- * What has changed in our zones between two snapshots, as records that went and came: what an
- * incremental transfer (RFC 1995) sends. Pure. Costs what the writer has copied between the two, and
- * the size of the endpoint sets in it.
+ * The changes in our zones between two snapshots, as removed and added records, for incremental
+ * transfers (RFC 1995). Pure. The cost depends on how many nodes the writer has copied between the
+ * two snapshots, and on the size of their endpoint sets.
  */
 #ifndef KUBEDNS_ANSWER_ZONE_DIFF_H
 #define KUBEDNS_ANSWER_ZONE_DIFF_H
 
 #include "kubedns/answer/zone_walk.h"
 
-/* Two moments: of our tree, and of that of the zones for outside (both NULL: there are none). */
-struct zone_moments {
+/* Two snapshots of our tree, and two of the tree of external zones. The last two are NULL if
+ * there are no external zones. */
+struct zone_snapshots {
 	const struct tree *before, *after;
 	const struct tree *external_before, *external_after;
 };
 
 /*
- * Calls `take` for every record of the zone of index `zone` that is in one of the moments alone, in
- * no order; SOAs are left out. False if the difference was not worked out, because something
- * changed that every name may depend on (the key hosts, the zones' NS), a name has more than 32 MB of
- * records, those that were compared more than 64, or `take` said so: then the secondaries need the zones whole.
+ * Calls `take` for every record of the zone with index `zone` that is in only one of the snapshots,
+ * in no particular order. SOA records are omitted. Returns false if the difference was not
+ * computed. It is not computed if `take` returned false, if a name has more than 32 MB of records,
+ * or if more than 64 MB were compared. It is not computed either if data changed on which every
+ * name may depend (the ConfigMap key `hosts`, the zones' NS records). The secondaries then need the
+ * whole zones.
  */
-bool zone_diff(const struct answer_config *config, const struct zone_moments *moments,
+bool zone_diff(const struct answer_config *config, const struct zone_snapshots *snapshots,
     bool (*take)(void *arg, size_t zone, bool added, const struct zone_record *record), void *arg);
 
 #endif

@@ -23,7 +23,7 @@ same_label(const uint8_t *a, const uint8_t *b)
 	return *a == *b && memcmp(a + 1, b + 1, *a) == 0;
 }
 
-/* Whether endpoints without a host name have the address that the label spells. */
+/* Returns whether this label spells the address of an endpoint that has no host name. */
 static bool
 label_is_addr_of_some(const struct tree *tree, const struct endpoint_set *endpoints,
     const uint8_t *label, struct addr *addr)
@@ -90,19 +90,20 @@ resolved_skip_slice(struct resolved_walk *walk)
 	walk->walk.slice = NULL;
 }
 
-/* A name of --zonal, if it is one. */
+/* Resolves a name of --zonal. Returns RESOLVED_NOTHING if it is not such a name. */
 static enum resolved_kind
 zonal(const struct answer_config *config, const struct tree *tree,
     const struct endpoint_set *endpoints, const struct name *name, unsigned left,
     struct resolved *resolved)
 {
-	return config->zonal && nearest_resolve(config, tree, name, left, endpoints, resolved)
+	return endpoint_choice_zonal(config) &&
+		       nearest_resolve(config, tree, name, left, endpoints, resolved)
 		   ? resolved->kind
 		   : RESOLVED_NOTHING;
 }
 
-/* Names below a Service that are not nodes of the tree: of its endpoints, and of a headless one's
- * ports. */
+/* Resolves names below a Service that are not nodes of the tree. Such names are names of the Service's endpoints, and names of its ports
+ * if it is headless. */
 static enum resolved_kind
 below_service(const struct answer_config *config, const struct tree *tree,
     const struct endpoint_set *endpoints, const struct name *name, unsigned left,
@@ -118,8 +119,7 @@ below_service(const struct answer_config *config, const struct tree *tree,
 		return RESOLVED_NOTHING;
 	if (left > 2)
 		return zonal(config, tree, endpoints, name, left, resolved);
-	/* A port without a name has no label that could be asked for: this one is the
-	 * protocol's. */
+	/* A port without a name has no label of its own. The protocol's label stands for it. */
 	const uint8_t *port = left == 1 ? (const uint8_t *)"" : label_at(name, 0);
 	resolved->endpoints = endpoints;
 	resolved->port_label = port_label(tree->seed, port, label);
@@ -133,8 +133,8 @@ pod_name(const struct answer_config *config, const struct tree *tree, const stru
     unsigned below, struct resolved *resolved)
 {
 	if (below == 1)
-		return RESOLVED_EMPTY; /* `pod` itself */
-	if (config->pods == PODS_DISABLED || below > 3)
+		return RESOLVED_EMPTY; /* the name is `pod.ZONE` */
+	if (zone_config(config)->pods == PODS_DISABLED || below > 3)
 		return RESOLVED_NOTHING;
 	const struct node *node = view_namespace(tree, label_at(name, below - 2));
 	if (node == NULL || !view_sees(tree, node))
@@ -143,7 +143,8 @@ pod_name(const struct answer_config *config, const struct tree *tree, const stru
 		return RESOLVED_EMPTY;
 	if (node->number == 0 || tree_label_addr(label_at(name, 0), &resolved->addr) < 0)
 		return RESOLVED_NOTHING;
-	if (config->pods == PODS_VERIFIED && !pods_run(tree, &resolved->addr, node->number))
+	if (zone_config(config)->pods == PODS_VERIFIED &&
+	    !pods_run(tree, &resolved->addr, node->number))
 		return RESOLVED_NOTHING;
 	return RESOLVED_POD;
 }
@@ -156,7 +157,7 @@ service_without_ready_endpoints(const struct answer_config *config, const struct
 	if (endpoints == NULL || endpoints->published > 0)
 		return false;
 	return node->flags & NODE_HEADLESS ||
-	       (config->ignore_empty_service && node->flags & NODE_CLUSTERIP);
+	       (zone_config(config)->ignore_empty_service && node->flags & NODE_CLUSTERIP);
 }
 
 static const struct federation *
@@ -176,8 +177,8 @@ prepend_text(struct dname *name, const char *label)
 	return *label == '\0' ? 0 : dname_prepend(name, label, strlen(label));
 }
 
-/* `<svc>.<ns>.<federation>.svc`: a CNAME to the local Service if it has endpoints, else to the
- * federation's name for it in this zone and region. */
+/* Resolves `SERVICE.NAMESPACE.FEDERATION.svc` to a CNAME. The CNAME's target is the local Service if the local Service has endpoints.
+ * Otherwise the target is the federation's name of the Service in this zone and region. */
 static enum resolved_kind
 federated(const struct answer_config *config, const struct tree *tree, const struct name *name,
     unsigned below, struct resolved *resolved)
@@ -259,7 +260,7 @@ resolve(const struct answer_config *config, const struct tree *tree, const struc
 		resolved->kind = federated(config, tree, name, below, resolved);
 }
 
-/* A label that is a decimal octet without leading zeros; -1: it is none. */
+/* Parses a label that is a decimal octet without leading zeros. Returns -1 if the label is not such a number. */
 static int
 octet(const uint8_t *label)
 {
@@ -280,7 +281,7 @@ octet(const uint8_t *label)
 	return digit <= 9 && value <= 255 ? (int)value : -1;
 }
 
-/* A label that is a hexadecimal digit (lower case); -1: it is none. */
+/* Parses a label that is a lower-case hexadecimal digit. Returns -1 if the label is not such a digit. */
 static int
 nibble(const uint8_t *label)
 {
@@ -291,8 +292,8 @@ nibble(const uint8_t *label)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* How many labels `name` has before `suffix`, two labels of `len` bytes together; -1: it does not
- * end in it. */
+/* Returns the number of labels of `name` before `suffix`, or -1 if the name does not end in `suffix`. The suffix consists of two labels
+ * and is `len` bytes long. */
 static int
 labels_before(const struct name *name, const uint8_t *suffix, size_t len)
 {
@@ -316,7 +317,7 @@ resolve_reverse_name(const struct name *name, struct addr *addr)
 		return -1;
 	memset(addr, 0, sizeof *addr);
 	addr->family = v4 ? AF_INET : AF_INET6;
-	/* One loop for each family: most PTR queries are for IPv4, and this is their dearest step. */
+	/* Each family has its own loop, because this loop is the most expensive step of a PTR query. Most PTR queries are for IPv4. */
 	for (int i = 0; v4 && i < labels; i++) {
 		int value = octet(label_at(name, (unsigned)(labels - 1 - i)));
 
@@ -356,4 +357,75 @@ void
 reverse_name(const struct addr *addr, struct dname *name)
 {
 	reverse_name_prefix(addr, (unsigned)addr_len(addr) * 8, name);
+}
+
+/* --- negative TTLs --- */
+
+enum {
+	SERVICE_LABELS = 3, /* <service>.<namespace>.svc */
+	ENDPOINT_LABELS =
+	    4, /* one label more, for an endpoint, a protocol, or a federation's Service */
+	PORT_LABELS = 5, /* _http._tcp.<service>.<namespace>.svc */
+	SLICES_MAX = 64,
+	POD_LABELS = 3, /* <address>.<namespace>.pod */
+};
+
+/* Returns whether the label ends like the name of a StatefulSet's pod ("web-0"). */
+static bool
+is_ordinal(const uint8_t *label)
+{
+	unsigned i = label[0];
+
+	while (i > 1 && label[i] >= '0' && label[i] <= '9')
+		i--;
+	return i > 1 && i < label[0] && label[i] == '-';
+}
+
+/* Returns the kind of negative answer for a name below `svc`. */
+static enum denial
+below_svc(const struct answer_config *config, const struct name *name, unsigned below,
+    const struct resolved *resolved)
+{
+	const uint8_t *first = name->wire + name->offsets[0];
+	const struct node *service = resolved->service;
+
+	if (below > PORT_LABELS)
+		return DENIAL_NEVER;
+	if (below == PORT_LABELS && (first[1] != '_' || name->wire[name->offsets[1] + 1] != '_'))
+		return DENIAL_NEVER;
+	if (service != NULL &&
+	    (service->flags & NODE_HEADLESS || service_without_ready_endpoints(config, service)))
+		return DENIAL_SOON;
+	/* Clients may look for a pod of a StatefulSet before its Service exists. */
+	if (below == ENDPOINT_LABELS && service == NULL && !is_ordinal(first))
+		return DENIAL_UNLIKELY;
+	return DENIAL_USUAL;
+}
+
+enum denial
+denial_of(const struct answer_config *config, const struct tree *tree, const struct name *name,
+    unsigned below, const struct resolved *resolved)
+{
+	const uint8_t *top = name->wire + name->offsets[below - 1];
+
+	/* `top` is the label directly before the zone's name: svc, pod, dns or dns-version. */
+	if (memcmp(top, "\3svc", 4) == 0)
+		return below_svc(config, name, below, resolved);
+	if (memcmp(top, "\3pod", 4) == 0)
+		return below > POD_LABELS ? DENIAL_NEVER : DENIAL_USUAL;
+	return resolved->node == tree->root ? DENIAL_UNLIKELY : DENIAL_NEVER;
+}
+
+bool
+denial_is_passing(const struct resolved *resolved)
+{
+	const struct endpoint_set *set =
+	    resolved->service == NULL ? NULL : resolved->service->endpoints;
+
+	if (set == NULL)
+		return false;
+	for (uint32_t i = 0; i < set->count && i < SLICES_MAX; i++)
+		if (set->slices[i].slice->count > set->slices[i].slice->published)
+			return true;
+	return set->count == 0;
 }

@@ -1,10 +1,8 @@
-/*
- * The zone stage: names of the cluster's zone, the records of each kind of name, and wildcards.
- */
+/* The zone stage answers names of the cluster's zone. The stage writes the records of each kind of name, and answers queries with
+ * wildcards. */
 #include <string.h>
 
-#include "kubedns/answer/negative_ttl.h"
-#include "kubedns/answer/reply_internal.h"
+#include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/wildcard.h"
 #include "kubedns/answer/zones.h"
@@ -18,7 +16,7 @@ family_of(uint16_t qtype)
 	return qtype == TYPE_A ? AF_INET : qtype == TYPE_AAAA ? AF_INET6 : AF_UNSPEC;
 }
 
-/* Puts the records of this type at an existing name; false: it has none. */
+/* Writes the records of this type at an existing name. Returns false if the name has none. */
 static bool
 put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved, uint16_t qtype)
 {
@@ -26,7 +24,7 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 	uint8_t family = family_of(qtype);
 	const struct rrset *set;
 
-	if (qtype == TYPE_ANY) { /* RFC 8482: one record stands for all that there are */
+	if (qtype == TYPE_ANY) { /* RFC 8482: one record is enough */
 		if (resolved->kind != RESOLVED_EMPTY)
 			reply_hinfo(reply, owner);
 		return resolved->kind != RESOLVED_EMPTY;
@@ -82,11 +80,10 @@ put_match(void *arg, const struct resolved *resolved)
 	uint16_t qtype = reply->query->qtype;
 
 	put_resolved(reply, DNS_HEADER, resolved, qtype);
-	return !reply->full && reply->passed < PASSED_MAX &&
-	       (qtype != TYPE_ANY || reply->counts[SECTION_ANSWER] == 0);
+	return reply_goes_on(reply) && (qtype != TYPE_ANY || reply->counts[SECTION_ANSWER] == 0);
 }
 
-/* Two of the names that match may have one address, or one target. */
+/* Answers a query with wildcards. Several of the matching names may have the same address or target, so records are deduplicated. */
 OWN_FRAME static void
 answer_wildcard(struct reply *reply, const struct name *name, unsigned below, size_t apex)
 {
@@ -96,9 +93,9 @@ answer_wildcard(struct reply *reply, const struct name *name, unsigned below, si
 		table.mask = 0;
 		reply->table = &table;
 	}
-	reply->once = true;
+	reply->dedup = true;
 	bool any = wildcard_each(reply->config, reply->tree, name, below, put_match, reply);
-	reply->once = false;
+	reply->dedup = false;
 	reply->table = outer;
 	reply_existence(reply,
 	    !any                                                    ? NXDOMAIN
@@ -107,7 +104,7 @@ answer_wildcard(struct reply *reply, const struct name *name, unsigned below, si
 	    apex);
 }
 
-/* The target of the CNAME at this name, written as a record; false if it has none. */
+/* Writes the CNAME of the name and sets `*target`. Returns false if the name has no CNAME. */
 static bool
 put_cname(struct reply *reply, size_t owner, const struct resolved *resolved, struct dname *target)
 {
@@ -128,7 +125,7 @@ put_cname(struct reply *reply, size_t owner, const struct resolved *resolved, st
 	return true;
 }
 
-/* Most queries have an answer, or no OPT. */
+/* Adds the reason for a negative answer. Not inlined, because most replies are positive or have no OPT. */
 OWN_FRAME static void
 give_reason(struct reply *reply, const struct name *name, unsigned below,
     const struct resolved *resolved, uint16_t qtype)
@@ -139,7 +136,7 @@ give_reason(struct reply *reply, const struct name *name, unsigned below,
 	reply_reason(reply, &reason);
 }
 
-/* The records of a name that exists, or NODATA. */
+/* Writes the records of an existing name, or gives NODATA. */
 static inline __attribute__((always_inline)) void
 put_existing(struct lookup *l)
 {
@@ -161,7 +158,7 @@ zone_deny(struct lookup *l)
 	unsigned below = (unsigned)l->below;
 	enum denial denial = denial_of(config, reply->tree, &l->name, below, resolved);
 
-	if (config->hold_ms > 0)
+	if (zone_config(config)->hold_ms > 0)
 		reply->about_to_exist = denial == DENIAL_SOON && denial_is_passing(resolved);
 	reply_negative(reply, NXDOMAIN, l->apex, denial_ttl_s(config, denial));
 	if (reply->query->has_edns)
@@ -177,7 +174,7 @@ zone_match(
 	return below >= 0;
 }
 
-/* The name of an alias or of a search list's candidate. */
+/* Gives the negative answer for the target of an alias or a candidate of a search list. */
 OWN_FRAME static enum step
 deny_target(struct lookup *l)
 {
@@ -207,7 +204,7 @@ zone_answer(struct lookup *l)
 		reply_existence(reply, any ? FOUND : NODATA, l->apex);
 		return STEP_DONE;
 	}
-	if (config->wildcards && l->asked && wildcard_in(&l->name, below)) {
+	if (zone_config(config)->wildcards && l->asked && wildcard_in(&l->name, below)) {
 		answer_wildcard(reply, &l->name, below, l->apex);
 		return STEP_DONE;
 	}
@@ -220,6 +217,10 @@ zone_answer(struct lookup *l)
 	return STEP_DONE;
 }
 
-const struct stage stage_zone = {
-	.id = STAGE_zone, .turn = TURN_ZONE, .match = zone_match, .answer = zone_answer
-};
+static const struct zone_config standard;
+
+const struct stage stage_zone = { .id = STAGE_zone,
+	.order = ORDER_ZONE,
+	.standard = &standard,
+	.match = zone_match,
+	.answer = zone_answer };

@@ -1,10 +1,11 @@
 #include "kubedns/answer/zone_walk.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/cluster/tree_content.h"
@@ -12,15 +13,12 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
-/* --- what the sections below need of each other --- */
+/* --- declarations for the sections below --- */
 
-static void put_record(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s,
-    uint16_t type, const void *rdata, size_t len);
 static void put_headless_record(struct zone_walk *walk, const struct zone_record *record);
 static void put_endpoints(
     struct zone_walk *walk, const struct dname *service, const struct endpoint_set *endpoints);
 static void put_import(struct zone_walk *walk, const struct dname *name, const struct node *node);
-static void put_all_headless(struct zone_walk *walk, size_t index);
 
 /* --- records --- */
 
@@ -34,13 +32,13 @@ put_record(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s, ui
 		return;
 	if (walk->headless != NULL)
 		put_headless_record(walk, &record);
-	else if (walk->own == NULL || own_names_find(walk->own, owner->wire, owner->len) == NULL)
+	else if (walk->own == NULL || local_names_find(walk->own, owner->wire, owner->len) == NULL)
 		walk->stopped = !walk->take(walk->arg, &record);
 	else if (walk->hidden != NULL)
 		walk->hidden(walk->hidden_arg, &record);
 }
 
-/* A record as in a message: its owner is a pointer of two bytes. */
+/* Reports a record that has the form of a record in a message. The owner in such a record is a pointer of two bytes. */
 static void
 put_wire(struct zone_walk *walk, const struct dname *owner, const uint8_t *record)
 {
@@ -100,7 +98,7 @@ zone_walk_below(struct zone_walk *walk, const struct node *node, const struct dn
 	tree_children(node, walk_child, &below);
 }
 
-/* --- reverse zones: the PTRs of each known address in the prefix --- */
+/* --- reverse zones: the PTR records of each known address in the prefix --- */
 
 static int
 by_name(const void *a, const void *b)
@@ -110,45 +108,71 @@ by_name(const void *a, const void *b)
 	return dname_compare(na->wire, nb->wire);
 }
 
-/* The PTRs of one address. */
+/* The names of one address's PTRs. Names may be in the list more than once until ptr_list_sort(). */
 struct ptr_list {
 	struct dname *names;
-	size_t count, room, bytes;
+	size_t count, capacity, bytes; /* `bytes` is the size of the records with these names */
 };
 
-/* As many as an answer over TCP holds: the address may be in any number of slices. */
-enum { PTR_BYTES_MAX = DNS_TCP_MAX };
+/* The walk reports no more PTR records of an address than a TCP answer can hold, because an address may be in any number of slices. */
+enum { PTR_BYTES_MAX = DNS_TCP_MAX, PTR_HEAD = 12 };
 
+/* Sorts the names and removes duplicates. */
+static void
+ptr_list_sort(struct ptr_list *list)
+{
+	size_t kept = 0;
+
+	if (list->count > 1)
+		qsort(list->names, list->count, sizeof *list->names, by_name);
+	list->bytes = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		if (kept > 0 && by_name(&list->names[kept - 1], &list->names[i]) == 0)
+			continue;
+		list->bytes += PTR_HEAD + list->names[i].len;
+		list->names[kept++] = list->names[i];
+	}
+	list->count = kept;
+}
+
+/* Adds a name. Returns false if the list already has more names than an answer can hold. The list is sorted each time it has grown by
+ * the size of an answer. Many slices with the same name therefore cost little. */
 static bool
 add_ptr(struct ptr_list *list, const struct dname *name)
 {
-	if (list->bytes + 12u + name->len > PTR_BYTES_MAX)
-		return false;
-	list->bytes += 12u + name->len;
-	if (list->count == list->room) {
-		list->room = list->room == 0 ? 4 : list->room * 2;
-		list->names = xreallocarray(list->names, list->room, sizeof *list->names);
+	if (list->bytes > 2 * PTR_BYTES_MAX) {
+		ptr_list_sort(list);
+		if (list->bytes > PTR_BYTES_MAX)
+			return false;
+	}
+	list->bytes += PTR_HEAD + name->len;
+	if (list->count == list->capacity) {
+		list->capacity = list->capacity == 0 ? 4 : list->capacity * 2;
+		list->names = xreallocarray(list->names, list->capacity, sizeof *list->names);
 	}
 	list->names[list->count++] = *name;
 	return true;
 }
 
-/* Puts each name once, and frees the list. */
+/* Reports a PTR record for each name, as many as an answer can hold, and frees the list. */
 static void
 put_ptrs(struct zone_walk *walk, const struct dname *owner, struct ptr_list *list)
 {
 	const struct dname *names = list->names;
+	size_t bytes = 0;
 
-	if (list->count > 1)
-		qsort(list->names, list->count, sizeof *names, by_name);
-	for (size_t i = 0; i < list->count; i++)
-		if (i == 0 || by_name(&names[i - 1], &names[i]) != 0)
-			put_record(walk, owner, walk->config->ttl_s, TYPE_PTR, names[i].wire,
-			    names[i].len);
+	ptr_list_sort(list);
+	assert(list->count == 0 || names != NULL);
+	for (size_t i = 0; i < list->count; i++) {
+		bytes += PTR_HEAD + names[i].len;
+		if (bytes > PTR_BYTES_MAX)
+			break;
+		put_record(walk, owner, walk->config->ttl_s, TYPE_PTR, names[i].wire, names[i].len);
+	}
 	free(list->names);
 }
 
-/* The PTRs of an address that only a cluster set has. */
+/* Reports the PTR records of an address that only a cluster set has. */
 static void
 put_imported_ptrs(struct zone_walk *walk, const struct dname *owner, const struct addr *addr)
 {
@@ -174,7 +198,7 @@ add_slice_ptrs(const struct zone_walk *walk, struct ptr_list *list,
 	return true;
 }
 
-/* The PTRs of an address that the cluster has. A ClusterIP has only those of its Services, as in answers
+/* Reports the PTR records of an address that the cluster has. A ClusterIP has only PTR records of its Services, as in answers
  * (reverse_stage.c). */
 static void
 put_cluster_ptrs(struct zone_walk *walk, const struct dname *owner, const struct addr *addr)
@@ -201,11 +225,11 @@ put_cluster_ptrs(struct zone_walk *walk, const struct dname *owner, const struct
 	put_ptrs(walk, owner, &list);
 }
 
-/* The tree of the cluster set's addresses, or NULL. */
+/* Returns the tree with the addresses of the cluster set, or NULL. */
 static const struct tree *
 imports_of(const struct zone_walk *walk)
 {
-	const struct external_zones *zones = walk->config->external;
+	const struct external_zones *zones = external_config(walk->config);
 	bool known = zones != NULL && zones->clusterset != NULL && walk->external != NULL;
 
 	return known && walk->external->synced ? walk->external : NULL;
@@ -215,7 +239,7 @@ void
 zone_walk_addr(struct zone_walk *walk, size_t index, const struct addr *addr)
 {
 	struct addr first = *addr;
-	const struct reverse_zone *zone = &walk->config->reverse_zones[index - 1];
+	const struct reverse_zone *zone = &reverse_config(walk->config)->zones[index - 1];
 	struct dname owner;
 
 	if (zone_of_address(walk->config, addr, (unsigned)addr_len(addr) * 8) != zone)
@@ -227,7 +251,7 @@ zone_walk_addr(struct zone_walk *walk, size_t index, const struct addr *addr)
 		put_imported_ptrs(walk, &owner, addr);
 }
 
-/* The lowest address not below `*addr` that has a PTR, of both trees; false if there is none. */
+/* Finds the lowest address with a PTR record, in both trees, that is not below `*addr`. Returns false if there is none. */
 static bool
 next_addr(const struct zone_walk *walk, struct addr *addr)
 {
@@ -245,7 +269,7 @@ next_addr(const struct zone_walk *walk, struct addr *addr)
 static void
 walk_reverse(struct zone_walk *walk, size_t index)
 {
-	const struct reverse_zone *zone = &walk->config->reverse_zones[index - 1];
+	const struct reverse_zone *zone = &reverse_config(walk->config)->zones[index - 1];
 	struct addr addr = zone->prefix;
 	const struct rrset *ns = node_rrset(walk->plain.root, TYPE_NS);
 
@@ -259,7 +283,7 @@ walk_reverse(struct zone_walk *walk, size_t index)
 	}
 }
 
-/* --- zones for the world outside: the records of their own tree --- */
+/* --- external zones: the records in their own tree --- */
 
 static void
 walk_external_child(void *arg, const struct node *node)
@@ -268,7 +292,7 @@ walk_external_child(void *arg, const struct node *node)
 	struct dname name = *below->parent;
 	struct below next = { below->walk, &name };
 
-	/* A zone inside this one is a zone of its own. */
+	/* If a zone is inside another zone, it has its own walk. */
 	if (below->walk->stopped || dname_prepend(&name, node->label + 1, node->label[0]) < 0 ||
 	    zone_index(below->walk->config, name.wire) >= 0)
 		return;
@@ -288,17 +312,17 @@ walk_external(struct zone_walk *walk, const struct dname *zone)
 	tree_children(node, walk_external_child, &below);
 }
 
-/* --- names of the key hosts, in place of the cluster's of the same name --- */
+/* --- names of the key `hosts`, which replace the cluster's names --- */
 
 static void
 walk_own(struct zone_walk *walk, const struct dname *zone)
 {
-	const struct own_names *names = walk->own;
+	const struct local_names *names = walk->own;
 	const struct own_name *own;
 	uint32_t place = 0;
 
-	walk->own = NULL; /* these are put whatever their names */
-	while (names != NULL && !walk->stopped && (own = own_names_next(names, &place)) != NULL) {
+	walk->own = NULL; /* local names replace other names, so no name is skipped here */
+	while (names != NULL && !walk->stopped && (own = local_names_next(names, &place)) != NULL) {
 		const struct rrset *set = NULL;
 		struct dname owner = { .len = own->len };
 
@@ -311,22 +335,24 @@ walk_own(struct zone_walk *walk, const struct dname *zone)
 	walk->own = names;
 }
 
-/* --- endpoint sets as records of a zone: addresses, endpoint names and SRV, each once --- */
+/* --- records of endpoint sets: addresses, names of endpoints, and SRV --- */
 
 enum {
-	PORT_LISTS_MAX = 16,     /* of one endpoint name that are looked at for doubles */
-	NUMBERS_BYTES = 1 << 13, /* a bit for each port number */
+	/* The number of port lists of one endpoint name that are searched for duplicates. */
+	PORT_LISTS_MAX = 16,
+	/* One bit for each port number. */
+	NUMBERS_BYTES = 1 << 13,
 };
 
-/* What is put of an endpoint set. */
+/* The records to report for an endpoint set. */
 struct put {
 	struct zone_walk *walk;
 	const struct endpoint_set *endpoints;
-	const struct dname *parent; /* of its endpoints' names */
-	bool names;                 /* the records at these */
-	/* Or NULL: the name at which, and below which by ports, SRV records lead to the endpoints. */
+	const struct dname *parent; /* parent of the names of its endpoints */
+	bool names;                 /* true if records are reported at the names of endpoints */
+	/* The name of the Service, or NULL if there are no SRV records. The Service's name and the names of its ports have SRV records. */
 	const struct dname *service;
-	unsigned weight; /* of these records */
+	unsigned weight; /* weight of the SRV records */
 };
 
 static void
@@ -351,15 +377,15 @@ put_srv(struct zone_walk *walk, const struct dname *owner, unsigned weight, uint
 	put_record(walk, owner, walk->config->ttl_s, TYPE_SRV, rdata, 6u + target->len);
 }
 
-/* --- at the Service's own name, and at its ports' --- */
+/* --- SRV records of the Service's name and its ports --- */
 
-/* The ports of all endpoints of one name. */
+/* The port lists of all endpoints with one name. */
 struct port_lists {
 	const struct ports *lists[PORT_LISTS_MAX];
 	unsigned count;
 };
 
-/* Whether one of the lists before this one has the number under the label. */
+/* Returns whether an earlier list has this number for this label. */
 static bool
 is_in_others(const struct port_lists *ports, unsigned list, uint64_t label, uint16_t number)
 {
@@ -381,7 +407,7 @@ is_in_others(const struct port_lists *ports, unsigned list, uint64_t label, uint
 	return false;
 }
 
-/* The SRV records of these numbers of one label (0: all) that no list before has. */
+/* Reports the SRV records for the port numbers of one label. 0 means all labels. Skips numbers that an earlier list has. */
 static void
 put_numbers(const struct put *put, const struct port_lists *ports, unsigned list, uint64_t label,
     const struct dname *owner, const struct dname *target)
@@ -394,7 +420,7 @@ put_numbers(const struct put *put, const struct port_lists *ports, unsigned list
 			put_srv(put->walk, owner, put->weight, numbers[i], target);
 }
 
-/* The SRV records that the endpoints of one name add. */
+/* Reports the SRV records for the endpoints of one name and one port list. */
 static void
 put_srvs(const struct put *put, const struct port_lists *lists, unsigned list,
     const struct dname *target)
@@ -424,21 +450,22 @@ add_list(struct port_lists *lists, const struct ports *ports)
 		lists->lists[lists->count++] = ports;
 }
 
-/* --- the endpoints of one name --- */
+/* --- endpoints with the same name --- */
 
-/* An endpoint; of a list of them each has the same name. */
+/* An endpoint in a list of endpoints. */
 struct named {
-	uint64_t hash; /* of the name */
+	uint64_t hash; /* hash of the endpoint's name */
 	struct endpoint_ref ref;
-	uint32_t place; /* in the set */
+	uint32_t place; /* position of the endpoint in the set */
 };
 
-/* An endpoint name's SRV records: each distinct port number once, with the name itself as target. */
+/* Reports the SRV records at an endpoint's name: one for each port number, with the name itself as the target. */
 static void
 put_own_srvs(
     const struct put *put, const struct named *same, size_t count, const struct dname *name)
 {
-	uint8_t *seen = memset(put->walk->room, 0, NUMBERS_BYTES); /* a bit for each number */
+	/* one bit for each port number */
+	uint8_t *seen = memset(put->walk->capacity, 0, NUMBERS_BYTES);
 	const struct ports *last = NULL;
 
 	for (size_t n = 0; n < count && !put->walk->stopped; n++) {
@@ -469,8 +496,8 @@ by_addr(const void *a, const void *b)
 				ra->slice->family == AF_INET ? 4 : 16);
 }
 
-/* The records of a name and the SRV records that lead to it. `same`: its endpoints, by place; their order
- * is not kept. */
+/* Reports the records at a name, and the SRV records that point to it. `same` has the endpoints with this name, ordered by their
+ * position in the set. put_name() changes that order. */
 static void
 put_name(const struct put *put, struct named *same, size_t count)
 {
@@ -495,9 +522,9 @@ put_name(const struct put *put, struct named *same, size_t count)
 			put_addr(put->walk, &name, &same[i].ref);
 }
 
-/* --- sets --- */
+/* --- endpoint sets --- */
 
-/* Whether another endpoint of the set may have the name of this one. */
+/* Returns whether another endpoint of the set may have the same name. */
 static bool
 may_share(const struct endpoint_set *endpoints, const struct slice_endpoints *slice, unsigned i)
 {
@@ -517,8 +544,8 @@ by_hash(const void *a, const void *b)
 	return (na->place > nb->place) - (na->place < nb->place);
 }
 
-/* Puts what `count` endpoints have, in the order of their names' hashes: two names in a cluster with
- * one hash of 64 bits are not expected. */
+/* Reports the records of `count` endpoints, grouped by the hash of their names. Two names of one cluster are not expected to have the
+ * same 64-bit hash. */
 static void
 put_shared(const struct put *put, struct named *all, size_t count)
 {
@@ -531,8 +558,8 @@ put_shared(const struct put *put, struct named *all, size_t count)
 	}
 }
 
-/* Names that several endpoints may have are put after the others, each once. To look for a name's other
- * endpoints at each of them would take the square of their number. */
+/* Reports the records of an endpoint set. Names that several endpoints may share come last, and each of them is reported once. A search
+ * of all endpoints for each of these names would take quadratic time. */
 static void
 put_set(const struct put *put)
 {
@@ -562,7 +589,7 @@ put_set(const struct put *put)
 	free(shared);
 }
 
-/* The distinct addresses of a set. */
+/* Reports the distinct addresses of a set. */
 static void
 put_addrs(struct zone_walk *walk, const struct dname *owner, const struct endpoint_set *endpoints)
 {
@@ -623,19 +650,17 @@ put_import(struct zone_walk *walk, const struct dname *name, const struct node *
 
 /* --- --external-headless --- */
 
-/*
- * --external-headless: `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE` of a zone for outside is what
- * `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc` is in ours, unless the zone has records of its own
- * there. The walk makes the records of our zone, and they are renamed on their way.
- */
-static const uint8_t svc[8 + 8] = "\3svc"; /* tree_child() reads behind the label */
+/* --external-headless: `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE` of an external zone has the records of
+ * `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc` in our zone, unless the external zone has records at that name. This walk makes the
+ * records of our zone, and put_headless_record() renames them. */
+static const uint8_t svc[8 + 8] = "\3svc"; /* tree_child() reads up to 7 bytes after the label */
 
 struct headless {
-	struct dname from, to; /* the Service's names */
+	struct dname from, to; /* the Service's name in our zone and in the external zone */
 	const struct dname *zone;
 };
 
-/* A name of the Service, or below it, in the other zone; false: it is too long there. */
+/* Makes the name in the external zone for a name of the Service or below it. Returns false if it would be too long. */
 static bool
 rename(const struct headless *headless, const struct dname *name, struct dname *renamed)
 {
@@ -649,8 +674,8 @@ rename(const struct headless *headless, const struct dname *name, struct dname *
 	return true;
 }
 
-/* Whether something else has the name: the cluster, a zone inside this one, or records of the
- * zone's own; as the external stage looks for them. */
+/* Returns whether the name already has other records. Such a name is in the cluster's zone, is in a zone inside this zone, or has
+ * records in the tree of external zones. The external stage uses the same order. */
 static bool
 is_taken(const struct zone_walk *walk, const struct dname *owner)
 {
@@ -658,7 +683,7 @@ is_taken(const struct zone_walk *walk, const struct dname *owner)
 
 	const struct name name = name_copy(&buf, owner->wire, owner->len);
 	if (name_below(&name, &walk->config->zone) >= 0 ||
-	    external_zone_of(walk->config->external, &name) != walk->headless->zone)
+	    external_zone_of(external_config(walk->config), &name) != walk->headless->zone)
 		return true;
 	struct external_name found = external_lookup(walk->external, &name, walk->headless->zone);
 	return found.node != NULL && !found.wildcard && found.node->records != NULL;
@@ -708,8 +733,8 @@ put_service(
 static bool
 has_headless(const struct zone_walk *walk, size_t index)
 {
-	return zone_is_external(walk->config, index) && walk->config->external->headless &&
-	       zone_name(walk->config, index) != walk->config->external->clusterset &&
+	return zone_is_external(walk->config, index) && external_config(walk->config)->headless &&
+	       zone_name(walk->config, index) != external_config(walk->config)->clusterset &&
 	       walk->tree->synced && walk->external != NULL;
 }
 
@@ -725,12 +750,12 @@ zone_walk_headless(struct zone_walk *walk, size_t index, const struct dname *ser
 		put_service(walk, index, service, node);
 }
 
-/* --- all of them --- */
+/* --- all headless Services --- */
 
 struct place {
 	struct zone_walk *walk;
 	size_t index;
-	struct dname name; /* of the namespace, or the root */
+	struct dname name; /* name of the namespace, or of the root */
 };
 
 static void
@@ -764,7 +789,7 @@ put_all_headless(struct zone_walk *walk, size_t index)
 		tree_children(node, walk_namespace, &place);
 }
 
-/* --- the whole --- */
+/* --- whole zones --- */
 
 void
 zone_walk_begin(struct zone_walk *walk)
@@ -775,15 +800,15 @@ zone_walk_begin(struct zone_walk *walk)
 	walk->plain = *walk->tree;
 	walk->plain.context = NULL;
 	walk->headless = NULL;
-	walk->room = xmalloc(DNS_TCP_MAX);
+	walk->capacity = xmalloc(DNS_TCP_MAX);
 	walk->stopped = false;
 }
 
 void
 zone_walk_end(struct zone_walk *walk)
 {
-	free(walk->room);
-	walk->room = NULL;
+	free(walk->capacity);
+	walk->capacity = NULL;
 }
 
 bool
@@ -796,7 +821,7 @@ zone_walk_zone(struct zone_walk *walk, size_t index)
 	size_t len = zone_soa(walk->config, index, serial, soa);
 	const struct zone_record first = { zone, walk->config->ttl_s, TYPE_SOA, (uint16_t)len,
 		soa };
-	const struct own_names *own = walk->own;
+	const struct local_names *own = walk->own;
 
 	if (external)
 		walk->own = NULL;

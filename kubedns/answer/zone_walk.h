@@ -1,19 +1,18 @@
 /*
- * All records of a zone of ours, one by one: what --print-zone prints and a zone transfer sends.
- * Pure.
+ * All records of one of our zones, one by one, for --print-zone and zone transfers. Pure.
  *
- * The zones are ours, the reverse zones of --reverse-cidrs, those for the world outside and that of a
- * cluster set. A static zone cannot hold pod names, names without records (empty namespaces) and
- * addresses behind CNAMEs that leave our zones: these are missing. Names of --external-headless are in the
- * zones for outside, with records from the cluster's tree; PTRs to names of a cluster set are in the reverse
- * zones, with records from the tree of those for outside.
+ * The zones are ours, the reverse zones of --reverse-cidrs, the external zones, and the zone of a
+ * cluster set. A static zone cannot contain names of pods, names without records (empty
+ * namespaces), or addresses that need a CNAME out of our zones. The walk leaves these out. Names of
+ * --external-headless are in the external zones, with records from the cluster's tree. PTR records
+ * of a cluster set's names are in the reverse zones, with records from the tree of external zones.
  *
- * The operator's own names (own_names.h) are for the cluster's clients: they are in our zone and the
- * reverse zones, and hide the cluster's there. What is for the world outside is as --external-address
- * answers it, without them.
+ * Local names (local_names.h) are for the cluster's clients. Local names are in our zone and the
+ * reverse zones, and hide the cluster's names there. External zones do not contain local names, and
+ * answers at --external-address do not either.
  *
- * No record comes twice. A walk costs the zone's size in time, and 64 KB; of an endpoint
- * set in which names are shared, 32 bytes more for each endpoint.
+ * No record occurs twice. The time of a walk is proportional to the zone's size. A walk needs 64 KB
+ * of memory. For an endpoint set with shared names, it needs 32 bytes more for each endpoint.
  */
 #ifndef KUBEDNS_ANSWER_ZONE_WALK_H
 #define KUBEDNS_ANSWER_ZONE_WALK_H
@@ -26,52 +25,59 @@ struct zone_record {
 	const struct dname *owner;
 	uint32_t ttl_s;
 	uint16_t type;
-	uint16_t len; /* of rdata, in which names are not compressed */
+	uint16_t len; /* length of `rdata`; names in it are not compressed */
 	const uint8_t *rdata;
 };
 
 struct zone_walk {
 	const struct answer_config *config;
-	const struct tree *tree;     /* in a read section, held, or the writer's */
-	const struct tree *external; /* the same of the zones for outside; NULL: there are none */
-	/* Called for each record, whose memory lives as long as the call; false ends the walk. */
+	/* protected by a read section or a hold, or used in the writer's thread */
+	const struct tree *tree;
+	/* The tree of external zones, protected in the same way, or NULL. */
+	const struct tree *external;
+	/* Called for each record, which is valid during the call. Returning false ends the walk. */
 	bool (*take)(void *arg, const struct zone_record *record);
 	void *arg;
 
-	/* Called for each of the cluster's records that one of the operator's own names hides; may
-	 * be NULL. Its `arg` is hidden_arg. */
+	/* Called with hidden_arg for each of the cluster's records that a local name hides. May be
+	 * NULL. */
 	void (*hidden)(void *arg, const struct zone_record *record);
 	void *hidden_arg;
 
-	/* the walk's own */
-	const struct own_names
-	    *own;          /* hide the cluster's records of the same name; NULL: none do */
-	struct tree plain; /* without a context: no rewrites, no names of one's own */
-	const struct headless *headless; /* whose records are put, under its name in a zone for
-					  * outside; or NULL */
-	uint8_t *room;
+	/* state of the walk */
+	/* Local names, which hide the cluster's records of the same name, or NULL. */
+	const struct local_names *own;
+	struct tree plain; /* the tree without a context, so without rewrites and local names */
+	/* The headless Service whose records are being written under its name in an external
+	 * zone, or NULL. */
+	const struct headless *headless;
+	uint8_t *capacity;
 	bool stopped;
 };
 
-/* Before any of the functions below, after the members above `own` are set; and after them. */
+/* Set the members above `own`, then call zone_walk_begin(), then the following functions. Call
+ * zone_walk_end() last. */
 void zone_walk_begin(struct zone_walk *walk);
 void zone_walk_end(struct zone_walk *walk);
 
-/* The whole zone of this index: its SOA first, then the rest in no order. False if `take` ended
- * it. */
+/* Walks over the whole zone with this index. Its SOA comes first, then the other records in no
+ * particular order. Returns false if `take` ended the walk. */
 bool zone_walk_zone(struct zone_walk *walk, size_t index);
 
-/* Of our zone: the records at one node, its endpoint set's included; and at all nodes below it. */
+/* Walks over the records in our zone at one node and at all nodes below it, including records of
+ * their endpoint sets. */
 void zone_walk_node(struct zone_walk *walk, const struct node *node, const struct dname *name);
 void zone_walk_below(struct zone_walk *walk, const struct node *node, const struct dname *name);
 
 /*
- * With --external-headless: the records that a headless Service, its endpoints and its ports have in the
- * zone for outside with this index. `service`: `SERVICE.NAMESPACE.`; no records if there is none.
+ * With --external-headless: walks over the records that a headless Service, its endpoints and its
+ * ports have in the external zone with this index. `service` is `SERVICE.NAMESPACE.`. If the
+ * Service does not exist, there are no records.
  */
 void zone_walk_headless(struct zone_walk *walk, size_t index, const struct dname *service);
 
-/* The PTRs of an address, if it is in the reverse zone of this index and not in one inside it. */
+/* Walks over the PTR records of an address, if it is in the reverse zone with this index and not
+ * in a zone inside that zone. */
 void zone_walk_addr(struct zone_walk *walk, size_t index, const struct addr *addr);
 
 #endif

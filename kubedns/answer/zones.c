@@ -1,28 +1,32 @@
 #include "kubedns/answer/zones.h"
 
 #include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/upstream_stage.h"
 #include "treecache/treecache.h"
 
 size_t
 zone_count(const struct answer_config *config)
 {
-	size_t external = config->external == NULL ? 0 : config->external->zone_count;
+	const struct external_zones *external = external_config(config);
 
-	return 1 + config->reverse_zone_count + external;
+	return 1 + reverse_config(config)->zone_count +
+	       (external == NULL ? 0 : external->zone_count);
 }
 
 bool
 zone_is_external(const struct answer_config *config, size_t index)
 {
-	return index > config->reverse_zone_count;
+	return index > reverse_config(config)->zone_count;
 }
 
 const struct dname *
 zone_name(const struct answer_config *config, size_t index)
 {
+	const struct reverse_config *reverse = reverse_config(config);
+
 	if (zone_is_external(config, index))
-		return &config->external->zones[index - 1 - config->reverse_zone_count];
-	return index == 0 ? &config->zone : &config->reverse_zones[index - 1].name;
+		return &external_config(config)->zones[index - 1 - reverse->zone_count];
+	return index == 0 ? &config->zone : &reverse->zones[index - 1].name;
 }
 
 int
@@ -38,8 +42,10 @@ uint32_t
 zone_serial(const struct answer_config *config, size_t index, const struct tree *tree,
     const struct tree *external)
 {
-	return zone_is_external(config, index) ? external_serial(config->external, tree, external)
-	       : index > 0                     ? reverse_serial(config->external, tree, external)
+	const struct external_zones *zones = external_config(config);
+
+	return zone_is_external(config, index) ? external_serial(zones, tree, external)
+	       : index > 0                     ? reverse_serial(zones, tree, external)
 					       : tree->serial;
 }
 
@@ -47,7 +53,7 @@ bool
 zone_is_synced(const struct answer_config *config, size_t index, const struct tree *tree,
     const struct tree *external)
 {
-	bool imports = config->external != NULL && config->external->clusterset != NULL;
+	bool imports = clusterset_config(config) != NULL;
 
 	return (zone_is_external(config, index) || tree->synced) &&
 	       (index == 0 || (!zone_is_external(config, index) && !imports) ||
@@ -60,7 +66,7 @@ zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint
 	bool external = zone_is_external(config, index);
 	const struct dname *zone = external ? zone_name(config, index) : &config->zone;
 	const struct soa soa = { .zone = zone,
-		.primary = external ? external_primary(config->external, zone) : NULL,
+		.primary = external ? external_primary(external_config(config), zone) : NULL,
 		.serial = serial,
 		.minimum_s = config->negative_ttl_s };
 
@@ -70,10 +76,11 @@ zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint
 const struct reverse_zone *
 zone_of_address(const struct answer_config *config, const struct addr *addr, unsigned bits)
 {
+	const struct reverse_config *reverse = reverse_config(config);
 	const struct reverse_zone *closest = NULL;
 
-	for (size_t i = 0; i < config->reverse_zone_count; i++) {
-		const struct reverse_zone *zone = &config->reverse_zones[i];
+	for (size_t i = 0; i < reverse->zone_count; i++) {
+		const struct reverse_zone *zone = &reverse->zones[i];
 
 		if (bits >= zone->bits && (closest == NULL || zone->bits > closest->bits) &&
 		    addr_in_prefix(addr, &zone->prefix, zone->bits))
@@ -82,15 +89,32 @@ zone_of_address(const struct answer_config *config, const struct addr *addr, uns
 	return closest;
 }
 
+const struct dname *
+reverse_zone_of_name(const struct answer_config *config, const struct name *name)
+{
+	const struct reverse_config *reverse = reverse_config(config);
+	const struct dname *closest = NULL;
+
+	for (size_t i = 0; i < reverse->zone_count; i++) {
+		const struct dname *zone = &reverse->zones[i].name;
+
+		if (name_below(name, zone) >= 0 && (closest == NULL || zone->len > closest->len))
+			closest = zone;
+	}
+	return closest;
+}
+
 bool
 answer_falls_through(const struct answer_config *config, const struct name *name)
 {
+	const struct upstream_config *upstream = upstream_config(config);
+	const struct external_zones *external = external_config(config);
 	bool listed = false;
 
-	for (size_t i = 0; i < config->fallthrough_count && !listed; i++)
-		listed = name_below(name, &config->fallthrough[i]) >= 0;
-	if (!listed || config->external == NULL || name_below(name, &config->zone) >= 0)
+	for (size_t i = 0; i < upstream->fallthrough_count && !listed; i++)
+		listed = name_below(name, &upstream->fallthrough[i]) >= 0;
+	if (!listed || external == NULL || name_below(name, &config->zone) >= 0)
 		return listed;
-	const struct dname *zone = external_zone_of(config->external, name);
-	return zone == NULL || zone == config->external->clusterset;
+	const struct dname *zone = external_zone_of(external, name);
+	return zone == NULL || zone == external->clusterset;
 }

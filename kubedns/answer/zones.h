@@ -1,6 +1,6 @@
 /*
- * The zones that this server has the authority for, numbered: the cluster's is 0, the reverse zones of --reverse-cidrs
- * follow, then the zones for the world outside and that of a cluster set. Pure.
+ * The zones for which this server is authoritative, numbered. The cluster's zone is 0. The reverse zones of --reverse-cidrs follow, then
+ * the external zones and the zone of a cluster set. Pure.
  */
 #ifndef KUBEDNS_ANSWER_ZONES_H
 #define KUBEDNS_ANSWER_ZONES_H
@@ -8,36 +8,63 @@
 #include "kubedns/answer/answer.h"
 #include "kubedns/answer/soa.h"
 
-/* How many zones there are, and the name of one: the first is ours. */
+struct name; /* kubedns/answer/name.h */
+
+/* A reverse zone of ours, from --reverse-cidrs, on an octet or nibble boundary. */
+struct reverse_zone {
+	struct dname name; /* "96.10.in-addr.arpa." */
+	struct addr prefix;
+	unsigned bits;
+};
+
+/* The reverse stage's configuration. */
+struct reverse_config {
+	struct reverse_zone *zones;
+	size_t zone_count;
+	/* --ptr=cidrs: addresses outside of these zones have no PTR records here. */
+	bool cidrs_only;
+};
+
+static inline const struct reverse_config *
+reverse_config(const struct answer_config *config)
+{
+	return config->stage_config[STAGE_reverse];
+}
+
+/* zone_count() returns the number of zones, and zone_name() the name of a zone. Zone 0 is the cluster's. */
 size_t zone_count(const struct answer_config *config);
 const struct dname *zone_name(const struct answer_config *config, size_t index);
 
-/* Whether it is one for the world outside: of the tree of those, and with its serial. */
+/* Returns whether the zone is an external zone. External zones are in the external tree and have the serial of that tree. */
 bool zone_is_external(const struct answer_config *config, size_t index);
 
-/* The zone's serial, of these snapshots of our tree and of the external one (or NULL): with
- * --external-headless a zone for outside has records of both trees, and the later of their serials; with
- * --clusterset-domain a reverse zone. */
+/* Returns the zone's serial in these snapshots of our tree and of the external tree, which may be NULL. With --external-headless, an
+ * external zone has records of both trees, and the later serial of the two. With --clusterset-domain, the same applies to a reverse
+ * zone. */
 uint32_t zone_serial(const struct answer_config *config, size_t index, const struct tree *tree,
     const struct tree *external);
 
-/* Whether all that has records in the zone had been read. */
+/* Returns whether all sources of the zone's records have been read. */
 bool zone_is_synced(const struct answer_config *config, size_t index, const struct tree *tree,
     const struct tree *external);
 
-/* The RDATA of a zone's SOA (RFC 1035 section 3.3.13) with this serial, into `rdata` of
- * SOA_RDATA_MAX bytes; returns its length. */
+/* Writes the RDATA of the zone's SOA (RFC 1035 section 3.3.13) with this serial to `rdata`, which
+ * has SOA_RDATA_MAX bytes. Returns its length. */
 size_t zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint8_t *rdata);
 
-/* The zone of exactly this name (wire, any case), or -1. */
+/* Returns the index of the zone with exactly this name (wire format, any case), or -1. */
 int zone_index(const struct answer_config *config, const uint8_t *name);
 
-/* The closest of our reverse zones that holds the name of these address bits, or NULL. */
+/* Returns the closest of our reverse zones that contains the name of these address bits, or NULL. */
 const struct reverse_zone *zone_of_address(
     const struct answer_config *config, const struct addr *addr, unsigned bits);
 
-/* Whether this name, if the zone of ours that it is in does not have it, is sent to other servers
- * (--fallthrough). Never in --external-zones. */
+/* Returns the closest of our reverse zones that contains this name, or NULL. The name need not spell an address. */
+const struct dname *reverse_zone_of_name(
+    const struct answer_config *config, const struct name *name);
+
+/* Returns whether the query for a missing name in one of our zones is sent to other servers (--fallthrough). For names of
+ * --external-zones, it returns false. */
 bool answer_falls_through(const struct answer_config *config, const struct name *name);
 
 #endif

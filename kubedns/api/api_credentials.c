@@ -56,7 +56,7 @@ api_credentials_expand(const char *text)
 	return out;
 }
 
-/* A part of a URL in fresh memory, or NULL. */
+/* Returns a part of a URL in new memory, or NULL. */
 static char *
 url_part(CURLU *u, CURLUPart which, unsigned flags)
 {
@@ -69,8 +69,8 @@ url_part(CURLU *u, CURLUPart which, unsigned flags)
 }
 
 /*
- * libcurl verifies the name in the URL: so the URL gets the certificate's name, and CONNECT_TO the
- * server's address.
+ * libcurl verifies the name in the URL. The URL therefore gets the name in the certificate, and
+ * CONNECT_TO gets the server's address.
  */
 static void
 verify_as(struct api_credentials *c, CURLU *u, const char *name)
@@ -86,7 +86,7 @@ verify_as(struct api_credentials *c, CURLU *u, const char *name)
 	free(port);
 }
 
-/* Checks the server's URL and stores it; 0 or -EINVAL after a log line. */
+/* Checks the server's URL and stores it. Returns 0, or -EINVAL after a log line. */
 static int
 set_url(struct api_credentials *c, const char *url, const char *tls_server_name)
 {
@@ -102,7 +102,7 @@ set_url(struct api_credentials *c, const char *url, const char *tls_server_name)
 		goto out;
 	}
 	if (user != NULL || query != NULL) {
-		log_errorx("%s: \"%s\": a user or a query does not belong into the server's URL",
+		log_errorx("%s: \"%s\": the server's URL must not have a user name or a query",
 		    c->origin, url);
 		goto out;
 	}
@@ -151,7 +151,7 @@ find_in_cluster(struct api_credentials *c, const char *dir)
 	return error;
 }
 
-/* The path of a file whose content is `data`, in memory only. */
+/* Creates a file in memory that contains `data`, and returns its path. */
 static char *
 memory_file(
     struct api_credentials *c, unsigned which, const char *name, const char *data, size_t len)
@@ -174,10 +174,8 @@ take_file(
 	return file->path != NULL ? xstrdup(file->path) : NULL;
 }
 
-/*
- * Each file that the configuration names must be readable now, so that a typo is reported at the
- * start and not at the first handshake.
- */
+/* Checks that a file named by the configuration is readable. A typo is then reported at startup,
+ * not by the first handshake. */
 static int
 check_readable(const struct api_credentials *c, const char *what, const char *path)
 {
@@ -188,9 +186,9 @@ check_readable(const struct api_credentials *c, const char *what, const char *pa
 }
 
 /*
- * Whether the file holds a certificate in PEM: base64 of DER that begins with a long SEQUENCE, "MI".
- * GnuTLS passes over anything else without a word, and would then call the server's certificate not
- * signed by it.
+ * Whether the file contains a PEM certificate. Its base64 text starts with "MI", which stands for a
+ * long DER SEQUENCE. GnuTLS would silently ignore any other content, and would then report that the
+ * server's certificate is not signed by this CA.
  */
 static bool
 holds_certificate(const char *path)
@@ -308,7 +306,8 @@ api_credentials_has_token(const struct api_credentials *c)
 	return c->token != NULL || c->token_file == NULL;
 }
 
-/* The file's token without surrounding space; NULL with errno when there is none to use. */
+/* Reads the token, without surrounding white space. Returns NULL and sets errno if there is no
+ * usable token. */
 static char *
 read_token(const char *path)
 {
@@ -327,7 +326,7 @@ read_token(const char *path)
 	while (end > start && isspace((unsigned char)end[-1]))
 		end--;
 	for (const char *p = start; p < end; p++) {
-		if (*p <= ' ' || *p > '~') /* it goes into a header line */
+		if (*p <= ' ' || *p > '~') /* the token becomes part of a header line */
 			error = EINVAL;
 	}
 	if (error == 0)
@@ -346,7 +345,7 @@ api_credentials_token_refresh(struct api_credentials *c, int64_t now_ms, bool fo
 		return false;
 	char *token = read_token(c->token_file);
 	int error = token != NULL ? 0 : errno;
-	/* Looks for a missing one each second: the kubelet may be about to mount it. */
+	/* If there is no token yet, looks every second, because the kubelet may be about to mount it. */
 	c->token_due_ms = now_ms + (token != NULL || c->token != NULL ? API_TOKEN_PERIOD_MS : 1000);
 	if (error && error != c->token_error) {
 		errno = error;
@@ -367,7 +366,7 @@ api_credentials_token_refresh(struct api_credentials *c, int64_t now_ms, bool fo
 char *
 api_credentials_proxy(const struct api_credentials *c, const char **from)
 {
-	/* In the order in which libcurl takes them. */
+	/* the environment variables, in libcurl's order of precedence */
 	static const char *const of_https[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
 		"ALL_PROXY", NULL };
 	static const char *const of_http[] = { "http_proxy", "all_proxy", "ALL_PROXY", NULL };

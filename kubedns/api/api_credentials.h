@@ -1,14 +1,14 @@
 /*
- * Where the API server is, and the credentials for it: in-cluster, from a kubeconfig, or by
- * --kube-master-url.
+ * Finds the address of the API server and the credentials for it. They come from the pod's
+ * environment, a kubeconfig or --kube-master-url.
  *
  *	KUBERNETES_SERVICE_HOST, _PORT, serviceaccount/{token,ca.crt}  --+
  *	kubeconfig: cluster and user of the current context            --+--> struct api_credentials
  *	--kube-master-url (overrides the server)                       --+    --> libcurl handles
  *
- * libcurl gets the paths of the files and reads them at each new connection, so a rotated CA or
- * client certificate is used at once. Data that a kubeconfig has inline is put into sealed memory
- * files, whose paths are /proc/self/fd/N, since libcurl with GnuTLS takes no blobs.
+ * libcurl gets the paths of the files and reads them for each new connection, so a rotated CA or
+ * client certificate takes effect at once. Inline data of a kubeconfig is written to sealed memory
+ * files with paths /proc/self/fd/N, because libcurl with GnuTLS does not accept data in memory.
  */
 #ifndef KUBEDNS_API_API_CREDENTIALS_H
 #define KUBEDNS_API_API_CREDENTIALS_H
@@ -21,59 +21,62 @@ enum { API_TOKEN_PERIOD_MS = 30000, API_TOKEN_MAX = 64 << 10 };
 struct api_credentials {
 	char *origin;     /* for messages: "in-cluster", "kubeconfig FILE", "--kube-master-url" */
 	char *url;        /* https://host:port/prefix, no final slash; libcurl verifies this host */
-	char *shown_url;  /* the same as the operator wrote it */
-	char *host;       /* Host header where `url` names the tls-server-name; else NULL */
-	char *connect_to; /* libcurl's CONNECT_TO entry for the same; else NULL */
-	char *ca_path;    /* NULL: the system's */
-	char *ca_name;    /* the same for messages */
+	char *shown_url;  /* the URL as the operator wrote it */
+	char *host;       /* Host header, used if `url` contains the tls-server-name; else NULL */
+	char *connect_to; /* libcurl's CONNECT_TO entry; NULL if `host` is NULL */
+	char *ca_path;    /* NULL: use the system's certificates */
+	char *ca_name;    /* name of the CA file or data, for messages */
 	char *cert_path, *key_path; /* NULL: none */
-	char *proxy; /* "": none whatever the environment says; NULL: as the environment says */
+	/* "": use no proxy, even if the environment names one; NULL: use the environment's proxy */
+	char *proxy;
 	bool https, insecure;
-	int memory[3];        /* memory files of ca, cert, key; -1: none */
-	char *token;          /* the last good one; NULL: none */
+	int memory[3];        /* file descriptors of memory files for ca, cert, key; -1: none */
+	char *token;          /* the last valid token; NULL: none */
 	char *token_file;     /* NULL: none */
-	int64_t token_due_ms; /* when to read it again */
-	int token_error;      /* errno of the last read; 0: good */
+	int64_t token_due_ms; /* monotonic time at which to read the token file again */
+	int token_error;      /* errno of the last read, or 0 */
 };
 
 struct api_credentials_source {
-	const char *kubecfg_file, *master_url; /* NULL or "": not given */
-	const char *serviceaccount_dir;        /* NULL: where the kubelet mounts it */
+	const char *kubecfg_file, *master_url; /* NULL or "" if the flag is not given */
+	const char *serviceaccount_dir;        /* directory of the credentials; NULL: the directory
+					        * that the kubelet mounts */
 };
 
 /*
- * Fills `c`; 0, or -EINVAL after one log line with what is wrong and what to do. Caller frees with
- * api_credentials_free in both cases.
+ * Fills in `c`. Returns 0, or -EINVAL after it has logged one line with the mistake and the fix.
+ * The caller frees `c` with api_credentials_free() in both cases.
  */
 int api_credentials_find(struct api_credentials *c, const struct api_credentials_source *source);
 
 /*
- * Reads the token file again if it is due, or now with `force` (after a 401). True if the token
- * changed. A failed or empty read keeps the last good one and is logged once.
+ * Reads the token file again if it is due, or, with `force`, at once (after a 401). Returns true if
+ * the token changed. If the file is unreadable or empty, the last valid token stays in use, and the
+ * failure is logged once.
  */
 bool api_credentials_token_refresh(struct api_credentials *c, int64_t now_ms, bool force);
 
-/* Whether a request can be made: there is a token, or none is needed. */
+/* Whether requests are possible: the token has been read, or the configuration has no token file. */
 bool api_credentials_has_token(const struct api_credentials *c);
 
 /*
- * The proxy that requests may go through: the kubeconfig's proxy-url, or that of an environment
- * variable, without a password, and in `from` where it comes from. NULL without one. Caller frees
- * the result; `from` is static.
+ * Returns the proxy that requests may use, without its password. The proxy comes from the
+ * kubeconfig's proxy-url or from an environment variable. Returns NULL if there is none. Sets
+ * `from` to a static string that names the source. The caller frees the result.
  */
 char *api_credentials_proxy(const struct api_credentials *c, const char **from);
 
 struct sandbox;
 
-/* Adds the files that are read again and the port that is connected to; any port where there is a
- * proxy. */
+/* Allows in the sandbox the files that are read again and the server's TCP port. If there is a
+ * proxy, allows every port. */
 void api_credentials_needs(const struct api_credentials *c, struct sandbox *s);
 
 void api_credentials_free(struct api_credentials *c);
 
 /*
- * The text with ${NAME} and $NAME replaced by environment variables ("" where unset), as Go's
- * os.ExpandEnv. Caller frees.
+ * Replaces ${NAME} and $NAME by environment variables ("" if unset), like Go's os.ExpandEnv. The
+ * caller frees the result.
  */
 char *api_credentials_expand(const char *text);
 

@@ -6,8 +6,8 @@
 #include "kubedns/api/resource_watch.h"
 #include "lib/xalloc.h"
 
-/* Bits of gnutls_certificate_verify_peers2(), which libcurl hands on; its text is the same for
- * all. */
+/* Status bits of gnutls_certificate_verify_peers2(). libcurl returns these bits, but its error text
+ * is the same for all of them. */
 enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 
 static enum api_problem
@@ -35,16 +35,15 @@ certificate(const struct resource_watch *s)
 		    "the server's certificate %s; check the clocks of both, or renew it",
 		    problem == API_PROBLEM_CERTIFICATE_EARLY ? "is not valid yet" : "has expired");
 	if (strstr(text, "does not match") != NULL)
-		return xasprintf(
-		    "the server's certificate is for another host name (%s); use one that is "
-		    "in it, or set tls-server-name in the kubeconfig",
+		return xasprintf("the server's certificate is for another host name (%s); use a "
+				 "name that it contains, or set tls-server-name in the kubeconfig",
 		    text);
 	return xasprintf("the server's certificate is not signed by the CA in %s; is this the CA "
 			 "of this server?",
 	    c->ca_name != NULL ? c->ca_name : "the system's store");
 }
 
-/* The connection could not be made: to the server, or to the proxy that is asked to make it. */
+/* Returns the text for a failed connection to the server or to the proxy. */
 static char *
 not_connected(const struct resource_watch *s)
 {
@@ -74,7 +73,7 @@ not_connected(const struct resource_watch *s)
 	return text;
 }
 
-/* The connection ended before it brought an answer. */
+/* Returns the text for a connection that ended before the response. */
 static char *
 broken(const struct resource_watch *s)
 {
@@ -86,9 +85,8 @@ broken(const struct resource_watch *s)
 	if (tunnel >= 300) {
 		char *proxy = api_credentials_proxy(c, &from);
 		char *text =
-		    xasprintf("the proxy %s (%s) refuses the connection to the API server "
-			      "(%ld); does it let this address through, and does it want a "
-			      "password?",
+		    xasprintf("the proxy %s (%s) refuses the connection to the API server (%ld); "
+			      "does it allow this address, and does it need a password?",
 			proxy != NULL ? proxy : "", from, tunnel);
 
 		free(proxy);
@@ -102,10 +100,8 @@ broken(const struct resource_watch *s)
 	return xstrdup("the connection broke; trying again");
 }
 
-/*
- * libcurl's texts contain times and port numbers that change at each attempt, so they are quoted
- * only where no better reason is known.
- */
+/* libcurl's texts contain times and port numbers, which change with each attempt. This function
+ * therefore uses them only if it has no better text. */
 char *
 api_error_transport(const struct resource_watch *s, CURLcode code)
 {
@@ -113,8 +109,8 @@ api_error_transport(const struct resource_watch *s, CURLcode code)
 
 	switch (code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
-		return xstrdup("cannot resolve the server's host name; is there a name server that "
-			       "does not need kubedns?");
+		return xstrdup("cannot resolve the server's host name; use a name server that does "
+			       "not depend on kubedns");
 	case CURLE_COULDNT_RESOLVE_PROXY:
 		return xstrdup("cannot resolve the proxy's host name");
 	case CURLE_COULDNT_CONNECT:
@@ -141,7 +137,7 @@ api_error_transport(const struct resource_watch *s, CURLcode code)
 	case CURLE_GOT_NOTHING:
 	case CURLE_HTTP2:
 	case CURLE_HTTP2_STREAM:
-	case CURLE_UNSUPPORTED_PROTOCOL: /* bytes that are no HTTP */
+	case CURLE_UNSUPPORTED_PROTOCOL: /* the bytes are not HTTP */
 		return broken(s);
 	default:
 		return xasprintf("%s", *s->curl_error ? s->curl_error : curl_easy_strerror(code));
@@ -163,7 +159,7 @@ api_problem_of_status(int status)
 			       : API_PROBLEM_OTHER;
 }
 
-/* The Status's message in one line of bounded length. */
+/* Writes the message of the Status as one line of limited length. */
 static void
 server_says(const struct resource_watch *s, char *text, size_t max)
 {
@@ -173,8 +169,10 @@ server_says(const struct resource_watch *s, char *text, size_t max)
 	if (s->why != NULL && *s->why)
 		snprintf(text, max, "%s", s->why);
 	else if (type != NULL && strncmp(type, "application/json", 16) != 0)
-		snprintf(
-		    text, max, "the answer is %s, not JSON: is there a proxy in between?", type);
+		snprintf(text, max,
+		    "the response is %s, not JSON: is there a proxy between kubedns and the API "
+		    "server?",
+		    type);
 	else
 		snprintf(text, max, "no reason given");
 }

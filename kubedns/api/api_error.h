@@ -1,4 +1,5 @@
-/* Failures of the API in words: what, where, and what to do. Private to resource_watch.c. */
+/* Texts about failures of the API: what failed, where, and what to do. Private to
+ * resource_watch.c. */
 #ifndef KUBEDNS_API_API_ERROR_H
 #define KUBEDNS_API_API_ERROR_H
 
@@ -8,14 +9,15 @@
 
 struct resource_watch;
 
-/* Why there was no answer. Caller frees. */
+/* Returns, as text, why there was no response. The caller frees the text. */
 char *api_error_transport(const struct resource_watch *s, CURLcode code);
 
-/* The same for programs. */
+/* Returns, as an enum, why there was no response. */
 enum api_problem api_problem_of_transport(const struct resource_watch *s, CURLcode code);
 enum api_problem api_problem_of_status(int status);
 
-/* What the server replied instead of the objects: status and message. Caller frees. */
+/* Returns the status and message of the error that the server returned instead of objects. The
+ * caller frees the text. */
 char *api_error_status(const struct resource_watch *s);
 
 #endif

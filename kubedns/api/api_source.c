@@ -9,7 +9,6 @@
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
-#include "lib/percent.h"
 #include "lib/version.h"
 #include "lib/xalloc.h"
 
@@ -63,36 +62,7 @@ user_agent(void)
 	return text;
 }
 
-void
-resource_watch_select(
-    struct resource_watch *s, const char *parameter, const char *prefix, const char *value)
-{
-	char *plain = xasprintf("%s%s", prefix, value);
-	char *escaped = percent_encode(plain);
-	char *more = xasprintf("%s&%s=%s", s->selector, parameter, escaped);
-
-	free(escaped);
-	free(plain);
-	free(s->selector);
-	s->selector = more;
-}
-
-void
-resource_watch_select_namespace(struct resource_watch *s, const char *namespace)
-{
-	char *escaped = percent_encode(namespace);
-	const struct api_resource *of = s->resource;
-
-	free(s->place);
-	s->place = xasprintf("%s/namespaces/%s/%s", of->group_path, escaped, of->name);
-	if (s->other != NULL) {
-		free(s->other);
-		s->other = xasprintf("%s/namespaces/%s/%s", of->other_path, escaped, of->name);
-	}
-	free(escaped);
-}
-
-/* Chooses what the configuration needs: the resources, and which of their objects. */
+/* Selects the resources that the configuration needs, and which of their objects. */
 static void
 choose_resources(struct api_source *w, const struct api_source_config *config)
 {
@@ -114,7 +84,8 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 	reflector_set_optional(streams[API_PODS].reflector, !w->pods_required);
 	for (unsigned i = API_INGRESSES; i < w->kinds; i++) {
 		streams[i].wanted = i == API_IMPORTS ? config->imports : config->external;
-		/* Not rarely: a CRD may come at any time. */
+		/* An optional resource that is missing is requested rarely. This one is not
+		 * optional, because its CRD may be installed at any time. */
 		reflector_set_optional(streams[i].reflector, false);
 	}
 	if (config->external)
@@ -125,7 +96,7 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 		resource_watch_select(
 		    &streams[API_SLICES], "labelSelector", "", config->endpointslice_selector);
 	} else if (config->headless_slices) {
-		/* Set by the controllers that make them, without a value. */
+		/* The controllers that create slices set this label, without a value. */
 		w->headless_slices = true;
 		resource_watch_select(&streams[API_SLICES], "labelSelector", "", HEADLESS_LABEL);
 		resource_watch_select(&streams[API_ENDPOINTS], "labelSelector", "", HEADLESS_LABEL);
@@ -141,8 +112,11 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 		resource_watch_select(&streams[API_CONFIGMAPS], "fieldSelector",
 		    "metadata.name=", config->config_map);
 	}
-	/* A single namespace is asked for alone, and a Role in it is enough; for several, objects
-	 * of all namespaces are read and the others dropped. */
+	/*
+	 * If only one namespace is configured, only its objects are requested, and a Role in it is
+	 * enough. If several are configured, the objects of all namespaces are read, and the
+	 * objects of other namespaces are ignored.
+	 */
 	if (w->namespaces != NULL && w->namespaces[0] != NULL && w->namespaces[1] == NULL) {
 		for (unsigned i = 0; i < w->kinds; i++) {
 			if (api_resources[i].namespaced && i != API_CONFIGMAPS)
@@ -168,7 +142,7 @@ copy_list(const char *const *list)
 	return copy;
 }
 
-/* The source begins without a connection. */
+/* Makes a new multi handle, which has no connections yet. */
 static void
 new_connections(struct api_source *w)
 {
@@ -228,6 +202,7 @@ api_source_free(struct api_source *w)
 		return;
 	for (unsigned i = 0; i < w->count; i++)
 		resource_watch_clear(&w->streams[i]);
+	api_exact_free(w);
 	curl_multi_cleanup(w->multi);
 	curl_global_cleanup();
 	api_credentials_free(&w->server);
@@ -239,9 +214,9 @@ api_source_free(struct api_source *w)
 }
 
 /*
- * When the next request may start at the earliest. While the server cannot be reached, one resource
- * tries for all of them: the cost does not depend on their number, and none of them has a backoff
- * of its own to sit out when the server is back.
+ * Returns the earliest time for the next request. While the server is unreachable, only one
+ * resource at a time tries to reach it. The cost thus does not depend on the number of resources.
+ * When the server returns, no resource has to wait for its own backoff.
  */
 static int64_t
 gate_ms(const struct api_source *w)
@@ -250,7 +225,7 @@ gate_ms(const struct api_source *w)
 		return 0;
 	for (unsigned i = 0; i < w->count; i++) {
 		if (reflector_running(w->streams[i].reflector) && !w->streams[i].reached)
-			return INT64_MAX;
+			return CLOCK_NEVER;
 	}
 	return w->away_due_ms;
 }
@@ -261,46 +236,36 @@ max_ms(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* The watch's own next deadline. */
+/* Returns the next deadline of the source itself. */
 static int64_t
 next_deadline(const struct api_source *w, int64_t now)
 {
-	int64_t next = w->no_api ? INT64_MAX : api_source_ready_due_ms(w, now);
+	int64_t next = w->no_api ? CLOCK_NEVER : api_source_ready_due_ms(w, now);
 	int64_t gate = gate_ms(w);
+
+	next = clock_earlier(next, api_exact_due_ms(w));
 	bool token = api_credentials_has_token(&w->server);
 
 	for (unsigned i = 0; i < w->count && !w->no_api; i++) {
 		const struct resource_watch *s = &w->streams[i];
 		const struct reflector *r = s->reflector;
 		const char *why;
-		int64_t at = INT64_MAX;
+		int64_t at = CLOCK_NEVER;
 
 		if (reflector_running(r))
 			at = reflector_deadline_ms(r, &why);
 		else if (s->wanted)
 			at = !token ? w->server.token_due_ms : max_ms(reflector_due_ms(r), gate);
-		next = at < next ? at : next;
+		next = clock_earlier(next, at);
 	}
 	return next;
 }
 
-static int
-wait_time(const struct api_source *w, int timeout_ms)
-{
-	int64_t now = clock_mono_ms(), next = next_deadline(w, now),
-		wait = next == INT64_MAX ? INT32_MAX : next - now;
-
-	if (wait < 0)
-		wait = 0;
-	if (timeout_ms >= 0 && wait > timeout_ms)
-		wait = timeout_ms;
-	return wait > INT32_MAX ? INT32_MAX : (int)wait;
-}
-
 int
-api_source_wait(struct api_source *w, struct pollfd *fds, size_t count, int timeout_ms)
+api_source_wait(struct api_source *w, struct pollfd *fds, size_t count, int64_t deadline_ms)
 {
 	struct curl_waitfd extra[FDS_MAX];
+	int64_t now_ms = clock_mono_ms();
 	int ready = 0;
 
 	if (count > FDS_MAX)
@@ -315,7 +280,10 @@ api_source_wait(struct api_source *w, struct pollfd *fds, size_t count, int time
 					  (fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : 0));
 		extra[n++].revents = 0;
 	}
-	curl_multi_poll(w->multi, extra, n, wait_time(w, timeout_ms), NULL);
+	deadline_ms = clock_earlier(deadline_ms, next_deadline(w, now_ms));
+	/* curl_multi_poll() does not accept -1 for "no timeout". */
+	int wait_ms = deadline_ms == CLOCK_NEVER ? INT_MAX : clock_wait_ms(deadline_ms, now_ms);
+	curl_multi_poll(w->multi, extra, n, wait_ms, NULL);
 	n = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (fds[i].fd < 0)
@@ -328,8 +296,8 @@ api_source_wait(struct api_source *w, struct pollfd *fds, size_t count, int time
 	return ready;
 }
 
-/* Whether the server denies EndpointSlices, but not Services: one that denies both, or has changed,
- * does not tell. */
+/* Whether the server denies EndpointSlices but not Services. If the server denies both kinds, or
+ * has been replaced, the denial proves nothing about EndpointSlices. */
 static bool
 slices_alone_denied(struct api_source *w)
 {
@@ -341,7 +309,7 @@ slices_alone_denied(struct api_source *w)
 }
 
 /*
- * Watches Endpoints in place of EndpointSlices that stay denied, until a listing of slices begins
+ * If EndpointSlices stay denied, watches Endpoints instead, until a listing of slices starts
  * (resource_watch.c).
  */
 static void
@@ -363,7 +331,8 @@ choose_endpoints(struct api_source *w)
 	endpoints->wanted = true;
 }
 
-/* Lists slices anew, without the selector; not from libcurl's callbacks, in which events arrive. */
+/* Lists slices again, without the selector. Must not be called from libcurl's callbacks, which
+ * handle the events. */
 static void
 drop_headless_selector(struct api_source *w)
 {
@@ -379,7 +348,8 @@ drop_headless_selector(struct api_source *w)
 		reflector_restart(s->reflector);
 		*s->selector = '\0';
 	}
-	log_info("endpointslices: all are watched from now on, since there are federations");
+	log_info("endpointslices: watching all EndpointSlices from now on, because the ConfigMap "
+		 "has federations");
 }
 
 static void
@@ -395,13 +365,14 @@ read_messages(struct api_source *w, int64_t now)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &stream);
 		CURLcode code = message->data.result;
-		if (code == CURLE_ABORTED_BY_CALLBACK) /* by on_request: the connection was dead */
+		if (code == CURLE_ABORTED_BY_CALLBACK) /* on_request() aborted the request because
+						        * the connection was dead */
 			code = CURLE_RECV_ERROR;
 		resource_watch_finish((struct resource_watch *)(void *)stream, now, code);
 	}
 }
 
-/* Ends live watches after a GOAWAY: the server is stopping, and would leave them silent. */
+/* Ends live watches after a GOAWAY, because the server is stopping and would leave them silent. */
 static void
 leave_connection(struct api_source *w, int64_t now)
 {
@@ -416,8 +387,9 @@ leave_connection(struct api_source *w, int64_t now)
 }
 
 /*
- * Gives up all connections after one of them was stale: libcurl closes none that it believes alive, and
- * would choose the stale one again and again. The requests on the others begin anew, with a probe.
+ * Closes all connections after one of them was found stale. libcurl does not close a connection
+ * that it considers alive, and would choose the stale one again and again. The requests on the
+ * other connections start again with a probe.
  */
 static void
 leave_all_connections(struct api_source *w, int64_t now)
@@ -430,14 +402,38 @@ leave_all_connections(struct api_source *w, int64_t now)
 		if (!reflector_running(s->reflector))
 			continue;
 		if (s->reached) {
-			resource_watch_break(s, now, "a connection brings no answers");
-		} else { /* not sent yet */
+			resource_watch_break(s, now, "no answers on this connection");
+		} else { /* the request has not been sent yet */
 			resource_watch_stop(s);
 			reflector_doubt(s->reflector);
 		}
 	}
+	api_exact_drop(w);
 	curl_multi_cleanup(w->multi);
 	new_connections(w);
+}
+
+/* All resources have their versions from the same database. If one resource's versions went back, the
+ * versions of the others prove nothing either, so everything is listed again. */
+static void
+spread_new_epoch(struct api_source *w, int64_t now)
+{
+	bool back = w->exact_back;
+
+	w->exact_back = false;
+	for (unsigned i = 0; i < w->count; i++)
+		back |= reflector_take_back(w->streams[i].reflector);
+	for (unsigned i = 0; back && i < w->count; i++) {
+		struct resource_watch *s = &w->streams[i];
+
+		if (!s->wanted || !reflector_synced(s->reflector) ||
+		    reflector_follows_back(s->reflector))
+			continue;
+		resource_watch_stop(s);
+		reflector_go_back(s->reflector, now);
+	}
+	if (back)
+		api_exact_drop(w);
 }
 
 bool
@@ -456,6 +452,7 @@ api_source_run(struct api_source *w)
 	api_credentials_token_refresh(&w->server, now, false);
 	choose_endpoints(w);
 	drop_headless_selector(w);
+	spread_new_epoch(w, now);
 	bool started = false;
 	for (unsigned i = 0; i < w->count; i++) {
 		struct resource_watch *s = &w->streams[i];
@@ -471,6 +468,7 @@ api_source_run(struct api_source *w)
 			started = true;
 		}
 	}
+	started |= api_exact_run(w, now);
 	if (started)
 		curl_multi_perform(w->multi, &running);
 	api_source_check_ready(w, now);
@@ -487,7 +485,8 @@ api_source_want_federations(struct api_source *w)
 
 /* --- --hosts-namespaces --- */
 
-/* ConfigMaps of --hosts-namespaces: a watch for each namespace, which needs no right in another. */
+/* Watches the ConfigMaps of --hosts-namespaces. Each namespace has its own watch, which needs no
+ * permission in another one. */
 
 #define HOSTS_LABEL "kubedns/hosts=true"
 
@@ -509,15 +508,18 @@ api_hosts_maps_choose(struct api_source *w, const char *const *namespaces)
 
 /* --- readiness --- */
 
-/* When what is known is whole: the cluster's names, and those of the zones beside them; and what is
- * waited for. */
+/* Decides when the data for the cluster's names is complete, and when the data for external and
+ * clusterset zones is complete. Logs which kinds are still missing. */
 
-/* How long the cluster's names wait for the optional resources that they are made of (namespaces, pods,
- * nodes, ConfigMaps) when the required ones are there: a good server lists all of them at once. */
+/*
+ * When the required resources are synced, the cluster's names wait at most this long for the
+ * optional resources (namespaces, pods, nodes, ConfigMaps). A healthy server lists all of them
+ * immediately.
+ */
 enum { OPTIONAL_GRACE_MS = 2000 };
 
-/* How long readiness, and no name of the cluster, waits for the zones beside it: longer than a kind that is
- * missing or forbidden takes to be believed. */
+/* Readiness waits at most this long for external and clusterset zones. The cluster's names do not
+ * wait for these zones. The time is long enough to find out that a kind is missing or forbidden. */
 enum { ZONES_GRACE_MS = 5000 };
 
 static bool
@@ -529,7 +531,7 @@ is_settled(const struct resource_watch *s, int64_t now)
 	       (denied_ms && now - denied_ms >= API_SETTLE_MS);
 }
 
-/* Whether the resource is for the zones beside the cluster's alone. */
+/* Whether only external or clusterset zones use the resource. */
 static bool
 is_beside_cluster(const struct api_source *w, unsigned i)
 {
@@ -565,20 +567,21 @@ api_source_zones(const struct api_source *w)
 			      : "external zones and that of --clusterset-domain";
 }
 
-/* Says which kinds these zones wait for. */
+/* Logs the kinds that the external and clusterset zones wait for. */
 static void
 say_external_missing(const struct api_source *w, int64_t now)
 {
 	for (unsigned i = API_INGRESSES; i < w->kinds; i++)
 		if (!is_settled(&w->streams[i], now))
-			log_warnx("%s: not listed yet: until then names of %s are answered "
-				  "SERVFAIL and not transferred",
+			log_warnx("%s: not listed yet: until they are listed, queries for names in "
+				  "%s get SERVFAIL, and these zones are not transferred",
 			    w->streams[i].resource->name, api_source_zones(w));
 }
 
 /*
- * Whether the zones beside the cluster's are whole, but for what may not be read. A kind whose lists fail is
- * waited for: a zone without its names would reach secondaries as the newest one.
+ * Checks whether the external and clusterset zones are complete. Kinds that may not be read are
+ * ignored. If the listing of a kind fails, the zones wait for that kind. Otherwise secondaries
+ * would get an incomplete zone as the newest version.
  */
 static void
 check_external_ready(struct api_source *w, int64_t now)
@@ -591,14 +594,15 @@ check_external_ready(struct api_source *w, int64_t now)
 		all = all && is_settled(&w->streams[i], now);
 	w->external_ready = all;
 	if (all && w->external_said)
-		log_info("%s: all that they need has been listed", api_source_zones(w));
+		log_info("%s: all their objects are listed", api_source_zones(w));
 	if (all || w->external_said || now - w->required_ms < ZONES_GRACE_MS)
 		return;
 	w->external_said = true;
 	say_external_missing(w, now);
 }
 
-/* Whether the server owes this resource's first list for API_SILENT_MS, and that was not said yet. */
+/* Whether this resource's first list has been overdue for API_SILENT_MS, and the delay has not been
+ * logged yet. */
 static bool
 is_news_of_silence(const struct resource_watch *s, int64_t now)
 {
@@ -608,7 +612,8 @@ is_news_of_silence(const struct resource_watch *s, int64_t now)
 	       now - since_ms >= API_SILENT_MS;
 }
 
-/* A list that is accepted and not answered has no error to log: it may be so for a minute. */
+/* Logs list requests that the server has accepted but not answered. Such a request fails only after
+ * a minute, and nothing would be logged until then. */
 static void
 say_silent(struct api_source *w, int64_t now)
 {
@@ -627,8 +632,8 @@ say_silent(struct api_source *w, int64_t now)
 	}
 	if (names != NULL)
 		log_warnx(
-		    "api %s: no answer for %d s to the list of %s; still waiting: is the server "
-		    "overloaded, or a proxy in between?",
+		    "api %s: no response for %d s to the request to list %s; still waiting: is the "
+		    "server overloaded, or is there a proxy between kubedns and the server?",
 		    w->server.shown_url, API_SILENT_MS / 1000, names);
 	free(names);
 }
@@ -644,7 +649,7 @@ api_source_check_ready(struct api_source *w, int64_t now)
 int64_t
 api_source_ready_due_ms(const struct api_source *w, int64_t now)
 {
-	int64_t due_ms = INT64_MAX;
+	int64_t due_ms = CLOCK_NEVER;
 
 	if (!w->ready && w->required_ms)
 		due_ms = w->required_ms + OPTIONAL_GRACE_MS;
@@ -687,9 +692,9 @@ api_source_awaits_zones(const struct api_source *w)
 
 /* --- reports --- */
 
-/* Reports on the watch: readiness with reasons, and metrics. */
+/* Reports on the source: readiness with reasons, and metrics. */
 
-/* For how long the server owes an answer; 0: not long enough to be reported. */
+/* Returns how long a response has been overdue, or 0 if the delay is too short to be reported. */
 static int64_t
 silent_for_ms(const struct resource_watch *s)
 {
@@ -719,7 +724,7 @@ write_state(FILE *f, const struct resource_watch *s, bool reasons)
 	fprintf(f, "%s: ", s->label);
 	if (reflector_listing(r))
 		fprintf(f, "%s, %llu objects so far",
-		    reflector_synced(r) ? "synced, being listed anew" : "listing", objects);
+		    reflector_synced(r) ? "synced, being listed again" : "listing", objects);
 	else if (reflector_synced(r))
 		fprintf(f, "synced");
 	else if (!api_credentials_has_token(&s->watch->server))
@@ -733,7 +738,7 @@ write_state(FILE *f, const struct resource_watch *s, bool reasons)
 	fputc('\n', f);
 }
 
-/* What is degraded. */
+/* Writes one line for each kind of degraded operation. */
 static void
 write_notes(FILE *f, const struct api_source *w)
 {
@@ -745,11 +750,13 @@ write_notes(FILE *f, const struct api_source *w)
 	for (unsigned i = w != NULL ? w->kinds : 0; w != NULL && i < w->count; i++)
 		if (reflector_denied(w->streams[i].reflector))
 			fprintf(f,
-			    "%s: denied, so they have no names: list and watch of configmaps "
-			    "in this namespace, as components/hosts has\n",
+			    "%s: denied, so their names are missing: grant list and watch of "
+			    "configmaps in this namespace, as components/hosts does\n",
 			    w->streams[i].label);
 	if (w != NULL && w->ready && !w->external_ready)
-		fprintf(f, "%s: answered SERVFAIL: not all that has names there has been listed\n",
+		fprintf(f,
+		    "%s: queries get SERVFAIL until kubedns has listed all objects with such "
+		    "names\n",
 		    api_source_zones(w));
 	if (w != NULL && w->streams[API_NAMESPACES].wanted &&
 	    reflector_denied(w->streams[API_NAMESPACES].reflector)) {
@@ -757,15 +764,16 @@ write_notes(FILE *f, const struct api_source *w)
 			fprintf(f, "namespaces: denied, and %s needs them: apply the ClusterRole\n",
 			    w->pods_required ? "--visibility" : "--namespace-labels");
 		else
-			fputs("namespaces: denied; inferred from Services: apply the ClusterRole\n",
+			fputs("namespaces: denied, so kubedns infers them from Services: apply the "
+			      "ClusterRole\n",
 			    f);
 	}
 	if (w != NULL && w->streams[API_PODS].wanted &&
 	    reflector_denied(w->streams[API_PODS].reflector))
-		fputs(w->pods_required
-			  ? "pods: denied, and --visibility needs them: list and watch of pods\n"
-			  : "pods: denied, so no client and no pod's name is known: list and watch "
-			    "of pods\n",
+		fputs(w->pods_required ? "pods: denied, and --visibility needs them: grant list "
+					 "and watch of pods\n"
+				       : "pods: denied, so clients and names of pods are unknown: "
+					 "grant list and watch of pods\n",
 		    f);
 }
 
@@ -802,11 +810,12 @@ api_source_status(const struct api_source *w, bool reasons)
 }
 
 size_t
-api_source_problems(const struct api_source *w, struct api_source_problem *problems, size_t room)
+api_source_problems(
+    const struct api_source *w, struct api_source_problem *problems, size_t capacity)
 {
 	size_t count = 0;
 
-	for (unsigned i = 0; w != NULL && i < w->count && count < room; i++) {
+	for (unsigned i = 0; w != NULL && i < w->count && count < capacity; i++) {
 		const struct resource_watch *s = &w->streams[i];
 		enum api_problem kind = s->problem_kind;
 
@@ -819,6 +828,27 @@ api_source_problems(const struct api_source *w, struct api_source_problem *probl
 			kind = API_PROBLEM_NO_TOKEN;
 		if (kind != API_PROBLEM_NONE)
 			problems[count++] = (struct api_source_problem){ s->label, kind };
+	}
+	return count;
+}
+
+size_t
+api_source_versions(
+    const struct api_source *w, struct api_source_version versions[API_SOURCE_VERSIONS_MAX])
+{
+	static const enum api_resource_id ids[] = { API_SERVICES, API_SLICES, API_ENDPOINTS,
+		API_NAMESPACES };
+	size_t count = 0;
+
+	_Static_assert(sizeof ids / sizeof ids[0] <= API_SOURCE_VERSIONS_MAX, "all fit");
+	for (size_t i = 0; w != NULL && !w->no_api && i < sizeof ids / sizeof ids[0]; i++) {
+		const struct resource_watch *s = &w->streams[ids[i]];
+		struct reflector_versions held = reflector_versions(s->reflector);
+
+		if (s->wanted &&
+		    (reflector_synced(s->reflector) || !reflector_denied(s->reflector)))
+			versions[count++] =
+			    (struct api_source_version){ s->label, held.first, held.last };
 	}
 	return count;
 }
@@ -848,7 +878,7 @@ write_requests(const struct api_source *w, struct metrics *m)
 		[API_VERB_LIST] = "list", [API_VERB_WATCH] = "watch"
 	};
 	metrics_family(m, "kubedns_api_requests_total", METRIC_COUNTER,
-	    "Requests to the API by their answer; none: no answer came.");
+	    "Requests to the API server, by HTTP status code; none: no response came.");
 	for (unsigned i = 0; i < w->count; i++) {
 		for (unsigned v = 0; v < API_VERB_COUNT; v++) {
 			for (unsigned c = 0; c < API_CODE_COUNT; c++) {
@@ -870,14 +900,15 @@ write_requests(const struct api_source *w, struct metrics *m)
 static void
 write_changes(const struct api_source *w, struct metrics *m)
 {
-	metrics_family(m, "kubedns_api_watch_events_total", METRIC_COUNTER, "Events of watches.");
+	metrics_family(
+	    m, "kubedns_api_watch_events_total", METRIC_COUNTER, "Events received from watches.");
 	for (unsigned i = 0; i < w->count; i++) {
 		for (unsigned e = 0; e < API_EVENT_COUNT; e++)
 			metrics_value(m, (double)w->streams[i].events[e], "resource",
 			    w->streams[i].label, "type", api_event_names[e], NULL);
 	}
 	metrics_family(m, "kubedns_api_relists_total", METRIC_COUNTER,
-	    "Listings begun, by why they had to be.");
+	    "Lists of a resource that were started, by reason.");
 	for (unsigned i = 0; i < w->count; i++) {
 		for (unsigned r = 0; r < RELIST_COUNT; r++)
 			metrics_value(m, (double)reflector_relists(w->streams[i].reflector, r),
@@ -889,16 +920,16 @@ static void
 write_gauges(const struct api_source *w, struct metrics *m)
 {
 	metrics_family(m, "kubedns_api_last_event_timestamp_seconds", METRIC_GAUGE,
-	    "When the last event of a watch came, bookmarks included; 0: none yet.");
+	    "Unix time of the last watch event, including bookmarks; 0: none yet.");
 	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(m, w->streams[i].last_event, "resource", w->streams[i].label, NULL);
 	metrics_family(m, "kubedns_api_synced", METRIC_GAUGE,
-	    "Whether the resource has been listed whole at least once.");
+	    "1 if the resource has been listed completely at least once.");
 	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(m, reflector_synced(w->streams[i].reflector), "resource",
 		    w->streams[i].label, NULL);
 	metrics_family(m, "kubedns_api_failing", METRIC_GAUGE,
-	    "Whether the last request for the resource failed.");
+	    "1 if the last request for the resource failed.");
 	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(
 		    m, w->streams[i].problem != NULL, "resource", w->streams[i].label, NULL);
@@ -913,12 +944,12 @@ api_source_metrics(const struct api_source *w, struct metrics *m)
 	write_changes(w, m);
 	write_gauges(w, m);
 	metrics_family(m, "kubedns_api_objects_rejected_total", METRIC_COUNTER,
-	    "Objects that made no sense and were left out.");
+	    "Invalid objects that were ignored.");
 	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(
 		    m, (double)w->streams[i].rejected, "resource", w->streams[i].label, NULL);
 	metrics_family(m, "kubedns_api_received_bytes_total", METRIC_COUNTER,
-	    "Bytes of answers' bodies, as they came over the network.");
+	    "Bytes of response bodies, as received from the network.");
 	metrics_value(m, (double)w->received_bytes, NULL);
 	metrics_family(m, "kubedns_api_endpoints_fallback", METRIC_GAUGE,
 	    "1 while Endpoints are used because EndpointSlices are forbidden or not served.");

@@ -51,7 +51,8 @@ hold_bytes(struct framer *f, const char *bytes, size_t len)
 	return 0;
 }
 
-/* The end of a string or a number that may come in pieces; they are short, so byte by byte. */
+/* Finds the end of a string or a number, which may be split over pieces. Strings and numbers are
+ * short, so one byte at a time is fast enough. */
 static const char *
 plain_end(struct framer *f, const char *p, const char *end)
 {
@@ -64,7 +65,8 @@ plain_end(struct framer *f, const char *p, const char *end)
 			else if (*p == '\\')
 				f->scan.escaped = true;
 			else if (*p == '"' &&
-				 f->scan.depth++) /* depth: the opening quote was seen */
+				 f->scan.depth++) /* depth 1 means that the opening quote has been
+						   * read */
 				return p + 1;
 		} else if (strchr(",]} \t\r\n", *p) != NULL) {
 			return p;
@@ -73,25 +75,25 @@ plain_end(struct framer *f, const char *p, const char *end)
 	return NULL;
 }
 
-/* Handles a complete value, by the state in which it was read. */
+/* Handles a complete value, depending on the state in which it was read. */
 static int
 value_done(struct framer *f, const char *bytes, size_t len)
 {
 	enum framer_state was = f->state;
-	size_t room = sizeof f->key - 1;
+	size_t capacity = sizeof f->key - 1;
 
 	switch (was) {
 	case FRAMER_FIRST_KEY:
 	case FRAMER_KEY:
 		f->state = FRAMER_COLON;
-		len = len - 2 < room ? len - 2 : room;
+		len = len - 2 < capacity ? len - 2 : capacity;
 		memcpy(f->key, bytes + 1, len);
 		f->key[len] = '\0';
 		return 0;
 	case FRAMER_VALUE:
 		f->state = FRAMER_AFTER_VALUE;
 		if (strcmp(f->key, "items") == 0 && (len != 4 || memcmp(bytes, "null", 4) != 0))
-			return set_broken(f, -EBADMSG, "items is no array");
+			return set_broken(f, -EBADMSG, "items is not an array");
 		return f->discard || strcmp(f->key, "items") == 0
 			   ? 0
 			   : f->sink.head(f->sink.arg, f->key, bytes, len);
@@ -103,7 +105,7 @@ value_done(struct framer *f, const char *bytes, size_t len)
 	}
 }
 
-/* Goes on in the value being read; returns the position after it, or `end` when more is to come. */
+/* Continues in the current value. Returns the position after it, or `end` if it is not complete. */
 static const char *
 value_read(struct framer *f, const char *p, const char *end, int *error)
 {
@@ -141,14 +143,15 @@ value_begin(struct framer *f, char c)
 		     strcmp(f->key, "metadata") != 0 && strcmp(f->key, "items") != 0;
 }
 
-/* One byte between values: 1 when a value begins at it, 0 when it was taken. */
+/* Handles one byte between values. Returns 1 if a value starts at the byte, 0 if the byte was
+ * consumed. */
 static int
 between(struct framer *f, char c)
 {
 	switch (f->state) {
 	case FRAMER_START:
 		if (c != '{')
-			return set_broken(f, -EBADMSG, c == '<' ? "not JSON but HTML" : "not JSON");
+			return set_broken(f, -EBADMSG, c == '<' ? "HTML, not JSON" : "not JSON");
 		if (f->form == FRAMER_EVENTS)
 			return 1;
 		f->state = FRAMER_FIRST_KEY;
@@ -177,7 +180,7 @@ between(struct framer *f, char c)
 			f->state = FRAMER_AFTER_VALUE;
 			return 0;
 		}
-		return c == '{' ? 1 : set_broken(f, -EBADMSG, "an item is no object");
+		return c == '{' ? 1 : set_broken(f, -EBADMSG, "an item is not an object");
 	case FRAMER_AFTER_ITEM:
 		f->state = c == ',' ? FRAMER_ITEM : FRAMER_AFTER_VALUE;
 		return c == ',' || c == ']' ? 0 : set_broken(f, -EBADMSG, "malformed list");

@@ -1,14 +1,16 @@
 /*
- * Cuts a response of the Kubernetes API into its objects while it arrives, in pieces of any size.
+ * Splits a response of the Kubernetes API into its objects while the response arrives, in pieces of
+ * any size.
  *
  *	list:   {"kind":"ServiceList","metadata":{...},"items":[ {...} , {...} ]}
  *	                 `-> head()           `-> head()         `-> item()
- *	        of custom resources the items come first, then kind and metadata
+ *	        for custom resources, the items come first, then kind and metadata
  *	events: {"type":"ADDED","object":{...}}  {...}
  *	        `-> item()                       `-> item()
  *
- * It buffers one item at most, and none where an item lies within one piece; the caller sets the
- * limit of an item's size. Items are cut at matching brackets; json_prune and json-c validate them.
+ * The framer buffers at most one item, and only an item that continues in the next piece. The
+ * caller sets the maximum size of an item. The end of an item is found by matching brackets;
+ * json_prune and json-c validate its content.
  */
 #ifndef KUBEDNS_API_FRAMER_H
 #define KUBEDNS_API_FRAMER_H
@@ -21,17 +23,18 @@
 enum framer_form { FRAMER_LIST, FRAMER_EVENTS };
 
 /*
- * The bytes live for the call. A negative result ends the framing and is what framer_feed returns.
+ * Callbacks. The bytes are valid during the call. A negative result ends the framing, and
+ * framer_feed() returns it.
  */
 struct framer_sink {
 	int (*item)(void *arg, const char *bytes, size_t len);
 	int (*head)(void *arg, const char *key, const char *bytes,
-	    size_t len); /* lists: "kind" and "metadata" */
+	    size_t len); /* only for lists: "kind" and "metadata" */
 	void *arg;
 };
 
 enum framer_state {
-	FRAMER_START, /* before the list's opening bracket; between events */
+	FRAMER_START, /* before the list's opening bracket, or between events */
 	FRAMER_FIRST_KEY,
 	FRAMER_KEY,
 	FRAMER_COLON,
@@ -40,7 +43,7 @@ enum framer_state {
 	FRAMER_FIRST_ITEM,
 	FRAMER_ITEM,
 	FRAMER_AFTER_ITEM,
-	FRAMER_END, /* the list is whole */
+	FRAMER_END, /* the list is complete */
 	FRAMER_BROKEN,
 	FRAMER_STATE_COUNT,
 };
@@ -49,31 +52,31 @@ struct framer {
 	enum framer_form form;
 	enum framer_state state;
 	struct framer_sink sink;
-	const char *why;       /* of the last error, static */
-	struct json_skip scan; /* of the value being read */
-	char *held;            /* the part of a value that came in earlier pieces */
+	const char *why;       /* reason for the last error; a static string */
+	struct json_skip scan; /* state of the scan of the current value */
+	char *held;            /* the part of a value that was in earlier pieces */
 	size_t held_len, held_max, item_max;
-	char opener;  /* first byte of the value being read; 0: none */
-	bool discard; /* the value is of no use: neither kind, metadata nor items */
-	char key[16]; /* of the list's member being read, cut off */
+	char opener;  /* first byte of the current value; 0: none */
+	bool discard; /* the value is not used, because it is neither kind, metadata nor items */
+	char key[16]; /* key of the list's current member, truncated */
 };
 
 /*
- * Prepares for one response; objects larger than `item_max` bytes are an error. framer_clear
- * releases it.
+ * Prepares for one response. An object larger than `item_max` bytes is an error. Release it with
+ * framer_clear().
  */
 void framer_init(
     struct framer *f, enum framer_form form, size_t item_max, const struct framer_sink *sink);
 
 /*
- * Reads a piece; 0, -EBADMSG or -EMSGSIZE with f->why, or what the sink returned. After an error
- * every call fails.
+ * Reads a piece. Returns 0, or -EBADMSG or -EMSGSIZE with f->why set, or the negative result of a
+ * callback. After an error, every further call fails.
  */
 int framer_feed(struct framer *f, const char *bytes, size_t len);
 
 /*
- * The response has ended: 0 if the list is whole or no event is half read, else -EBADMSG with
- * f->why.
+ * Call it at the end of the response. Returns 0 if the list is complete, or if there is no partial
+ * event. Otherwise returns -EBADMSG and sets f->why.
  */
 int framer_end(struct framer *f);
 

@@ -7,10 +7,11 @@
 #include "kubedns/api/json_skip.h"
 #include "kubedns/cluster/object_fields.h"
 
-enum { ARRAYS_MAX = 8 }; /* arrays in arrays: no kind has any, and each costs a stack frame */
+/* Limit on nested arrays. No kind has nested arrays, and each level costs a stack frame. */
+enum { ARRAYS_MAX = 8 };
 
 /* clang-format off: rows are made by macros */
-/* A row for each row of a list of object_fields.h; keep_NAME is the table of what is inside. */
+/* Makes a row from each row of a list in object_fields.h. keep_NAME is the table for the value's members. */
 #define KEEP(key, variable, inside) { key, sizeof(key) - 1, keep_##inside },
 #define KEEP_WHOLE(key)             { key, sizeof(key) - 1, NULL },
 #define KEEP_METADATA(table)        { "metadata", sizeof("metadata") - 1, table },
@@ -31,8 +32,9 @@ const struct json_prune_keep json_prune_service[] = { KEEP_WHOLE("kind") KEEP_ME
 	    SERVICE_FIELDS(KEEP) LAST };
 
 /*
- * A targetRef costs as much as the rest of an endpoint, and only --endpoint-pod-names needs it. So
- * do conditions, which nearly always have their default.
+ * A targetRef is as large as all other members of an endpoint together, and only
+ * --endpoint-pod-names needs it. The conditions are as large as a targetRef, and nearly always have
+ * their default value.
  */
 static const struct json_prune_keep keep_conditions[] = { CONDITIONS_FIELDS(KEEP) LAST };
 static const char conditions_default[] = "{\"ready\":true}";
@@ -188,8 +190,8 @@ const struct json_prune_keep json_prune_route[] = { KEEP_WHOLE("kind")
 /* clang-format on */
 
 /*
- * The entry for a key in quotes. A key with an escape may be any name: its value is kept whole, and
- * json-c reads it.
+ * Finds the entry for a quoted key. A key with an escape may be any name, so its value is kept
+ * whole, and json-c reads it.
  */
 static const struct json_prune_keep *
 find(const struct json_prune_keep *keep, const char *key, size_t len, bool escapes)
@@ -219,10 +221,8 @@ put(struct output *out, const char *bytes, size_t len)
 static const char *json_prune_value(const struct json_prune_keep *keep, const char *p,
     const char *end, unsigned arrays, struct output *out);
 
-/*
- * One `"key": value` at `p`, copied if it is kept; returns the position after it, or NULL.
- * `*first` says whether a comma is due.
- */
+/* Reads one `"key": value` at `p` and copies it if it is kept. Returns the position after it, or
+ * NULL. `*first` is true until a member has been copied; no comma is written then. */
 static const char *
 json_prune_member(const struct json_prune_keep *keep, const char *p, const char *end,
     unsigned arrays, bool *first, struct output *out)
@@ -259,8 +259,9 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
 }
 
 /*
- * After a member or an element: the position of the next one, or with `*last` that after the
- * closing bracket; NULL if malformed.
+ * Called after a member or an element. Returns the position of the next member or element. After
+ * the last one, sets `*last` and returns the position after the closing bracket. Returns NULL if
+ * the JSON is malformed.
  */
 static const char *
 next(const char *p, const char *end, char close, bool *last)
@@ -357,7 +358,7 @@ event_type(struct json_prune_event *event, const char *value, const char *stop)
 	event->type[len] = '\0';
 }
 
-/* The object, read when its type is known: a Status is wanted whole. */
+/* Reads the object. The event's type must be known already, because a Status is kept whole. */
 static const char *
 event_object(const struct json_prune_keep *keep, const char *p, const char *end, char *out,
     struct json_prune_event *event)

@@ -8,7 +8,7 @@
 
 enum { BLOCK = 64 };
 
-/* One bit a byte of a block. */
+/* One bit for each byte of a block. */
 struct masks {
 	uint64_t quote, backslash, open, close;
 };
@@ -27,7 +27,7 @@ classify(const char *block)
 
 	for (unsigned i = 0; i < BLOCK; i += 16) {
 		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(block + i));
-		/* '[' | 0x20 is '{' and ']' | 0x20 is '}': two comparisons find four brackets */
+		/* '[' | 0x20 is '{' and ']' | 0x20 is '}', so two comparisons find all four brackets */
 		__m128i folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
 
 		m.quote |= equal16(bytes, '"') << i;
@@ -56,8 +56,8 @@ classify(const char *block)
 #endif
 
 /*
- * Bit i of the result is the parity of the bits 0..i: 1 from an opening quote up to before its
- * closing one.
+ * Bit i of the result is the parity of bits 0 to i. It is 1 from an opening quote up to the byte
+ * before the closing quote.
  */
 static inline uint64_t
 running_parity(uint64_t x)
@@ -71,7 +71,8 @@ running_parity(uint64_t x)
 	return x;
 }
 
-/* The baseline x86-64 has no instruction for it, and the library's function looks up a table. */
+/* Population count. Baseline x86-64 has no instruction for it, and the library function uses a
+ * table lookup. */
 static inline unsigned
 bits(uint64_t x)
 {
@@ -82,8 +83,9 @@ bits(uint64_t x)
 }
 
 /*
- * The bytes that follow an unescaped backslash; `*carry` is the one before the block, then the one
- * after its `len` bytes.
+ * Bitmap of the bytes that follow an unescaped backslash. `*carry` tells whether the byte before
+ * the block was an unescaped backslash. It is set to whether the last of the block's `len` bytes is
+ * one.
  */
 static inline uint64_t
 escaped_bytes(uint64_t backslash, bool *carry, size_t len)
@@ -107,7 +109,8 @@ escaped_bytes(uint64_t backslash, bool *carry, size_t len)
 }
 
 /*
- * One block of `len` <= 64 valid bytes (zeros follow); the offset after the closing bracket, or 0.
+ * Scans one block of `len` <= 64 valid bytes, padded with zeros. Returns the offset after the
+ * closing bracket, or 0.
  */
 static inline size_t
 scan_block(struct json_skip *scan, const char *block, size_t len)
@@ -121,7 +124,7 @@ scan_block(struct json_skip *scan, const char *block, size_t len)
 	m.open &= ~inside;
 	m.close &= ~inside;
 	unsigned closing = bits(m.close);
-	if (closing < scan->depth) { /* cannot end here, in whatever order they come */
+	if (closing < scan->depth) { /* too few closing brackets to end here, in any order */
 		scan->depth = scan->depth - closing + bits(m.open);
 		return 0;
 	}
@@ -138,7 +141,7 @@ const char *
 json_skip_nested(struct json_skip *scan, const char *p, const char *end)
 {
 	if (scan->depth == 0 && p < end) {
-		scan->depth = 1; /* the opening bracket itself */
+		scan->depth = 1; /* counts the opening bracket itself */
 		p++;
 	}
 	for (; end - p >= BLOCK; p += BLOCK) {

@@ -1,13 +1,13 @@
 /*
- * Finds the end of a JSON value, 64 bytes at a time. Most bytes of an object are of no use to DNS
- * (managedFields alone is often half of them), and nothing but this scan reads them.
+ * Finds the end of a JSON value, 64 bytes at a time. DNS does not need most bytes of an object
+ * (managedFields alone is often half of them), and only this scan reads them.
  *
  *	{"metadata":{"managedFields":[{"f:x":{"k:{\"a\":1}":{}}}], ...
  *	                             ^ json_skip_nested() goes from here ^ to here
  *
  * A block of 64 bytes becomes four bit masks (quotes, backslashes, opening and closing brackets).
  * The running parity of the quotes tells which bytes are inside a string; brackets outside of
- * strings are counted. Nothing is validated except that the numbers of brackets match.
+ * strings are counted. The scan validates only that the numbers of brackets match.
  */
 #ifndef KUBEDNS_API_JSON_SKIP_H
 #define KUBEDNS_API_JSON_SKIP_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a scan stands between two pieces of the input; all zero before the opening bracket. */
+/* State of a scan between two pieces of the input. The state is all zero before the opening bracket. */
 struct json_skip {
 	uint64_t depth;
 	bool in_string;
@@ -24,24 +24,24 @@ struct json_skip {
 };
 
 /*
- * Goes on in an object or array; returns the position after its closing bracket, or NULL when the
- * input ended before it (`scan` then remembers).
+ * Continues in an object or array. Returns the position after its closing bracket. Returns NULL if
+ * the input ends before that; `scan` then has the state for the next piece.
  */
 const char *json_skip_nested(struct json_skip *scan, const char *p, const char *end);
 
 /*
- * From a string's opening quote to the position after its closing one, or NULL; sets `*escapes` if
- * it holds a backslash.
+ * Returns the position after a string's closing quote, or NULL. `p` is at the opening quote. Sets
+ * `*escapes` if the string contains a backslash.
  */
 const char *json_skip_string(const char *p, const char *end, bool *escapes);
 
 /*
- * The position after the value that begins at `p` (any value, no leading space), or NULL if it does
- * not end before `end`.
+ * Returns the position after the value that starts at `p`, or NULL if the value does not end before
+ * `end`. The value may be of any type and has no leading space.
  */
 const char *json_skip_value(const char *p, const char *end);
 
-/* The first byte from `p` on that is no JSON white space, or `end`. */
+/* Returns the position of the first byte, from `p` on, that is not JSON white space; or `end`. */
 static inline const char *
 json_skip_space(const char *p, const char *end)
 {

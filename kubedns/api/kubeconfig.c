@@ -10,7 +10,7 @@
 #include "lib/documents.h"
 #include "lib/xalloc.h"
 
-/* What the readers below share. */
+/* State shared by the functions below. */
 struct reader {
 	const char *path;
 	struct kubeconfig *config;
@@ -82,7 +82,7 @@ json_member(struct json_object *json, const char *name)
 	return value;
 }
 
-/* A string member in fresh memory; NULL when it is missing, null or empty. */
+/* Returns a string member in new memory. Returns NULL if the member is missing, null or empty. */
 static char *
 string_member(struct reader *r, struct json_object *json, const char *name)
 {
@@ -120,7 +120,8 @@ path_text(struct reader *r, struct json_object *json, const char *name)
 	return path;
 }
 
-/* `name`-data, else the path `name`. */
+/* Reads the member `name`-data, which is content. If it is missing, reads the member `name`, which
+ * is a path. */
 static void
 read_file(
     struct reader *r, struct json_object *json, const char *name, struct kubeconfig_file *file)
@@ -132,7 +133,7 @@ read_file(
 		file->data = kubeconfig_base64(encoded, &file->len);
 		if (file->data == NULL)
 			complain(r, "%s: not base64", key);
-		/* A private key may be in it. */
+		/* The content may be a private key. */
 		explicit_bzero(encoded, strlen(encoded));
 	} else {
 		file->path = path_text(r, json, name);
@@ -141,7 +142,8 @@ read_file(
 	free(key);
 }
 
-/* The value under `what` of the entry named `name` in `list`; a complaint and NULL without it. */
+/* Finds the entry named `name` in `list` and returns its member `what`. Complains and returns NULL
+ * if it is missing. */
 static struct json_object *
 named_entry(struct reader *r, struct json_object *config, const char *list, const char *what,
     const char *name)
@@ -162,7 +164,7 @@ named_entry(struct reader *r, struct json_object *config, const char *list, cons
 			complain(r, "%s \"%s\": has no %s", list, name, what);
 		return value;
 	}
-	complain(r, "%s \"%s\": there is none of this name in the file", what, name);
+	complain(r, "%s \"%s\": not in the file", what, name);
 	return NULL;
 }
 
@@ -192,8 +194,7 @@ read_user(struct reader *r, struct json_object *user)
 {
 	static const char *const refused[] = { "exec", "auth-provider", "username", "password" };
 	static const char *const reasons[] = {
-		"exec plugins are not run by a DNS server; use a token, a tokenFile or a client "
-		"certificate",
+		"exec plugins are not supported; use a token, a tokenFile or a client certificate",
 		"auth providers are not supported; use a token, a tokenFile or a client "
 		"certificate",
 		"the API server no longer takes passwords; use a token, a tokenFile or a client "
@@ -215,7 +216,7 @@ read_user(struct reader *r, struct json_object *user)
 		complain(r, "user: client-certificate and client-key need each other");
 }
 
-/* The manifest reader's sink: one document is expected. */
+/* The sink of the document reader. The file must contain one document. */
 static void
 read_config(void *arg, struct json_object *json, const char *kind_hint, unsigned line)
 {
@@ -235,7 +236,7 @@ read_config(void *arg, struct json_object *json, const char *kind_hint, unsigned
 	char *cluster = string_member(r, context, "cluster"),
 	     *user = string_member(r, context, "user");
 	if (context != NULL && cluster == NULL)
-		complain(r, "context \"%s\": names no cluster", current);
+		complain(r, "context \"%s\": has no cluster", current);
 	if (cluster != NULL)
 		read_cluster(r, named_entry(r, json, "clusters", "cluster", cluster));
 	if (user != NULL)

@@ -1,8 +1,9 @@
 /*
- * A kubeconfig file: the cluster and the user of its current context, as kubectl reads them.
+ * Reads the cluster and the user of a kubeconfig file's current context, like kubectl does.
  *
- * `*-data` wins over paths; paths are relative to the file. Users that need a program to be run
- * (exec, auth-provider), YAML aliases and malformed files are refused, with what to do instead.
+ * `*-data` takes precedence over paths. Paths are relative to the file. Users that need a program
+ * to be run (exec, auth-provider), YAML aliases and malformed files are rejected, with advice on
+ * what to do instead.
  */
 #ifndef KUBEDNS_API_KUBECONFIG_H
 #define KUBEDNS_API_KUBECONFIG_H
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A file's content given in place, or its path; neither: not given. */
+/* A file that the kubeconfig names by path or contains as data. Both members are NULL if it does neither. */
 struct kubeconfig_file {
 	char *path;
 	char *data; /* decoded, NUL-terminated */
@@ -19,27 +20,28 @@ struct kubeconfig_file {
 };
 
 struct kubeconfig {
-	char *context; /* its name */
+	char *context; /* name of the current context */
 	char *server;
-	char *tls_server_name; /* NULL: the server's own */
+	char *tls_server_name; /* NULL: the name in `server` */
 	char *proxy_url;       /* NULL: none */
 	bool insecure;         /* insecure-skip-tls-verify */
 	struct kubeconfig_file ca, cert, key;
 	char *token;      /* NULL: none */
-	char *token_file; /* NULL: none; wins over `token` */
+	char *token_file; /* NULL: none; takes precedence over `token` */
 };
 
 /*
- * Reads `in`, which was opened as `path`. 0, or -EINVAL with `*why` (caller frees) such as
- * `current-context "x": no such context`. Caller frees `config` with kubeconfig_free in both cases.
+ * Reads `in`, which was opened from `path`. Returns 0, or -EINVAL and sets `*why` (the caller frees
+ * it) to a text such as `current-context "x": no such context`. The caller frees `config` with
+ * kubeconfig_free() in both cases.
  */
 int kubeconfig_read(FILE *in, const char *path, struct kubeconfig *config, char **why);
 
 void kubeconfig_free(struct kubeconfig *config);
 
 /*
- * Decodes base64 (RFC 4648 section 4, white space ignored) into fresh memory with a NUL after it;
- * NULL if it is not that.
+ * Decodes base64 (RFC 4648 section 4, ignoring white space) into new memory and adds a NUL. Returns
+ * NULL if the text is invalid.
  */
 char *kubeconfig_base64(const char *text, size_t *len);
 

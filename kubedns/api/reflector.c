@@ -1,46 +1,60 @@
 #include "kubedns/api/reflector.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/api/backoff.h"
+#include "lib/clock.h"
 #include "lib/percent.h"
 #include "lib/xalloc.h"
 
 struct reflector {
-	enum reflector_phase phase; /* of the request in flight, or of the next one */
-	bool optional;              /* once it is known to be denied, ask rarely */
-	bool spread;                /* relists wait by the size of the listing */
-	size_t listed;              /* bytes of the last listing, as far as it has come */
+	enum reflector_phase phase; /* phase of the request in flight, or of the next request */
+	bool optional;              /* if it is known to be denied, it is requested rarely */
+	/* Relists wait for a time that depends on the size of the listing. */
+	bool spread;
+	size_t listed; /* bytes of the last listing or, so far, of the current one */
 	bool running;
 	int64_t due_ms;      /* when the next request may start */
-	char *version;       /* of the last event; NULL: none */
-	char *first_version; /* of the list's first page, from which the watch will start */
-	char *token;         /* continue; NULL: first page */
-	char *next_token;    /* as the page in flight names it: used when that is whole */
-	bool head_seen;      /* of a page: its metadata, which says whether more pages follow */
+	char *version;       /* version of the last event; NULL: none */
+	char *first_version; /* version of the list's first page; the watch will start from it */
+	struct reflector_versions held;
+	/* A list whose pages have different versions is the state of no version. It becomes the
+	 * state of a version when the watch has reached the last page's version. 0: it has. */
+	uint64_t catch_up;
+	uint64_t page_version; /* version of the last page */
+	char *token;           /* `continue` token; NULL: first page */
+	char *next_token;      /* token in the current page; used when the page is complete */
 	unsigned pages;
-	bool listing;            /* WATCHLIST before its end mark, LIST */
-	bool synced;             /* at least once */
-	unsigned breaks;         /* WatchLists that ended before the end mark, in a row */
-	unsigned expired_tokens; /* 410s of one list */
-	unsigned brief;          /* watches that ended at once, in a row */
+	/* The page's metadata, which tells whether more pages follow, has arrived. */
+	bool head_seen;
+	bool listing;            /* a listing is running: WATCHLIST before its end mark, or LIST */
+	bool synced;             /* a listing has ended at least once */
+	unsigned breaks;         /* consecutive WatchLists that ended before the end mark */
+	unsigned expired_tokens; /* number of 410 responses during one list */
+	unsigned brief;          /* consecutive watches that ended at once */
 	int64_t no_watchlist_until_ms;
-	int64_t synced_ms;      /* the last time */
-	int64_t denied_ms;      /* since when only 403 and 404 came; 0: not */
-	int64_t denied_last_ms; /* the last of them */
-	bool denied_asked;      /* the request that makes it a fact was brought forward */
-	int denied_status;      /* which of them */
-	bool retried_token;     /* a 401 was answered with a new token already */
+	int64_t synced_ms; /* time of the last sync */
+	/* Since when all responses have been 403 or 404; 0 if the last one was not. */
+	int64_t denied_ms;
+	int64_t denied_last_ms; /* time of the last 403 or 404 */
+	bool denied_asked;      /* the request that confirms the denial has been brought forward */
+	bool retried_token;     /* a 401 has already caused a retry with a new token */
+	int denied_status;      /* 403 or 404, whichever was last */
 	struct backoff backoff;
-	enum relist_reason reason; /* of the listing that is due or running */
+	enum relist_reason reason; /* reason of the listing that is due or running */
 	/* the request in flight */
 	int64_t started_ms, answered_ms, progress_ms;
-	bool live_seen; /* an event that no WatchList begins with:
-			 * the server does not know WatchList */
+	/* An event arrived that cannot be part of an initial list, so the server does not support
+	 * WatchList. */
+	bool live_seen;
 	bool any_event;
-	bool doubted; /* reflector_doubt() during the request */
+	bool doubted; /* reflector_doubt() was called during the request */
+	bool exact;   /* a single list at `version`, see reflector_list_at() */
+	bool back;    /* the versions went back: see reflector_take_back() */
 	unsigned timeout_s;
+	uint64_t newest; /* newest version of this epoch, if versions are numbers */
 	/* counters */
 	uint64_t relists[RELIST_COUNT];
 };
@@ -91,14 +105,14 @@ reflector_free(struct reflector *r)
 void
 reflector_restart(struct reflector *r)
 {
-	struct reflector anew = { .optional = r->optional, .spread = r->spread };
+	struct reflector restarted = { .optional = r->optional, .spread = r->spread };
 
-	memcpy(anew.relists, r->relists, sizeof anew.relists);
+	memcpy(restarted.relists, r->relists, sizeof restarted.relists);
 	free_versions(r);
-	*r = anew;
+	*r = restarted;
 }
 
-/* Replaces a version or token; "" and NULL are none. */
+/* Replaces a version or token. "" and NULL mean none. */
 static void
 reflector_set_text(char **field, const char *value)
 {
@@ -106,6 +120,96 @@ reflector_set_text(char **field, const char *value)
 
 	free(*field);
 	*field = copy;
+}
+
+/* Returns the version as a number, or 0 if it is missing or no number. */
+static uint64_t
+number_of(const char *version)
+{
+	char *end;
+
+	if (version == NULL || *version < '0' || *version > '9')
+		return 0;
+	errno = 0;
+	unsigned long long number = strtoull(version, &end, 10);
+	return *end == '\0' && errno == 0 ? number : 0;
+}
+
+static void
+note_newest(struct reflector *r, const char *version)
+{
+	uint64_t number = number_of(version);
+
+	if (number > r->newest)
+		r->newest = number;
+}
+
+/* Whether a complete state of this version is older than what the server has sent before. */
+static bool
+is_older(const struct reflector *r, const char *version)
+{
+	uint64_t number = number_of(version);
+
+	return number != 0 && number < r->newest;
+}
+
+bool
+reflector_goes_back(const struct reflector *r, const char *version, bool end_mark)
+{
+	/* The events of a listing are in no order, except the last one. */
+	if (r->listing)
+		return end_mark && r->reason != RELIST_WENT_BACK && is_older(r, version);
+	return is_older(r, version);
+}
+
+bool
+reflector_take_back(struct reflector *r)
+{
+	bool back = r->back;
+
+	r->back = false;
+	return back;
+}
+
+bool
+reflector_new_epoch(const struct reflector *r)
+{
+	return r->listing && r->reason == RELIST_WENT_BACK;
+}
+
+bool
+reflector_follows_back(const struct reflector *r)
+{
+	bool due =
+	    r->phase == REFLECTOR_LIST || (r->phase == REFLECTOR_WATCHLIST && r->version == NULL);
+
+	return r->reason == RELIST_WENT_BACK && (due || r->listing);
+}
+
+void
+reflector_list_at(struct reflector *r, int64_t now_ms, const char *version)
+{
+	reflector_restart(r);
+	r->exact = true;
+	r->phase = REFLECTOR_LIST;
+	r->due_ms = now_ms;
+	r->version = xstrdup(version);
+}
+
+bool
+reflector_at_version(const struct reflector *r)
+{
+	return !r->exact || (r->first_version != NULL && strcmp(r->first_version, r->version) == 0);
+}
+
+const char *
+reflector_live_version(const struct reflector *r)
+{
+	/* After pages of several versions, the objects are not those of one version yet. */
+	bool live = r->running && r->synced && !r->listing && r->answered_ms && r->catch_up == 0 &&
+		    (r->phase == REFLECTOR_WATCH || r->phase == REFLECTOR_WATCHLIST);
+
+	return live ? r->version : NULL;
 }
 
 char *
@@ -128,8 +232,12 @@ reflector_query(struct reflector *r, int64_t now_ms, const char **verb)
 			r->timeout_s);
 		break;
 	case REFLECTOR_LIST:
-		query =
-		    xasprintf("limit=%d%s%s", REFLECTOR_PAGE, *token ? "&continue=" : "", token);
+		if (r->exact && *token == '\0')
+			query = xasprintf("limit=%d&resourceVersion=%s&resourceVersionMatch=Exact",
+			    REFLECTOR_PAGE, version);
+		else
+			query = xasprintf(
+			    "limit=%d%s%s", REFLECTOR_PAGE, *token ? "&continue=" : "", token);
 		break;
 	case REFLECTOR_PROBE:
 		query = xasprintf(
@@ -159,6 +267,8 @@ reflector_answered(struct reflector *r, int64_t now_ms)
 	    r->phase == REFLECTOR_WATCHLIST || (r->phase == REFLECTOR_LIST && r->token == NULL);
 	if (!begins)
 		return false;
+	r->held = (struct reflector_versions){ 0 };
+	r->catch_up = 0;
 	r->listing = true;
 	r->listed = 0;
 	r->relists[r->reason]++;
@@ -170,16 +280,46 @@ reflector_progress(struct reflector *r, int64_t now_ms, size_t bytes)
 {
 	if (r->listing)
 		r->listed += bytes;
-	/* A server without WatchList also sends the state, but then live events without end: those
-	 * are no progress. */
+	/* A server without WatchList also sends the state, but then live events without end. Live
+	 * events do not count as progress. */
 	if (!r->live_seen)
 		r->progress_ms = now_ms;
 }
 
-/* The listing is complete. Always true: tell the sink. */
-static bool
-reflector_listing_ended(struct reflector *r, int64_t now_ms)
+/* Updates the versions that are held, for a live event. */
+static void
+note_version(struct reflector *r, bool bookmark, uint64_t version)
 {
+	if (version < r->catch_up)
+		return;
+	if (!bookmark)
+		r->held.first = version;
+	else if (r->catch_up != 0)
+		r->held.first = r->catch_up;
+	else if (r->held.first == 0 || version < r->held.last)
+		return;
+	r->held.last = version;
+	r->catch_up = 0;
+}
+
+struct reflector_versions
+reflector_versions(const struct reflector *r)
+{
+	return r->held;
+}
+
+/* Ends a complete listing. `newest` is the highest version of its pages. Always returns true, which
+ * means: tell the sink. */
+static bool
+reflector_listing_ended(struct reflector *r, int64_t now_ms, uint64_t newest)
+{
+	uint64_t version = number_of(r->version);
+
+	if (newest > version)
+		r->catch_up = newest;
+	else
+		r->held = (struct reflector_versions){ version, version };
+	r->newest = version;
 	r->listing = false;
 	r->synced = true;
 	r->synced_ms = now_ms;
@@ -194,10 +334,13 @@ reflector_event(struct reflector *r, int64_t now_ms, enum reflector_event event,
 	r->any_event = true;
 	if (version != NULL && *version)
 		reflector_set_text(&r->version, version);
-	if (!r->listing)
+	if (!r->listing) {
+		note_version(r, event == REFLECTOR_BOOKMARK, number_of(version));
+		note_newest(r, version);
 		return false;
+	}
 	if (end_mark)
-		return reflector_listing_ended(r, now_ms);
+		return reflector_listing_ended(r, now_ms, 0);
 	if (event != REFLECTOR_ADDED)
 		r->live_seen = true;
 	return false;
@@ -209,10 +352,11 @@ reflector_page(struct reflector *r, const char *version, const char *token)
 	r->head_seen = true;
 	if (r->phase != REFLECTOR_LIST)
 		return;
-	/* Pages after an expired token are of a later version: a watch from the first page's
-	 * version brings what has changed between. */
+	/* Pages after an expired token have a later version. A watch from the first page's version
+	 * returns the changes in between. */
 	if (r->first_version == NULL)
 		reflector_set_text(&r->first_version, version);
+	r->page_version = number_of(version);
 	reflector_set_text(&r->next_token, token);
 }
 
@@ -240,7 +384,7 @@ int64_t
 reflector_deadline_ms(const struct reflector *r, const char **why)
 {
 	if (!r->running)
-		return INT64_MAX;
+		return CLOCK_NEVER;
 	int64_t silent_ms = reflector_silent_since_ms(r);
 	if (silent_ms) {
 		*why = !r->answered_ms                   ? "no answer for 60 s"
@@ -248,7 +392,7 @@ reflector_deadline_ms(const struct reflector *r, const char **why)
 							 : "no byte for 60 s";
 		return silent_ms + REFLECTOR_SILENCE_MS;
 	}
-	*why = "outlived its timeoutSeconds";
+	*why = "the server did not end it after timeoutSeconds";
 	return r->started_ms + 1000 * (int64_t)r->timeout_s + REFLECTOR_OVERSTAY_MS;
 }
 
@@ -343,11 +487,11 @@ reflector_relists(const struct reflector *r, enum relist_reason reason)
 	return r->relists[reason];
 }
 
-/* Decides what follows the end of a request: the next request, when it may start, and a relist. */
+/* Decides what follows the end of a request: the next request, when it may start, and whether to relist. */
 
 enum { BRIEF_MS = 1000 };
 
-/* Everything has to be listed: with a WatchList unless the server is known to have none. */
+/* Starts a new listing. Uses a WatchList unless the server is known not to support it. */
 static void
 list_anew(struct reflector *r, int64_t now_ms, enum relist_reason reason)
 {
@@ -372,7 +516,7 @@ back_off(struct reflector *r, int64_t now_ms)
 	wait_for(r, now_ms, backoff_failed(&r->backoff, now_ms, BACKOFF_MAX_MS));
 }
 
-/* How long a relist waits at most. */
+/* Longest wait before a relist. */
 static int64_t
 relist_jitter_ms(const struct reflector *r)
 {
@@ -383,7 +527,23 @@ relist_jitter_ms(const struct reflector *r)
 	return ms < REFLECTOR_SPREAD_MAX_MS ? ms : REFLECTOR_SPREAD_MAX_MS;
 }
 
-/* The server does not have the version: it is too old, or newer than a store that was set back. */
+void
+reflector_go_back(struct reflector *r, int64_t now_ms)
+{
+	list_anew(r, now_ms, RELIST_WENT_BACK);
+	wait_for(r, now_ms, backoff_jitter(relist_jitter_ms(r)));
+}
+
+/* Handles a proof that the server's versions went back. */
+static void
+went_back(struct reflector *r, int64_t now_ms)
+{
+	r->back = true;
+	reflector_go_back(r, now_ms);
+}
+
+/* Handles a version that the server does not have. The version has expired, or the server was
+ * restored from a backup and its state is older than the version. */
 static void
 version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
 {
@@ -399,7 +559,7 @@ version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
 		wait_for(r, now_ms, backoff_jitter(relist_jitter_ms(r)));
 }
 
-/* A WatchList that will not come to its end: a list instead. */
+/* Uses a list instead of a WatchList that will not reach its end mark. */
 static void
 no_watchlist(struct reflector *r, int64_t now_ms)
 {
@@ -408,7 +568,8 @@ no_watchlist(struct reflector *r, int64_t now_ms)
 	list_anew(r, now_ms, RELIST_FALLBACK);
 }
 
-/* The token of a page has expired: the 410 may carry one for the rest as it is now. */
+/* The `continue` token of a page has expired. The 410 may contain a new token, for the remaining
+ * objects in their current state. */
 static void
 token_expired(struct reflector *r, int64_t now_ms, const char *token)
 {
@@ -424,7 +585,7 @@ token_expired(struct reflector *r, int64_t now_ms, const char *token)
 		wait_for(r, now_ms, 0);
 }
 
-/* Not a 200. */
+/* Handles a status other than 200. */
 static void
 request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
 {
@@ -458,7 +619,8 @@ request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end 
 		wait_for(r, now_ms, REFLECTOR_OPTIONAL_RETRY_MS);
 	} else {
 		back_off(r, now_ms);
-		/* Makes the request that confirms the denial once it has lasted long enough. */
+		/* Schedules one request for the time when the denial has lasted long enough. That
+		 * request confirms the denial. */
 		int64_t fact_ms = r->denied_ms + REFLECTOR_DENIED_MS;
 		if (denied && !reflector_denied(r) && !r->denied_asked && r->due_ms > fact_ms) {
 			r->due_ms = fact_ms;
@@ -467,7 +629,8 @@ request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end 
 	}
 }
 
-/* A page of a list, or the answer to a probe, was whole. True if it was the last page. */
+/* Handles the end of a complete page of a list, or of a probe. Returns true if the page was the
+ * last one of a complete list. */
 static bool
 page_ended(struct reflector *r, int64_t now_ms)
 {
@@ -485,19 +648,22 @@ page_ended(struct reflector *r, int64_t now_ms)
 		back_off(r, now_ms);
 		return false;
 	}
+	if (r->reason != RELIST_WENT_BACK && is_older(r, r->first_version)) {
+		went_back(r, now_ms);
+		return false;
+	}
 	reflector_set_text(&r->version, r->first_version);
 	r->phase = REFLECTOR_WATCH;
-	return reflector_listing_ended(r, now_ms);
+	return reflector_listing_ended(r, now_ms, r->page_version);
 }
 
-/*
- * A live watch has ended in good order: its timeoutSeconds are over, or the server wants to have
- * fewer of them.
- */
+/* Handles a live watch that ended normally. Either its timeoutSeconds are over, or the server is
+ * shedding watches. */
 static void
 watch_ended(struct reflector *r, int64_t now_ms)
 {
-	bool brief = now_ms - r->answered_ms < BRIEF_MS; /* however long the answer took */
+	/* The duration is measured from the response, however long the response took. */
+	bool brief = now_ms - r->answered_ms < BRIEF_MS;
 
 	r->phase = REFLECTOR_WATCH;
 	r->brief = brief ? r->brief + 1 : 0;
@@ -507,7 +673,7 @@ watch_ended(struct reflector *r, int64_t now_ms)
 		r->due_ms = r->brief >= 2 ? r->started_ms + BRIEF_MS : now_ms;
 }
 
-/* A 200 whose body was cut off, or nothing at all. */
+/* Handles a 200 whose body was truncated, or a missing response. */
 static void
 answer_broke(struct reflector *r, int64_t now_ms, bool unreached)
 {
@@ -520,11 +686,11 @@ answer_broke(struct reflector *r, int64_t now_ms, bool unreached)
 			list_anew(r, now_ms, RELIST_INCOMPLETE);
 	} else if (r->phase == REFLECTOR_LIST ||
 		   (r->phase == REFLECTOR_WATCHLIST && !r->answered_ms)) {
-		; /* the same page again; the same WatchList again */
+		; /* retry the same page or the same WatchList */
 	} else if (r->version == NULL) {
 		list_anew(r, now_ms, RELIST_INCOMPLETE);
 	} else {
-		r->phase = REFLECTOR_PROBE; /* the next server to answer may be behind */
+		r->phase = REFLECTOR_PROBE; /* the server that responds next may have older state */
 	}
 	if (unreached)
 		wait_for(r, now_ms, 0);
@@ -532,7 +698,7 @@ answer_broke(struct reflector *r, int64_t now_ms, bool unreached)
 		back_off(r, now_ms);
 }
 
-/* An ERROR event inside a 200. */
+/* Handles an ERROR event inside a 200. */
 static void
 error_event(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
 {
@@ -541,12 +707,33 @@ error_event(struct reflector *r, int64_t now_ms, const struct reflector_end *end
 	} else if (end->too_large) {
 		version_lost(r, now_ms, RELIST_WENT_BACK);
 	} else if (!r->listing && r->version != NULL) {
-		r->phase =
-		    REFLECTOR_WATCH; /* it is still the same server, so not behind what was seen */
+		/* The server is the same, so its state is not older than the last version that it sent. */
+		r->phase = REFLECTOR_WATCH;
 		back_off(r, now_ms);
 	} else {
 		answer_broke(r, now_ms, false);
 	}
+}
+
+/* Handles the end of a page of reflector_list_at(). */
+static bool
+exact_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
+{
+	bool whole = end->status == 200 && !end->broken && !end->malformed && r->head_seen &&
+		     reflector_at_version(r);
+
+	r->running = false;
+	r->due_ms = CLOCK_NEVER;
+	if (end->retry_after_ms > 0 && (end->status == 429 || end->status >= 500))
+		r->due_ms = now_ms + end->retry_after_ms;
+	if (!whole)
+		return false;
+	reflector_set_text(&r->token, r->next_token);
+	if (r->token == NULL)
+		return reflector_listing_ended(r, now_ms, r->page_version);
+	if (++r->pages < REFLECTOR_PAGES_MAX)
+		r->due_ms = now_ms;
+	return false;
 }
 
 static bool
@@ -558,15 +745,17 @@ request_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *e
 	r->running = false;
 	if (end->status && end->status != 200) {
 		request_refused(r, now_ms, end);
-		/* Not a clean end, so as after a break; after 429 and 401, which are about load and
-		 * the token, the same request is made again. */
+		/* The end was not clean, so continue as after a broken connection. After 429 (load)
+		 * and 401 (token), repeat the same request. */
 		if (r->phase == REFLECTOR_WATCH && end->status != 429 && end->status != 401)
 			r->phase = REFLECTOR_PROBE;
 		return false;
 	}
 	if (!end->status)
 		r->denied_ms = r->denied_last_ms = 0;
-	if (end->error_code)
+	if (end->went_back)
+		went_back(r, now_ms);
+	else if (end->error_code)
 		error_event(r, now_ms, end);
 	else if (!end->status || end->broken || end->malformed)
 		answer_broke(r, now_ms, end->unreached);
@@ -582,7 +771,7 @@ request_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *e
 bool
 reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
 {
-	bool ended = request_ended(r, now_ms, end);
+	bool ended = r->exact ? exact_ended(r, now_ms, end) : request_ended(r, now_ms, end);
 
 	if (r->doubted && r->phase == REFLECTOR_WATCH)
 		r->phase = REFLECTOR_PROBE;

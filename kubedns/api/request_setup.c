@@ -1,4 +1,4 @@
-/* Sets up a request: its connection, the verification of the server, its headers. */
+/* Sets up a request: its connection, the verification of the server, and its headers. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -12,10 +12,11 @@
 enum {
 	CONNECT_TIMEOUT_MS = 10000,
 	/*
-	 * A half-open connection is detected after at most USER_TIMEOUT_MS of silence plus
-	 * KEEP_INTERVAL_S: 25 s. If only our packets are lost and the server has data to send, it
-	 * retransmits at doubling intervals, and each retransmission ends a silence. An interval of
-	 * more than 25 s then begins within another 50 s, so that detection takes at most 75 s.
+	 * A half-open connection is detected after a silence of at most USER_TIMEOUT_MS plus
+	 * KEEP_INTERVAL_S, together 25 s. If only our packets are lost and the server has data to
+	 * send, the server retransmits at doubling intervals, and each retransmission ends a
+	 * silence. An interval of more than 25 s then starts within another 50 s. Detection
+	 * therefore takes at most 75 s.
 	 */
 	KEEP_IDLE_S = 10,
 	KEEP_INTERVAL_S = 5,
@@ -23,8 +24,8 @@ enum {
 };
 
 /*
- * Keepalive detects a dead peer soon. With a user timeout set the kernel ignores the number of
- * probes.
+ * Enables keepalive, to detect a dead peer soon. If a user timeout is set, the kernel ignores the
+ * number of probes.
  */
 static int
 on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
@@ -40,8 +41,8 @@ on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 }
 
 /*
- * Debug output is the only place where libcurl reports a GOAWAY. An API server that stops sends one
- * at once, while its open watches stay silent for up to a minute.
+ * Watches libcurl's debug output, which is the only place where it reports a GOAWAY. An API server
+ * that is stopping sends one at once, while its open watches stay silent for up to a minute.
  */
 static int
 on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
@@ -134,7 +135,7 @@ set_connection(struct resource_watch *s)
 void
 api_request_setup(struct resource_watch *s)
 {
-	curl_easy_setopt(s->easy, CURLOPT_VERBOSE, 1L); /* for on_debug alone */
+	curl_easy_setopt(s->easy, CURLOPT_VERBOSE, 1L); /* needed for on_debug() */
 	curl_easy_setopt(s->easy, CURLOPT_DEBUGFUNCTION, on_debug);
 	curl_easy_setopt(s->easy, CURLOPT_DEBUGDATA, s);
 	set_connection(s);

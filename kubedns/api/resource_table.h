@@ -1,4 +1,4 @@
-/* The resources that are watched, and the API's own names for them and for what it answers. */
+/* The resources that are watched, and the API's names for resources, verbs, codes and events. */
 #ifndef KUBEDNS_API_RESOURCE_TABLE_H
 #define KUBEDNS_API_RESOURCE_TABLE_H
 
@@ -10,40 +10,43 @@
 enum api_resource_id {
 	API_SERVICES,
 	API_SLICES,
-	API_ENDPOINTS, /* in place of slices where those are denied */
+	API_ENDPOINTS, /* used instead of slices if slices are denied */
 	API_NAMESPACES,
 	API_PODS,
 	API_NODES,
 	API_CONFIGMAPS,
-	API_INGRESSES, /* this one and those behind it only with --external-zones */
+	API_INGRESSES, /* this and the resources up to API_TLSROUTES: used only with
+		        * --external-zones */
 	API_GATEWAYS,
 	API_HTTPROUTES,
 	API_GRPCROUTES,
 	API_TLSROUTES,
-	API_IMPORTS, /* only with --clusterset-domain */
+	API_IMPORTS, /* used only with --clusterset-domain */
 	API_COUNT,
 };
 
 struct api_resource {
 	const char *name, *group_path, *kind, *list_kind;
-	const char
-	    *other_path; /* of another version of the group, tried where that is missing; or NULL */
-	const char *group; /* as RBAC spells it */
+	/* Path of another version of the group, which is tried if this version is missing; or NULL. */
+	const char *other_path;
+	const char *group; /* the API group, as in RBAC rules */
 	const struct json_prune_keep *keep;
 	enum object_kind object;
 	bool namespaced;
-	bool may_be_missing; /* its CRD need not be installed: 404 is no fault */
-	bool required; /* readiness waits for it (or for Endpoints in its place) without limit */
+	bool may_be_missing; /* a 404 is no error, because the CRD need not be installed */
+	/* Readiness waits without limit for this resource (or for Endpoints in its place). */
+	bool required;
 };
 
 extern const struct api_resource api_resources[API_COUNT];
 
-/* The ConfigMaps of --hosts-namespaces, beside the one of API_CONFIGMAPS. */
+/* The ConfigMaps of --hosts-namespaces. API_CONFIGMAPS is for the ConfigMap of --config-map. */
 extern const struct api_resource api_hosts_maps_resource;
 
 enum api_verb { API_VERB_LIST, API_VERB_WATCH, API_VERB_COUNT };
 
-/* HTTP codes with a metric of their own; the last two are any other code, and no answer. */
+/* HTTP codes that have their own metric. The last two entries are for any other code, and for no
+ * response. */
 enum {
 	API_CODE_COUNT = 14,
 	API_CODE_OTHER = API_CODE_COUNT - 2,

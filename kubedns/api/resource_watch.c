@@ -8,26 +8,30 @@
 #include "kubedns/api/api_error.h"
 #include "kubedns/cluster/external/object_external.h"
 #include "lib/clock.h"
+#include "lib/json_strict.h"
 #include "lib/log.h"
+#include "lib/percent.h"
 #include "lib/xalloc.h"
 
 /*
- * The response to a request: the items of a list, the events of a watch, or the Status that says
- * why there are none. Objects go to the sink one by one as they arrive; the rest (malformed,
- * error_code, too_large, token, why) is left in the stream for resource_watch_finish().
+ * Reads the response to a request: the items of a list, the events of a watch, or the Status that
+ * explains an error. Objects go to the sink one by one as they arrive. The other results
+ * (malformed, error_code, too_large, token, why) are stored in the stream for
+ * resource_watch_finish().
  */
 static void response_objects_init(struct resource_watch *s);
 
-/* The status line was 200; the body of the stream's verb follows. */
+/* Called after the status line 200. What the body contains depends on the stream's verb. */
 static void response_objects_begin(struct resource_watch *s);
 
-/* The next bytes of the body. 0, or -errno to end the request; -ECANCELED: an ERROR event. */
+/* Reads the next bytes of the body. Returns 0, or -errno to end the request. -ECANCELED means an
+ * ERROR event. */
 static int response_objects_take(struct resource_watch *s, const char *bytes, size_t len);
 
-/* The body has ended; `whole`: the connection did not break. */
+/* Called at the end of the body. `whole` is true if the connection did not break. */
 static void response_objects_end(struct resource_watch *s, bool whole);
 
-/* Frees what the last response left; before the next request. */
+/* Frees the results of the last response, before the next request. */
 static void response_objects_forget(struct resource_watch *s);
 
 static void response_objects_clear(struct resource_watch *s);
@@ -40,7 +44,9 @@ enum {
 void
 resource_watch_emit(struct resource_watch *s, enum event_type type, const struct object *object)
 {
-	if (s->hosts_namespace != NULL)
+	if (s->own_sink != NULL)
+		s->own_sink(s->own_arg, s->resource->object, type, object);
+	else if (s->hosts_namespace != NULL)
 		s->watch->hosts(s->watch->arg, s->hosts_namespace, type, object);
 	else
 		s->watch->sink(s->watch->arg, s->resource->object, type, object);
@@ -85,7 +91,7 @@ clear_problem(struct resource_watch *s)
 	s->problem_since_ms = 0;
 }
 
-/* Takes the words for what is wrong. */
+/* Stores a problem. `text` now belongs to the stream. */
 static void
 set_problem(struct resource_watch *s, enum api_problem kind, char *text, bool local)
 {
@@ -98,8 +104,9 @@ set_problem(struct resource_watch *s, enum api_problem kind, char *text, bool lo
 }
 
 /*
- * Whether the request got no connection, so that no resource can. A failed certificate check does
- * not count: a server was reached, and has paid for a handshake.
+ * Whether the request got no connection. Other resources cannot get a connection then either. A
+ * failed certificate check does not count: the server was reached, and has spent CPU time on a
+ * handshake.
  */
 static bool
 is_unreached(const struct resource_watch *s, CURLcode code)
@@ -107,7 +114,7 @@ is_unreached(const struct resource_watch *s, CURLcode code)
 	return !s->reached && !s->status && code != CURLE_PEER_FAILED_VERIFICATION;
 }
 
-/* Of several requests that fail at the same time only the first raises the backoff. */
+/* If several requests fail at the same time, only the first request increases the backoff. */
 static void
 server_is_away(struct api_source *w, int64_t now_ms)
 {
@@ -118,9 +125,9 @@ server_is_away(struct api_source *w, int64_t now_ms)
 }
 
 /*
- * There is a connection, and the request goes out. If this is the second time, libcurl has found
- * the kept connection dead and repeats the request on a new one by itself. A watch may not be
- * repeated: the server at the other end may be behind the one that the probe asked.
+ * Called when there is a connection and the request is sent. A second call means that libcurl has
+ * found the reused connection dead and repeats the request on a new connection. A watch must not be
+ * repeated, because the new server may have older state than the server that answered the probe.
  */
 static int
 on_request(void *arg, char *to, char *from, int to_port, int from_port)
@@ -139,7 +146,7 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 	return CURL_PREREQFUNC_OK;
 }
 
-/* The server can be reached again: the resources that wait for that start soon. */
+/* The server is reachable again, so the resources that wait for it start soon. */
 static void
 wake_others(const struct resource_watch *s)
 {
@@ -152,7 +159,7 @@ wake_others(const struct resource_watch *s)
 	}
 }
 
-/* The status line and all headers are there. */
+/* The status line and all headers have arrived. */
 static void
 headers_arrived(struct resource_watch *s)
 {
@@ -171,7 +178,8 @@ headers_arrived(struct resource_watch *s)
 		return;
 	s->objects = 0;
 	if (s->id == API_SLICES && s->watch->streams[API_ENDPOINTS].wanted) {
-		/* Its events must not mix with ours; the request is ended by the next turn. */
+		/* Events of Endpoints must not mix with events of slices. The next iteration ends
+		 * the request for Endpoints. */
 		s->watch->streams[API_ENDPOINTS].wanted = false;
 		log_info("endpointslices: allowed again; Endpoints are no longer used");
 	}
@@ -191,11 +199,14 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 {
 	struct resource_watch *s = arg;
 	size_t len = size * count;
+	int64_t begun_ns = s->own_sink != NULL ? clock_cpu_ns() : 0;
 
 	count_received(s);
 	if (s->status == 200)
 		reflector_progress(s->reflector, clock_mono_ms(), len);
 	int error = response_objects_take(s, bytes, len);
+	if (s->own_sink != NULL)
+		s->watch->exact_ns += (uint64_t)(clock_cpu_ns() - begun_ns);
 	if (s->status == 200 && !s->malformed && !error && s->problem != NULL)
 		clear_problem(s);
 	s->missing = s->missing && s->status != 200;
@@ -243,7 +254,7 @@ resource_watch_start(struct resource_watch *s, int64_t now_ms)
 	free(url);
 }
 
-/* Sets what is wrong with this resource; logs it when it is new. */
+/* Sets the problem of this resource. Logs the problem if it is new. */
 static void
 set_own_problem(struct resource_watch *s, enum api_problem kind, char *text)
 {
@@ -252,10 +263,8 @@ set_own_problem(struct resource_watch *s, enum api_problem kind, char *text)
 	set_problem(s, kind, text, true);
 }
 
-/*
- * Sets what is wrong with the server as a whole, and logs it once for all resources, even if the
- * details differ at each attempt.
- */
+/* Sets a problem of the whole server. Logs the problem once for all resources, even if its details
+ * differ with each attempt. */
 static void
 set_server_problem(struct resource_watch *s, CURLcode code)
 {
@@ -267,27 +276,30 @@ set_server_problem(struct resource_watch *s, CURLcode code)
 	w->server_problem = code;
 }
 
-/* The resource's CRD is not there: no fault, and it is found when it comes. */
+/* Handles a resource whose CRD is not installed, which is no error. If the CRD is installed later,
+ * the resource is found. */
 static void
 report_missing(struct resource_watch *s)
 {
-	bool last = s->other == NULL || s->is_other; /* no other version may be there */
+	bool last = s->other == NULL || s->is_other; /* there is no other version to try */
 
 	if (last && !s->missing)
-		log_info("%s.%s: not served here, so none are read until they are",
+		log_info("%s.%s: the API server does not serve this resource: it is read as soon "
+			 "as the server does",
 		    s->resource->name, s->resource->group);
 	s->missing = s->missing || last;
 	clear_problem(s);
 }
 
-/* Logs how a request ended. */
+/* Logs the result of a request. */
 static void
 report_end(struct resource_watch *s, CURLcode code, bool clean)
 {
 	bool refused = s->status == 400 || s->status == 422;
 
 	if (refused && reflector_phase(s->reflector) == REFLECTOR_WATCHLIST)
-		log_info("%s: no watch list here (%d); listing in pages", s->label, s->status);
+		log_info("%s: the API server has no watch lists (%d); listing in pages", s->label,
+		    s->status);
 	else if (s->status == 410 || s->too_large)
 		log_info(
 		    "%s: %s", s->label, s->why != NULL && *s->why ? s->why : "version expired");
@@ -299,7 +311,7 @@ report_end(struct resource_watch *s, CURLcode code, bool clean)
 		log_info("%s: watch ended by the server: %d %s", s->label, s->error_code, s->why);
 	else if (s->malformed)
 		set_own_problem(s, API_PROBLEM_OTHER,
-		    xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
+		    xasprintf("%s: malformed answer: %s; keeping the last data, trying again",
 			s->verb == API_VERB_WATCH ? "watch" : "list", s->why));
 	else if (code == CURLE_OPERATION_TIMEDOUT && s->reached)
 		set_own_problem(s, API_PROBLEM_SILENT, xstrdup(s->curl_error));
@@ -309,7 +321,8 @@ report_end(struct resource_watch *s, CURLcode code, bool clean)
 		clear_problem(s);
 }
 
-/* After a 404: the group's other version is asked at once, then, missing too, both now and then. */
+/* After a 404, requests the group's other version at once. If that version is missing too, both are
+ * tried from time to time. */
 static void
 try_other_version(struct resource_watch *s, int64_t now_ms)
 {
@@ -323,8 +336,9 @@ try_other_version(struct resource_watch *s, int64_t now_ms)
 }
 
 /*
- * Whether the request was sent on a connection that there was already, and got no answer. libcurl may go
- * on taking that for good: one whose peer has ended its side, and reads on, it may never find dead.
+ * Whether the request was sent on an existing connection and got no response. libcurl may keep
+ * using that connection. If the peer has closed its sending side but still reads, libcurl may never
+ * notice that.
  */
 static bool
 connection_is_stale(const struct resource_watch *s)
@@ -345,7 +359,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 	if (!s->status)
 		count_request(s);
 	s->unanswered = !s->status;
-	bool own = code == CURLE_WRITE_ERROR && (s->malformed || s->error_code);
+	bool own = code == CURLE_WRITE_ERROR && (s->malformed || s->error_code || s->went_back);
 	response_objects_end(s, code == CURLE_OK);
 	curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &after_s);
 	struct reflector_end end = {
@@ -353,6 +367,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 		.unreached = is_unreached(s, code),
 		.broken = code != CURLE_OK && !own,
 		.malformed = s->malformed,
+		.went_back = s->went_back,
 		.error_code = s->error_code,
 		.too_large = s->too_large,
 		.token = s->token,
@@ -363,11 +378,14 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 	if (end.unreached)
 		server_is_away(w, now_ms);
 	w->stale = w->stale || (end.broken && connection_is_stale(s));
-	report_end(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
+	/* The audit reports the failures of its lists (audit.c). */
+	if (s->own_sink == NULL)
+		report_end(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
 		resource_watch_emit(s, EVENT_SYNCED, NULL);
-		log_info(
-		    "%s: synced, %llu objects by list", s->label, (unsigned long long)s->objects);
+		if (s->own_sink == NULL)
+			log_info("%s: synced, %llu objects by list", s->label,
+			    (unsigned long long)s->objects);
 	}
 	if (end.status == 404 && s->other != NULL)
 		try_other_version(s, now_ms);
@@ -377,7 +395,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 	api_request_clear(s);
 }
 
-/* The next request uses a new connection. */
+/* Ends the request. The next request uses a new connection. */
 static void
 end_request(struct resource_watch *s, int64_t now_ms, CURLcode code, const char *why)
 {
@@ -431,6 +449,35 @@ resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_res
 }
 
 void
+resource_watch_select(
+    struct resource_watch *s, const char *parameter, const char *prefix, const char *value)
+{
+	char *plain = xasprintf("%s%s", prefix, value);
+	char *escaped = percent_encode(plain);
+	char *more = xasprintf("%s&%s=%s", s->selector, parameter, escaped);
+
+	free(escaped);
+	free(plain);
+	free(s->selector);
+	s->selector = more;
+}
+
+void
+resource_watch_select_namespace(struct resource_watch *s, const char *namespace)
+{
+	char *escaped = percent_encode(namespace);
+	const struct api_resource *of = s->resource;
+
+	free(s->place);
+	s->place = xasprintf("%s/namespaces/%s/%s", of->group_path, escaped, of->name);
+	if (s->other != NULL) {
+		free(s->other);
+		s->other = xasprintf("%s/namespaces/%s/%s", of->other_path, escaped, of->name);
+	}
+	free(escaped);
+}
+
+void
 resource_watch_clear(struct resource_watch *s)
 {
 	resource_watch_stop(s);
@@ -460,10 +507,8 @@ set_malformed(struct resource_watch *s, const char *why)
 	s->why = xstrdup(why);
 }
 
-/*
- * A member by its path "metadata.resourceVersion" as a string; NULL if it is not there or no
- * string.
- */
+/* Returns a string member by its path, such as "metadata.resourceVersion". Returns NULL if the
+ * member is missing or not a string. */
 static const char *
 string_at(struct json_object *json, const char *first, const char *second, const char *third)
 {
@@ -484,9 +529,10 @@ static struct json_object *
 parse_object(struct resource_watch *s, const char *bytes, size_t len)
 {
 	json_tokener_reset(s->tokener);
-	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
-	if (json == NULL || json_tokener_get_parse_end(s->tokener) != len ||
-	    !json_object_is_type(json, json_type_object)) {
+	size_t end;
+	struct json_object *json =
+	    json_strict_parse(s->tokener, JSON_TOKENER_VALIDATE_UTF8, bytes, len, &end);
+	if (json == NULL || end != len || !json_object_is_type(json, json_type_object)) {
 		enum json_tokener_error error = json_tokener_get_error(s->tokener);
 
 		set_malformed(s, error == json_tokener_success ? "not a JSON object"
@@ -497,9 +543,9 @@ parse_object(struct resource_watch *s, const char *bytes, size_t len)
 	return json;
 }
 
-/* Room for the pruned form of an object of `len` bytes. */
+/* Returns a buffer for the pruned form of an object of `len` bytes. */
 static char *
-room_for_pruned(struct api_source *w, size_t len)
+reserve_pruned(struct api_source *w, size_t len)
 {
 	if (len <= w->out_max && (w->out_max <= OUT_KEEP || len > OUT_KEEP))
 		return w->out;
@@ -512,7 +558,7 @@ room_for_pruned(struct api_source *w, size_t len)
 static bool
 in_namespaces(const struct api_source *w, const struct object *object)
 {
-	/* A Namespace is handed on whatever its name: the sink wants to know which exist. */
+	/* Every Namespace is passed on, because the sink needs to know which namespaces exist. */
 	if (w->namespaces == NULL || object->kind == OBJECT_NAMESPACE ||
 	    object->kind == OBJECT_NODE || object->kind == OBJECT_CONFIGMAP)
 		return true;
@@ -524,8 +570,9 @@ in_namespaces(const struct api_source *w, const struct object *object)
 }
 
 /*
- * Hands one object on; 0, or -EBADMSG if it is not of our kind. An invalid one is left out and
- * counted; what was known of it is taken away, as a process that starts now would not know it.
+ * Passes one object to the sink. Returns 0, or -EBADMSG if the object has another kind. An invalid
+ * object is skipped and counted. The previous state of such an object is removed too, because a
+ * process that started now would not have it.
  */
 static int
 hand_on(struct resource_watch *s, struct json_object *json, enum event_type type)
@@ -546,7 +593,7 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 			   *name = string_at(json, "metadata", "name", NULL);
 
 		s->rejected++;
-		log_neterr("%s %s/%s: %s; left out", s->resource->name, ns != NULL ? ns : "",
+		log_neterr("%s %s/%s: %s; ignored", s->resource->name, ns != NULL ? ns : "",
 		    name != NULL ? name : "?", why);
 		return 0;
 	}
@@ -566,7 +613,15 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 	return 0;
 }
 
-static const char no_kind[] = "a list that does not say what it is";
+/* The sink ignores an added object of a listing if its version is the same as before. After versions
+ * have gone back, the same version does not mean the same content. */
+static enum event_type
+listed_type(const struct resource_watch *s)
+{
+	return reflector_new_epoch(s->reflector) ? EVENT_MODIFIED : EVENT_ADDED;
+}
+
+static const char no_kind[] = "a list without a kind";
 
 static int
 list_item(void *arg, const char *bytes, size_t len)
@@ -574,8 +629,12 @@ list_item(void *arg, const char *bytes, size_t len)
 	struct resource_watch *s = arg;
 
 	if (reflector_phase(s->reflector) == REFLECTOR_PROBE)
-		return 0; /* not looked at */
-	char *out = room_for_pruned(s->watch, len);
+		return 0; /* the items of a probe are ignored */
+	if (!reflector_at_version(s->reflector)) {
+		set_malformed(s, "a list at another version than requested");
+		return -EBADMSG;
+	}
+	char *out = reserve_pruned(s->watch, len);
 	size_t trimmed = json_prune_object(s->keep, bytes, len, out);
 	if (!trimmed) {
 		set_malformed(s, "a malformed object");
@@ -584,10 +643,10 @@ list_item(void *arg, const char *bytes, size_t len)
 	struct json_object *json = parse_object(s, out, trimmed);
 	if (json == NULL)
 		return -EBADMSG;
-	/* A list of custom resources says its kind behind its items, but each of them says its own. */
+	/* A list of custom resources names its kind after its items, but each item has its own kind. */
 	int error = -EBADMSG;
 	if (s->kind_seen || string_at(json, "kind", NULL, NULL) != NULL)
-		error = hand_on(s, json, EVENT_ADDED);
+		error = hand_on(s, json, listed_type(s));
 	else
 		set_malformed(s, no_kind);
 	json_object_put(json);
@@ -621,7 +680,8 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 	return 0;
 }
 
-/* Reads a Status: its message, and what it means for the version. */
+/* Reads a Status: its message, `continue` token and code, and whether it says that the version is
+ * too large. */
 static void
 read_status(struct resource_watch *s, struct json_object *json)
 {
@@ -658,20 +718,24 @@ event_error(struct resource_watch *s, struct json_object *json)
 	read_status(s, json);
 	if (s->error_code == 0)
 		s->error_code = 500;
-	return -ECANCELED; /* nothing comes after it */
+	return -ECANCELED; /* no more events follow */
+}
+
+static void
+note_went_back(struct resource_watch *s, const char *version)
+{
+	s->went_back = true;
+	log_warnx(
+	    "%s: the API server sent version %s, which is older than an earlier one: its data "
+	    "was restored from a backup, or it is broken: listing everything again",
+	    s->label, version);
 }
 
 static int
 event_object(struct resource_watch *s, struct json_object *json, enum api_event type)
 {
-	static const enum event_type types[] = { [API_EVENT_ADDED] = EVENT_ADDED,
-		[API_EVENT_MODIFIED] = EVENT_MODIFIED,
-		[API_EVENT_DELETED] = EVENT_DELETED };
-	int error = type == API_EVENT_BOOKMARK ? 0 : hand_on(s, json, types[type]);
+	const char *mark = NULL, *version = string_at(json, "metadata", "resourceVersion", NULL);
 
-	if (error)
-		return error;
-	const char *mark = NULL;
 	if (type == API_EVENT_BOOKMARK) {
 		const char *kind = string_at(json, "kind", NULL, NULL);
 
@@ -681,14 +745,22 @@ event_object(struct resource_watch *s, struct json_object *json, enum api_event 
 		}
 		mark = string_at(json, "metadata", "annotations", "k8s.io/initial-events-end");
 	}
+	bool end_mark = mark != NULL && strcmp(mark, "true") == 0;
+	if (reflector_goes_back(s->reflector, version, end_mark)) {
+		note_went_back(s, version);
+		return -ECANCELED;
+	}
+	enum event_type meaning = type == API_EVENT_DELETED    ? EVENT_DELETED
+				  : type == API_EVENT_MODIFIED ? EVENT_MODIFIED
+							       : listed_type(s);
+	int error = type == API_EVENT_BOOKMARK ? 0 : hand_on(s, json, meaning);
+	if (error)
+		return error;
 	s->objects += reflector_listing(s->reflector) && type != API_EVENT_BOOKMARK;
 	enum reflector_event event = type == API_EVENT_ADDED      ? REFLECTOR_ADDED
 				     : type == API_EVENT_BOOKMARK ? REFLECTOR_BOOKMARK
 								  : REFLECTOR_CHANGED;
-	if (reflector_event(s->reflector, clock_mono_ms(), event,
-		string_at(json, "metadata", "resourceVersion", NULL),
-		mark != NULL && strcmp(mark, "true") == 0) &&
-	    s->wanted) {
+	if (reflector_event(s->reflector, clock_mono_ms(), event, version, end_mark) && s->wanted) {
 		resource_watch_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by watch list", s->label,
 		    (unsigned long long)s->objects);
@@ -702,7 +774,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 	struct resource_watch *s = arg;
 	struct json_prune_event event;
 
-	if (json_prune_event(s->keep, bytes, len, room_for_pruned(s->watch, len), &event) != 0) {
+	if (json_prune_event(s->keep, bytes, len, reserve_pruned(s->watch, len), &event) != 0) {
 		set_malformed(s, "a malformed event");
 		return -EBADMSG;
 	}
@@ -726,11 +798,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 static void
 response_objects_init(struct resource_watch *s)
 {
-	s->tokener = json_tokener_new_ex(JSON_DEPTH);
-	if (s->tokener == NULL)
-		log_fatalx("out of memory");
-	json_tokener_set_flags(s->tokener,
-	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
+	s->tokener = json_strict_new(JSON_DEPTH);
 }
 
 static void
@@ -745,7 +813,7 @@ response_objects_begin(struct resource_watch *s)
 	    &s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, RESOURCE_STREAM_OBJECT_MAX, &sink);
 }
 
-/* Keeps the body of an answer that is not 200, up to the size of a Status. */
+/* Stores the body of a response whose status is not 200, up to the size of a Status. */
 static void
 keep_body(struct resource_watch *s, const char *bytes, size_t len)
 {
@@ -772,7 +840,7 @@ response_objects_take(struct resource_watch *s, const char *bytes, size_t len)
 	return error;
 }
 
-/* The Status of an answer that is no 200. */
+/* Reads the Status object in a response whose status is not 200. */
 static void
 read_kept(struct resource_watch *s)
 {
@@ -806,7 +874,7 @@ static void
 response_objects_forget(struct resource_watch *s)
 {
 	s->error_code = 0;
-	s->kind_seen = s->malformed = s->too_large = false;
+	s->kind_seen = s->malformed = s->too_large = s->went_back = false;
 	free(s->why);
 	free(s->token);
 	free(s->body);

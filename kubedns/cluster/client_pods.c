@@ -10,9 +10,10 @@
 
 struct client_pods {
 	struct table pods, nodes;
-	struct treecache *places; /* NULL: nodes have no numbers */
+	/* NULL if the tree does not store nodes; nodes have no numbers then */
+	struct treecache *places;
 	struct client_node **by_number;
-	uint32_t numbers, room; /* numbers in use are below `numbers` */
+	uint32_t numbers, capacity; /* the numbers in use are below `numbers` */
 	bool renumbered;
 };
 
@@ -22,11 +23,12 @@ client_pods_new(struct treecache *places)
 	struct client_pods *pods = xcalloc(1, sizeof *pods);
 
 	pods->places = places;
-	pods->numbers = 1; /* 0 is no node's */
+	pods->numbers = 1; /* 0 stands for no node */
 	return pods;
 }
 
-/* Not keyed: the cluster gives addresses and names of nodes, not who asks. */
+/* The hash needs no secret key. The cluster assigns the addresses of pods and the names of nodes,
+ * and clients cannot choose them. */
 static uint32_t
 hash_of(const void *bytes, size_t len)
 {
@@ -41,7 +43,7 @@ same_node(const void *entry, const void *key)
 	return strcmp(((const struct client_node *)entry)->name, key) == 0;
 }
 
-/* A free number: costs a walk over all of them, once for a node that gets its first pod. */
+/* Assigns a free number to the node. Walks over all numbers, but only when a node gets its first pod. */
 static void
 node_number(struct client_pods *pods, struct client_node *node)
 {
@@ -49,10 +51,10 @@ node_number(struct client_pods *pods, struct client_node *node)
 
 	while (number < pods->numbers && pods->by_number[number] != NULL)
 		number++;
-	if (number >= pods->room) {
-		pods->room = pods->room == 0 ? 16 : 2 * pods->room;
+	if (number >= pods->capacity) {
+		pods->capacity = pods->capacity == 0 ? 16 : 2 * pods->capacity;
 		pods->by_number =
-		    xreallocarray(pods->by_number, pods->room, sizeof(struct client_node *));
+		    xreallocarray(pods->by_number, pods->capacity, sizeof(struct client_node *));
 	}
 	if (number == pods->numbers)
 		pods->numbers++;
@@ -140,7 +142,7 @@ client_pods_find(const struct client_pods *pods, const struct addr *addr)
 	return table_find(&pods->pods, hash_of(addr->bytes, addr_len(addr)), same_addr, addr);
 }
 
-/* Tells the tree where the pod is, or takes it back. */
+/* Adds the place of the pod to the tree, or removes it. */
 static void
 show_place(const struct client_pods *pods, const struct client_pod *pod, bool present)
 {
@@ -205,7 +207,7 @@ client_pods_free(struct client_pods *pods)
 {
 	if (pods == NULL)
 		return;
-	for (size_t i = 0; i < pods->pods.room; i++)
+	for (size_t i = 0; i < pods->pods.capacity; i++)
 		if (pods->pods.places[i] != NULL) {
 			struct client_pod *pod = pods->pods.places[i];
 

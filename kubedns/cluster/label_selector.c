@@ -16,7 +16,7 @@ struct requirement {
 	char *key;
 	char **values;
 	size_t value_count;
-	int64_t bound; /* ABOVE, BELOW */
+	int64_t bound; /* for ABOVE and BELOW */
 };
 
 struct label_selector {
@@ -37,7 +37,8 @@ skip_space(struct parser *p)
 	p->at += strspn(p->at, " \t\r\n");
 }
 
-/* The next word, up to a space or a character with a meaning; "" if there is none. Caller frees. */
+/* Reads the next word, up to a space or an operator character. Returns "" if there is none. The
+ * caller frees it. */
 static char *
 take_word(struct parser *p)
 {
@@ -74,7 +75,8 @@ complain(struct parser *p, char *why)
 	return -EINVAL;
 }
 
-/* A name or a value: at most 63 letters, digits, '-', '_' and '.', the ends letters or digits. */
+/* Whether the text is a valid label name or value. It has at most 63 letters, digits, '-', '_' and
+ * '.', and a letter or digit at both ends. */
 static bool
 is_plain(const char *text, size_t len)
 {
@@ -86,7 +88,8 @@ is_plain(const char *text, size_t len)
 	       strspn(text, ends) > 0 && strspn(text + len - 1, ends) > 0;
 }
 
-/* Labels of small letters, digits and inner '-', with dots between them; at most 253 bytes. */
+/* Whether the text is a valid key prefix: dot-separated labels of lower-case letters, digits and
+ * inner '-', at most 253 bytes. */
 static bool
 is_prefix(const char *text, size_t len)
 {
@@ -170,7 +173,7 @@ read_bound(struct parser *p, struct requirement *r)
 	return 0;
 }
 
-/* What comes after the key. */
+/* Reads the part of a requirement after its key. */
 static int
 read_operator(struct parser *p, struct requirement *r)
 {
@@ -265,7 +268,7 @@ compares(const struct requirement *r, const char *value)
 	return r->operator== ABOVE ? number > r->bound : number<r->bound;
 }
 
-/* `value` NULL: the object has no such label. */
+/* Whether the requirement matches. `value` is NULL if the object does not have the label. */
 static bool
 holds(const struct requirement *r, const char *value)
 {

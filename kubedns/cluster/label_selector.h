@@ -1,10 +1,11 @@
 /*
- * Kubernetes label selectors in their text form, as `kubectl -l` takes them:
+ * Kubernetes label selectors in the text form of `kubectl -l`:
  *
  *	env=prod  env==prod  env!=dev  env in (prod,test)  env notin (dev)  env  !env  rank>3  rank<9
  *
- * joined by commas, all of which must hold. Grammar and meaning are those of the API server: `!=`
- * and `notin` also match an object without the label, and `()` is a list of one empty value.
+ * Requirements are joined by commas, and all of them must match. Syntax and meaning are the same as
+ * in the API server. `!=` and `notin` also match an object without the label, and `()` is a list
+ * with one empty value.
  */
 #ifndef KUBEDNS_CLUSTER_LABEL_SELECTOR_H
 #define KUBEDNS_CLUSTER_LABEL_SELECTOR_H
@@ -17,12 +18,12 @@ struct object_key_value; /* kubedns/cluster/object.h */
 struct label_selector;
 
 /*
- * 0, and `*selector` is to be freed with label_selector_free; -EINVAL, and `*why` (caller frees) is
- * what is wrong and where.
+ * Returns 0 and sets `*selector`, which the caller frees with label_selector_free(). Returns
+ * -EINVAL and sets `*why` (the caller frees it) to a description of the mistake and its position.
  */
 int label_selector_parse(const char *text, struct label_selector **selector, char **why);
 
-/* Whether an object with these labels is selected. Linear in requirements times labels. */
+/* Whether an object with these labels is selected. Costs O(requirements × labels). */
 bool label_selector_matches(
     const struct label_selector *selector, const struct object_key_value *labels, size_t count);
 

@@ -8,12 +8,12 @@
 #include <time.h>
 
 #include "kubedns/cluster/external/object_external.h"
-#include "kubedns/cluster/object_reader.h"
+#include "kubedns/cluster/field_reader.h"
 #include "kubedns/cluster/tree_content.h"
 #include "lib/dname.h"
 #include "lib/xalloc.h"
 
-/* Identity and the two annotations that DNS knows. */
+/* Labels and annotations of an object, and whether it is being deleted. */
 struct meta {
 	struct json_object *labels;
 	struct json_object *annotations;
@@ -21,12 +21,12 @@ struct meta {
 };
 
 /*
- * Endpoints as Kubernetes has them, in both of its forms, made into one: an EndpointSlice is a
- * slice, and each subset of an old Endpoints object becomes one or two, by address family, with the
- * object's name and an index. Bounds and complaints are those of object.h.
+ * Endpoints in both Kubernetes forms, converted to one. An EndpointSlice becomes a slice. Each
+ * subset of an old Endpoints object becomes one or two slices, by address family, with the object's
+ * name and an index. Limits and complaints are described in object.h.
  */
 
-/* Hostname and pod of an endpoint: what an endpoint's name is made of. */
+/* Reads the host name and the pod of an endpoint, from which the endpoint's name is made. */
 static void
 read_endpoint_names(struct reader *r, struct json_object *hostname, struct json_object *target,
     struct object_endpoint *ep)
@@ -39,7 +39,7 @@ read_endpoint_names(struct reader *r, struct json_object *hostname, struct json_
 		return;
 	FIELDS_READ(target, TARGET_REF_FIELDS);
 	if (strcmp(field_text_or(r, kind, "", "targetRef.kind is not a string"), "Pod") == 0) {
-		/* A pod's name may hold dots: no label, and no mistake. */
+		/* A pod's name may contain dots. Such a name is not a label, but it is no mistake. */
 		const char *pod = field_text(r, name, "targetRef.name is not a string");
 
 		ep->pod = field_is_label(pod) ? pod : NULL;
@@ -48,7 +48,7 @@ read_endpoint_names(struct reader *r, struct json_object *hostname, struct json_
 
 /* --- places --- */
 
-/* Keeps the place unless it is none. */
+/* Adds a place, unless its name is missing or empty. */
 static void
 add_place(struct object_slice *slice, enum place_kind kind, const char *name)
 {
@@ -61,7 +61,7 @@ add_place(struct object_slice *slice, enum place_kind kind, const char *name)
 	    (struct object_place){ name, (uint16_t)slice->endpoint_count, (uint8_t)kind };
 }
 
-/* The places that hints name, or without one the endpoint's own. */
+/* Adds the places that the hints name. Without hints, adds the endpoint's own place. */
 static void
 add_hinted(struct reader *r, struct object_slice *slice, enum place_kind kind,
     struct json_object *hints, const char *own)
@@ -101,7 +101,7 @@ read_places(struct reader *r, struct json_object *json, struct object_slice *sli
 
 #define SLICE_ENDPOINT_ALL(X) SLICE_ENDPOINT_FIELDS(X) ENDPOINT_TARGET_FIELDS(X)
 
-/* Reads the slice's next endpoint; false: it has no address of the slice's family. */
+/* Reads the slice's next endpoint. Returns false if it has no address of the slice's family. */
 static bool
 read_endpoint(struct reader *r, struct json_object *json, struct object_slice *slice)
 {
@@ -125,8 +125,11 @@ read_endpoint(struct reader *r, struct json_object *json, struct object_slice *s
 		FIELDS_READ(conditions, CONDITIONS_FIELDS);
 	ep->ready = field_bool_or(r, ready, true, "conditions.ready is not true or false");
 	read_endpoint_names(r, hostname, target_ref, ep);
-	/* A shortcut: without a key beside those that were read there are no places. Pruned JSON has no
-	 * other key, unless places are wanted; of JSON that is not pruned any other key ends it. */
+	/*
+	 * A shortcut: if the endpoint has only the keys that are already read, it has no places.
+	 * Pruned JSON has other keys only if places are wanted. In JSON that is not pruned, any
+	 * other key disables the shortcut.
+	 */
 	if (json_object_object_length(json) >
 	    1 + (conditions != NULL) + (hostname != NULL) + (target_ref != NULL))
 		read_places(r, json, slice);
@@ -148,7 +151,7 @@ read_endpoints(struct reader *r, struct json_object *json, struct object_slice *
 	}
 }
 
-/* AF_INET, AF_INET6, or 0 for FQDN slices, which DNS does not use, and for unknown types. */
+/* Returns AF_INET or AF_INET6. Returns 0 for FQDN slices, which DNS does not use, and for unknown types. */
 static uint8_t
 read_family(struct reader *r, struct json_object *json)
 {
@@ -187,7 +190,7 @@ object_read_slice(
 
 #define ADDRESS_ALL(X) ADDRESS_FIELDS(X) ENDPOINT_TARGET_FIELDS(X)
 
-/* Adds those addresses of a subset's list that are of the slice's family. */
+/* Adds the addresses of a subset that are of the slice's family. */
 static void
 read_subset_addresses(
     struct reader *r, struct json_object *json, bool ready, struct object_slice *slice)
@@ -218,7 +221,7 @@ read_subset_addresses(
 	}
 }
 
-/* One family of one subset as a slice, which is kept only if it has an address. */
+/* Converts one family of a subset to a slice. The slice is stored only if it has an address. */
 static void
 read_subset(struct reader *r, struct json_object *json, uint8_t family, struct object *o)
 {
@@ -240,7 +243,8 @@ read_subset(struct reader *r, struct json_object *json, uint8_t family, struct o
 	o->slice_count++;
 }
 
-/* The older Endpoints: at most 1,000 addresses, both families, named as their Service. */
+/* Reads an Endpoints object, the older form. It has at most 1,000 addresses of both families, and
+ * the name of its Service. */
 static void
 object_read_endpoints(struct reader *r, struct json_object *json, struct object *o)
 {
@@ -274,11 +278,12 @@ object_read_trigger_time(struct reader *r, const struct meta *meta, struct objec
 }
 
 /*
- * What another cluster exports to this one (KEP-1645, --clusterset-domain): a ServiceImport, and the
- * labels by which an EndpointSlice belongs to one. The rest of such a slice is read as that of any other.
+ * Services that other clusters export to this one (KEP-1645, --clusterset-domain): a ServiceImport,
+ * and the labels that attach an EndpointSlice to one. The other fields of such a slice are read as
+ * for any slice.
  */
 
-/* spec.ips; one address a family, as a Service has. */
+/* Reads spec.ips, with at most one address for each family, as in a Service. */
 static void
 read_ips(struct reader *r, struct json_object *ips, struct object_service *service)
 {
@@ -358,8 +363,8 @@ object_read_import_labels(struct json_object *json, struct object *object, const
 		*why = r.why;
 }
 
-/* A Kubernetes object name: an RFC 1123 subdomain, or what old pods and RBAC objects may have in it
- * besides; no character that needs escaping in a URL. */
+/* Whether `s` is a valid object name: an RFC 1123 subdomain, plus the characters that old pods and
+ * RBAC objects may have in their names. None of them needs escaping in a URL. */
 static bool
 is_subdomain(const char *s)
 {
@@ -369,7 +374,7 @@ is_subdomain(const char *s)
 	return len > 0 && len <= 253 && s[len] == '\0';
 }
 
-/* One member, or NULL. */
+/* One member of a JSON object, or NULL. */
 static struct json_object *
 member(struct json_object *json, const char *name)
 {
@@ -400,8 +405,9 @@ read_meta(struct reader *r, struct json_object *json, struct object *o, struct m
 
 static const struct kind {
 	const char *name;
-	const char *api_version;     /* NULL: any that is given is another kind */
-	const char *old_api_version; /* accepted too; its fields that we read are the same */
+	const char *api_version;     /* NULL: an object with any apiVersion is of another kind */
+	const char *old_api_version; /* accepted too, because the fields that we read are the
+				      * same */
 	const char *resource;
 	enum object_kind kind;
 	bool namespaced;
@@ -429,7 +435,7 @@ static const struct kind {
 	    "serviceimports", OBJECT_IMPORT, true, true },
 };
 
-/* 0, and the row of `kinds`; -ENOTSUP, -EINVAL. */
+/* Sets `*kind` to a row of `kinds` and returns 0; or returns -ENOTSUP or -EINVAL. */
 static int
 read_kind(struct json_object *json, const char *hint, const struct kind **kind, const char **why)
 {
@@ -441,12 +447,12 @@ read_kind(struct json_object *json, const char *hint, const struct kind **kind, 
 	if (name == NULL)
 		field_complain(&r, "kind is missing");
 	else if (hint != NULL && strcmp(name, hint) != 0)
-		field_complain(&r, "kind is not the one that was asked for");
+		field_complain(&r, "kind is not the requested one");
 	if (r.why != NULL) {
 		*why = r.why;
 		return -EINVAL;
 	}
-	assert(name != NULL); /* or there was a complaint */
+	assert(name != NULL); /* a missing name would have caused a complaint */
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		if (strcmp(name, kinds[i].name) != 0)
 			continue;
@@ -501,7 +507,7 @@ service_add_ip(struct reader *r, struct object_service *svc, struct json_object 
 	svc->addrs[svc->addr_count++] = addr;
 }
 
-/* `type` decides first: an ExternalName Service may carry stale addresses. */
+/* `type` is checked first, because an ExternalName Service may still have old addresses. */
 static void
 read_addresses(
     struct reader *r, struct json_object *ips, struct json_object *ip, struct object_service *svc)
@@ -590,7 +596,7 @@ read_pod(struct reader *r, struct json_object *json, const struct meta *meta, st
 		pod_add_ip(r, o, pod_ip);
 }
 
-/* A label's value, at most as long as Kubernetes allows. */
+/* Returns the value of a label. A value longer than Kubernetes allows is treated as empty. */
 static const char *
 label_value(struct reader *r, struct json_object *json, struct json_object *old)
 {
@@ -612,7 +618,7 @@ read_node(struct reader *r, const struct meta *meta, struct object *o)
 	o->node.region = label_value(r, region, old_region);
 }
 
-/* A JSON object of strings; returns how many, the caller frees `*items`. */
+/* Reads a JSON object whose values are strings. Returns their number; the caller frees `*items`. */
 static size_t
 read_strings(struct reader *r, struct json_object *json, struct object_key_value **items,
     const char *not_object, const char *not_string)
@@ -685,7 +691,7 @@ read_namespace(
 	FIELDS_READ(meta->labels, NAMESPACE_LABELS_FIELDS);
 	o->visibility.sees_label = field_text(r, sees, "a label is not a string");
 	o->visibility.visible_to_label = field_text(r, visible_to, "a label is not a string");
-	/* Any other value, and anything but a string, means the default. */
+	/* Any other string, and any other type, means the default. */
 	o->no_search = json_object_is_type(search, json_type_string) &&
 		       strcmp(json_object_get_string(search), "off") == 0;
 	read_visibility(r, meta, o);
@@ -722,7 +728,7 @@ read_body(struct reader *r, struct json_object *json, const struct kind *kind,
 	case OBJECT_IMPORT:
 		object_read_import(r, json, o);
 		break;
-	case OBJECT_INGRESS: /* object_read_external() reads the rest of these */
+	case OBJECT_INGRESS: /* object_read_external() reads the other fields of these kinds */
 	case OBJECT_GATEWAY:
 	case OBJECT_HTTPROUTE:
 	case OBJECT_GRPCROUTE:

@@ -3,10 +3,10 @@
  *
  *	X("its key", variable, inside)
  *
- * `variable` is the one that object.c reads it into; `inside` names the list of the
- * members that are read inside its value, or is `whole`. kubedns/api/json_prune.c makes its tables
- * from the same lists, so pruning keeps exactly what is read: a variable that no list declares does
- * not compile.
+ * object.c reads the member into `variable`. `inside` names the list of members that are read
+ * inside its value, or is `whole`. kubedns/api/json_prune.c makes its tables from the same lists,
+ * so pruning keeps exactly the members that are read. Code that uses a variable without a list
+ * entry does not compile.
  */
 #ifndef KUBEDNS_CLUSTER_OBJECT_FIELDS_H
 #define KUBEDNS_CLUSTER_OBJECT_FIELDS_H
@@ -17,16 +17,18 @@
 	X("resourceVersion", version, whole)                                                       \
 	X("annotations", annotations, annotations)
 
-/* What is read of some kinds' metadata besides; object.c reads it of any kind that has it. */
+/* More metadata, which only some kinds keep in pruned JSON. object.c reads it from every object
+ * that has it. */
 #define SLICE_METADATA_FIELDS(X)     X("labels", labels, slice_labels)
 #define NODE_METADATA_FIELDS(X)      X("labels", labels, node_labels)
 #define POD_METADATA_FIELDS(X)       X("deletionTimestamp", deletion, whole)
 #define NAMESPACE_METADATA_FIELDS(X) X("labels", labels, namespace_labels)
 
-/* Of a ConfigMap of --hosts-namespaces, of a Namespace, and with --external-zones of what claims names. */
+/* The creation time of a ConfigMap of --hosts-namespaces, of a Namespace and, with
+ * --external-zones, of the objects that claim names. */
 #define CREATED_METADATA_FIELDS(X) X("creationTimestamp", created, whole)
 
-/* Of a namespace, as annotations or labels: kubedns/cluster/store_namespaces.c. */
+/* Annotations or labels of a Namespace, described in kubedns/cluster/store_namespaces.c. */
 #define VISIBILITY_FIELDS(X)                                                                       \
 	X("kubedns/sees", sees, whole)                                                             \
 	X("kubedns/visible-to", visible_to, whole)
@@ -61,7 +63,7 @@
 	X("hostname", hostname, whole)
 #define CONDITIONS_FIELDS(X) X("ready", ready, whole)
 
-/* Where an endpoint is, and for whom: read only with --nearest or --zonal. */
+/* Where an endpoint is, and for which nodes and zones it is meant. Read only with --nearest or --zonal. */
 #define ENDPOINT_PLACE_FIELDS(X)                                                                   \
 	X("zone", zone, whole)                                                                     \
 	X("nodeName", node, whole)                                                                 \
@@ -71,7 +73,8 @@
 	X("forNodes", for_nodes, hint)
 #define HINT_FIELDS(X) X("name", name, whole)
 
-/* Of an endpoint of a slice (only --endpoint-pod-names needs it there) or of Endpoints. */
+/* The target of an endpoint. It is kept for Endpoints objects and, with --endpoint-pod-names, for
+ * EndpointSlices. */
 #define ENDPOINT_TARGET_FIELDS(X) X("targetRef", target_ref, target_ref)
 #define TARGET_REF_FIELDS(X)                                                                       \
 	X("kind", kind, whole)                                                                     \
@@ -104,8 +107,8 @@
 	X("failure-domain.beta.kubernetes.io/zone", old_zone, whole)                               \
 	X("failure-domain.beta.kubernetes.io/region", old_region, whole)
 
-/* "off": names are not completed there (kubedns/answer/search.h). The policy in
- * conf/kubernetes/search reads it too. */
+/* "off" disables search completion in the namespace (kubedns/answer/search.h). The policy in
+ * conf/kubernetes/search reads this label too. */
 #define NAMESPACE_LABELS_FIELDS(X)                                                                 \
 	X("kubedns/search-completion", search, whole)                                              \
 	VISIBILITY_FIELDS(X)
@@ -114,7 +117,7 @@
 
 /* --- read only with --clusterset-domain, by object.c --- */
 
-/* Of an EndpointSlice, whose other labels are SLICE_LABELS_FIELDS. */
+/* Labels of an EndpointSlice, in addition to SLICE_LABELS_FIELDS. */
 #define IMPORTED_LABELS_FIELDS(X)                                                                  \
 	X("multicluster.kubernetes.io/service-name", import_name, whole)                           \
 	X("multicluster.kubernetes.io/source-cluster", cluster, whole)
@@ -127,8 +130,8 @@
 
 /* --- read only with --external-zones, by object_external.c --- */
 
-/* Those of external-dns and k8s_gateway, so that a cluster that has them need not be annotated
- * anew. */
+/* The labels and annotations of external-dns and k8s_gateway. A cluster that has them already needs
+ * no new annotations. */
 #define EXTERNAL_METADATA_FIELDS(X) X("labels", labels, external_labels)
 #define EXTERNAL_LABELS_FIELDS(X)   X("k8s-gateway.dns/ignore", ignore, whole)
 #define EXTERNAL_ANNOTATIONS_FIELDS(X)                                                             \
@@ -136,12 +139,12 @@
 	X("external-dns.alpha.kubernetes.io/hostname", hostname, whole)                            \
 	X("external-dns.alpha.kubernetes.io/ttl", ttl, whole)
 
-/* Of a Service and an Ingress. */
+/* The fields of a Service and of an Ingress. */
 #define BALANCED_FIELDS(X)         X("status", status, balanced_status)
 #define BALANCED_STATUS_FIELDS(X)  X("loadBalancer", balancer, balancer)
 #define BALANCER_FIELDS(X)         X("ingress", ingress, address)
 #define SERVICE_EXTERNAL_FIELDS(X) X("externalIPs", external_ips, whole)
-#define SERVICE_TYPE_FIELDS(X)     X("type", type, whole) /* one of SERVICE_SPEC_FIELDS */
+#define SERVICE_TYPE_FIELDS(X)     X("type", type, whole) /* also in SERVICE_SPEC_FIELDS */
 #define INGRESS_FIELDS(X)          X("spec", spec, ingress_spec)
 #define INGRESS_SPEC_FIELDS(X)     X("rules", rules, ingress_rule)
 #define INGRESS_RULE_FIELDS(X)     X("host", host, whole)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kubedns/cluster/pod_table.h"
+#include "lib/hash.h"
 #include "lib/xalloc.h"
 
 static size_t
@@ -25,17 +26,17 @@ pod_table_at(const struct pod_table *table, size_t i)
 	return entry->number == 0 ? NULL : entry;
 }
 
-/* Where a search begins: the hash scaled to `room`, which need not be a power of two. */
+/* Returns the place where a search begins: the hash scaled to `capacity`, which need not be a power of two. */
 static size_t
 home(const struct pod_table *table, uint64_t name_hash)
 {
-	return (size_t)((name_hash >> 32) * table->room >> 32);
+	return hash_place(name_hash, (uint32_t)table->capacity);
 }
 
 static size_t
 behind(const struct pod_table *table, size_t i)
 {
-	return i + 1 == table->room ? 0 : i + 1;
+	return i + 1 == table->capacity ? 0 : i + 1;
 }
 
 static size_t
@@ -49,7 +50,7 @@ pod_table_next(const struct pod_table *table, uint64_t name_hash, const struct p
 {
 	struct pod_addr *entry;
 
-	if (table->room == 0)
+	if (table->capacity == 0)
 		return NULL;
 	size_t i =
 	    previous == NULL ? home(table, name_hash) : behind(table, place_of(table, previous));
@@ -84,10 +85,10 @@ grow(struct pod_table *table)
 	struct pod_table old = *table;
 	const struct pod_addr *entry;
 
-	table->room = old.room == 0 ? 16 : old.room + old.room / 4;
-	assert(table->room <= UINT32_MAX); /* home() would overflow */
-	table->places = xcalloc(table->room, entry_len(table));
-	for (size_t i = 0; i < old.room; i++)
+	table->capacity = old.capacity == 0 ? 16 : old.capacity + old.capacity / 4;
+	assert(table->capacity <= UINT32_MAX); /* home() would overflow */
+	table->places = xcalloc(table->capacity, entry_len(table));
+	for (size_t i = 0; i < old.capacity; i++)
 		if ((entry = pod_table_at(&old, i)) != NULL)
 			memcpy(free_place(table, entry->name_hash), entry, entry_len(table));
 	free(old.places);
@@ -97,7 +98,7 @@ void
 pod_table_add(struct pod_table *table, uint64_t name_hash, uint32_t number, uint8_t mark,
     const struct addr *addr)
 {
-	if (table->count >= table->room / 5 * 4)
+	if (table->count >= table->capacity / 5 * 4)
 		grow(table);
 	struct pod_addr *entry = free_place(table, name_hash);
 	entry->name_hash = name_hash;
@@ -107,11 +108,11 @@ pod_table_add(struct pod_table *table, uint64_t name_hash, uint32_t number, uint
 	table->count++;
 }
 
-/* How many places `to` is after `from`, wrapping at the table's end. */
+/* Distance from place `from` to place `to`, wrapping at the end of the table. */
 static size_t
 distance(const struct pod_table *table, size_t from, size_t to)
 {
-	return to >= from ? to - from : to + table->room - from;
+	return to >= from ? to - from : to + table->capacity - from;
 }
 
 void
@@ -120,8 +121,8 @@ pod_table_remove(struct pod_table *table, struct pod_addr *entry)
 	size_t hole = place_of(table, entry);
 	const struct pod_addr *moved;
 
-	/* Backward-shift deletion: an entry whose search passes the hole moves into it, so that no
-	 * search ends there. */
+	/* Backward-shift deletion. An entry whose search passes the hole moves into the hole. No
+	 * search thus stops at the hole. */
 	for (size_t i = behind(table, hole); (moved = pod_table_at(table, i)) != NULL;
 	     i = behind(table, i)) {
 		if (distance(table, home(table, moved->name_hash), i) < distance(table, hole, i))

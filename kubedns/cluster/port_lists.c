@@ -16,6 +16,26 @@ same_ports(const void *entry, const void *key)
 	       memcmp(a->items, b->items, a->count * sizeof a->items[0]) == 0;
 }
 
+/* The sum does not depend on the order of the ports, because answers do not either. It is computed
+ * once, because a list may have 20,000 ports and belong to many slices. */
+static uint64_t
+hash_content(const struct ports *ports)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < ports->count; i++) {
+		const struct port *port = &ports->items[i];
+		uint64_t of_name = hash64(HASH_START, port->name, 1u + port->name[0]);
+		uint64_t of_proto = hash64(of_name, port->proto, 1u + port->proto[0]);
+
+		uint64_t hash = htole64(hash_step(of_proto, port->number, HASH_START));
+
+		/* With one step, the sums for similar numbers would often be equal. */
+		sum += hash64(HASH_START, &hash, sizeof hash);
+	}
+	return sum;
+}
+
 const struct ports *
 port_lists_get(struct table *lists, const struct treecache *cache, const struct object_port *from,
     size_t count)
@@ -33,6 +53,7 @@ port_lists_get(struct table *lists, const struct treecache *cache, const struct 
 		free(ports);
 		ports = known;
 	} else {
+		ports->content = hash_content(ports);
 		table_add(lists, ports);
 	}
 	ports->uses++;

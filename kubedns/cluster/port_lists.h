@@ -1,4 +1,4 @@
-/* Lists of ports, of which slices share those that are the same, since a cluster has few different ones. */
+/* Lists of ports. Slices with the same ports share one list, because a cluster has few different lists. */
 #ifndef KUBEDNS_CLUSTER_PORT_LISTS_H
 #define KUBEDNS_CLUSTER_PORT_LISTS_H
 
@@ -6,12 +6,12 @@
 #include "lib/table.h"
 #include "treecache/treecache.h"
 
-/* The list of these ports, for slices of this cache; takes a reference, which port_lists_put() gives
- * back. */
+/* Returns the shared list of these ports, and takes a reference. Slices of this cache may use it.
+ * Release it with port_lists_put(). */
 const struct ports *port_lists_get(struct table *lists, const struct treecache *cache,
     const struct object_port *from, size_t count);
 
-/* NULL is fine. */
+/* Releases a reference. NULL is fine. */
 void port_lists_put(struct table *lists, struct treecache *cache, const struct ports *ports);
 
 #endif

@@ -9,9 +9,9 @@
 static void *
 sets_grow(struct sets *sets, size_t len)
 {
-	if (sets->len + len > sets->room) {
-		sets->room = (sets->len + len) * 2;
-		sets->bytes = xreallocarray(sets->bytes, sets->room, 1);
+	if (sets->len + len > sets->capacity) {
+		sets->capacity = (sets->len + len) * 2;
+		sets->bytes = xreallocarray(sets->bytes, sets->capacity, 1);
 	}
 	sets->len += len;
 	return sets->bytes + sets->len - len;

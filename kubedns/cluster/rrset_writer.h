@@ -1,6 +1,7 @@
 /*
- * RRsets being written for the tree: struct rrset after struct rrset, each with its records. It
- * grows, since a Service may have any number of ports; the caller frees `bytes`.
+ * A buffer in which RRsets are written for the tree. Each RRset is a struct rrset, followed by its
+ * records. The buffer grows, because a Service may have any number of ports. The caller frees
+ * `bytes`.
  */
 #ifndef KUBEDNS_CLUSTER_RRSET_WRITER_H
 #define KUBEDNS_CLUSTER_RRSET_WRITER_H
@@ -13,25 +14,25 @@
 
 struct sets {
 	uint8_t *bytes;
-	size_t len, room;
-	size_t open; /* where the set being written begins */
+	size_t len, capacity;
+	size_t open; /* offset of the RRset that is being written */
 	uint32_t ttl_s;
 };
 
-/* Opens a set of this type. */
+/* Starts an RRset of this type. */
 void sets_begin(struct sets *sets, uint16_t type);
 
-/* Adds a record to the open set; rdata in two parts. */
+/* Adds a record to the current RRset. The RDATA is given in two parts. */
 void sets_add(
     struct sets *sets, const void *head, size_t head_len, const void *tail, size_t tail_len);
 
-/* Closes the open set; one without records vanishes. */
+/* Ends the current RRset. An RRset without records is removed. */
 void sets_end(struct sets *sets);
 
-/* The A and the AAAA set of these addresses. */
+/* Writes the A RRset and the AAAA RRset of these addresses. */
 void sets_addrs(struct sets *sets, const struct addr *addrs, size_t count);
 
-/* The SRV set of these ports, at a name that they share. */
+/* Writes an SRV RRset with these ports and one target. */
 void sets_srv(
     struct sets *sets, const uint16_t *numbers, unsigned count, const struct dname *target);
 

@@ -59,7 +59,7 @@ records_named_ports(struct sets *sets, const struct ports *ports, const uint8_t 
 		memcpy(owner.wire, name, owner.len);
 		if (dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
 		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
-			continue; /* no name can be so long */
+			continue; /* the name would be too long */
 		sets_srv(sets, ports->label_numbers + label->first, label->count, target);
 		emit(sets, sink, arg, owner.wire);
 	}
@@ -93,8 +93,8 @@ external_name(struct sets *sets, const uint8_t *name, const char *target_text, r
 	struct dname target;
 	struct addr addr;
 
-	if (addr_parse(target_text, &addr) ==
-	    0) { /* not what the API means, but what kube-dns did */
+	/* The API does not define an address as a target, but kube-dns accepted it. */
+	if (addr_parse(target_text, &addr) == 0) {
 		sets_addrs(sets, &addr, 1);
 	} else if (dname_from_text(&target, target_text) == 0 && target.len > 1) {
 		dname_lower(target.wire, target.len);
@@ -121,7 +121,8 @@ records_for_service(const struct records_config *config, const uint8_t *name,
 	case SERVICE_EXTERNALNAME:
 		external_name(&sets, name, service->external_name, sink, arg, why);
 		break;
-	case SERVICE_HEADLESS: /* its endpoints' slices are its records */
+	case SERVICE_HEADLESS: /* the records of a headless Service are the endpoints of its
+			        * slices */
 	case SERVICE_PENDING:
 		break;
 	}

@@ -1,7 +1,8 @@
 /*
- * Turns one object into its RRsets, by the Kubernetes DNS specification (1.1.0). Pure: no tree, no
- * clock, no socket. What depends on all endpoints of a headless Service is written at answer time
- * instead (answer/reply_endpoints.c).
+ * Turns one object into its RRsets, following the Kubernetes DNS specification (1.1.0). The
+ * functions are pure: they use no tree, no clock and no socket. Records that depend on all
+ * endpoints of a headless Service are written when a query is answered instead
+ * (answer/reply_endpoints.c).
  */
 #ifndef KUBEDNS_CLUSTER_SERVICE_RECORDS_H
 #define KUBEDNS_CLUSTER_SERVICE_RECORDS_H
@@ -21,30 +22,30 @@ struct records_config {
 	uint32_t ttl_s;
 };
 
-/* Takes the RRsets of `name` (below the zone): `len` bytes of struct rrset after struct rrset,
- * borrowed. */
+/* Receives the RRsets of `name` (below the zone): `len` bytes of struct rrset one after the other.
+ * The RRsets are valid during the call only. */
 typedef void (*records_sink)(void *arg, const uint8_t *name, const void *sets, size_t len);
 
 /*
- * The records of a Service at `name` (wire, lower case, below the zone) and below it. ClusterIP: A,
- * AAAA and SRV (specification 2.3); ExternalName: CNAME (2.5), or A/AAAA when the target is an
- * address; headless: none here (2.4). `why` is set when the object cannot be shown as it asks (an
- * external name that is no name), else NULL.
+ * Makes the records of a Service at `name` (wire format, lower case, below the zone) and below it.
+ * ClusterIP: A, AAAA and SRV (specification 2.3). ExternalName: CNAME (2.5), or A/AAAA if the
+ * target is an address. Headless: no records here (2.4). Sets `*why` to a reason if the object's
+ * external name is invalid, else to NULL.
  */
 void records_for_service(const struct records_config *config, const uint8_t *name,
     const struct object_service *service, records_sink sink, void *arg, const char **why);
 
-/* SRV at `_port._proto.name` for every named port of a Service with addresses of its own
- * (specification 2.3.2). */
+/* Makes the SRV records at `_port._proto.name` for every named port of a Service that has
+ * ClusterIPs (specification 2.3.2). */
 void records_named_ports(struct sets *sets, const struct ports *ports, const uint8_t *name,
     const struct dname *target, records_sink sink, void *arg);
 
-/* The zone's own records: NS, `ns.dns` with these addresses, `dns-version` TXT (specification
- * 2.2). */
+/* Makes the zone's own records: NS, `ns.dns` with these addresses, and the TXT record `dns-version`
+ * (specification 2.2). */
 void records_for_zone(const struct records_config *config, const struct addr *ns_addrs,
     size_t count, records_sink sink, void *arg);
 
-/* "_http" from a port's name and "_tcp" from its protocol; both labels lower case. */
+/* Makes the labels of a port, such as "_http" from its name and "_tcp" from its protocol, in lower case. */
 void records_port(struct port *port, const struct object_port *from);
 
 #endif

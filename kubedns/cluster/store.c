@@ -1,16 +1,16 @@
-/* The store's kinds of objects, its listings, and what others ask it. store_internal.h has the files below. */
+/* The kinds of objects in the store, the listings, and the lookups for other modules.
+ * store_internal.h describes the other files. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "kubedns/cluster/port_lists.h"
 #include "kubedns/cluster/store_internal.h"
 #include "kubedns/cluster/tree_content.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* --- namespaces: the object comes and goes --- */
+/* --- namespaces: their objects are added and deleted --- */
 
 static void
 namespace_set(struct store *store, struct namespace *namespace, bool present, uint64_t version)
@@ -43,7 +43,7 @@ namespace_event(struct store *store, bool deleted, bool relisted, const struct o
 	namespace_set(store, namespace, !deleted, store_version(object->resource_version));
 }
 
-/* --- the kinds of objects that the store holds --- */
+/* --- the kinds of objects in the store --- */
 
 static bool
 service_is_gone(const void *entry, uint8_t mark)
@@ -98,14 +98,14 @@ remove_node(struct store *store, void *entry)
 	node_drop(store, entry);
 }
 
-/* What the store does with a kind. A row without `event` is a kind that the store does not hold. */
+/* How the store handles a kind of object. A kind without `event` is not stored. */
 struct kind {
 	void (*event)(
 	    struct store *store, bool deleted, bool relisted, const struct object *object);
-	size_t count; /* offset of its number of objects in struct store */
-	size_t table; /* offset of the table of its entries; 0: none, pods have pod_table.h */
-	/* Of an entry in the table: whether it is an object that the listing with this mark did not show; and what
-	 * removes it then. */
+	size_t count; /* offset in struct store of the number of objects */
+	size_t table; /* offset of the table of entries; 0: none, because pods are in pod_table.h */
+	/* is_gone() tells whether the listing with this mark did not contain the entry's object.
+	 * remove() then removes the entry. */
 	bool (*is_gone)(const void *entry, uint8_t mark);
 	void (*remove)(struct store *store, void *entry);
 };
@@ -122,7 +122,7 @@ static const struct kind kinds[OBJECT_KIND_COUNT] = {
 	[OBJECT_POD] = { .event = pod_event, .count = offsetof(struct store, present_pods) },
 };
 
-/* The table of a kind's entries, or NULL. */
+/* Returns the table with the entries of this kind, or NULL. */
 static struct table *
 table_of(struct store *store, enum object_kind kind)
 {
@@ -131,20 +131,21 @@ table_of(struct store *store, enum object_kind kind)
 
 /* --- listings: mark and sweep --- */
 
-/* Removes what the listing which has just ended did not show; returns how many. */
+/* Removes the objects that the listing that has just ended did not contain. Returns their number. */
 static size_t
 sweep_table(struct store *store, enum object_kind kind, const struct table *table)
 {
 	void *entry, **gone = NULL;
-	size_t place = 0, count = 0, room = 0;
+	size_t place = 0, count = 0, capacity = 0;
 
-	/* Removing an entry moves others, and may remove some: find all first. */
+	/* Removing an entry moves other entries and may remove some, so all entries to remove are
+	 * found first. */
 	while ((entry = table_next(table, &place)) != NULL) {
 		if (!kinds[kind].is_gone(entry, store->mark[kind]))
 			continue;
-		if (count == room) {
-			room = room == 0 ? 64 : room * 2;
-			gone = xreallocarray(gone, room, sizeof *gone);
+		if (count == capacity) {
+			capacity = capacity == 0 ? 64 : capacity * 2;
+			gone = xreallocarray(gone, capacity, sizeof *gone);
 		}
 		gone[count++] = entry;
 	}
@@ -163,7 +164,8 @@ sweep(struct store *store, enum object_kind kind)
 					  : 0;
 
 	if (count > 0)
-		log_info("%s: %zu gone since the last listing", object_kind_resource(kind), count);
+		log_info(
+		    "%s: %zu deleted since the last listing", object_kind_resource(kind), count);
 }
 
 static bool
@@ -231,7 +233,7 @@ store_event(void *arg, enum object_kind kind, enum event_type type, const struct
 	}
 }
 
-/* --- the rest --- */
+/* --- other functions --- */
 
 size_t
 store_count(const struct store *store, enum object_kind kind)
@@ -286,7 +288,7 @@ store_find_slice(const struct store *store, uint32_t slot, struct store_source *
 	const struct slice_entry *slice;
 	size_t place = 0;
 
-	/* Asked by a person now and then: a walk is cheaper than an index. */
+	/* Rarely called, by people who use --explain, so a walk over all slices is better than an index. */
 	while ((slice = table_next(&store->slices, &place)) != NULL)
 		if (slice->slot == slot)
 			break;
@@ -330,7 +332,84 @@ store_has_namespace(const struct store *store, const char *namespace)
 	return found != NULL && (found->present || found->shown > 0);
 }
 
-/* The names that exist in the zone even without a cluster. */
+/* --- for the audit --- */
+
+bool
+store_find_version(const struct store *store, enum object_kind kind, const char *namespace,
+    const char *name, uint64_t *version)
+{
+	const struct namespace *inside =
+	    namespace_find(store, kind == OBJECT_NAMESPACE ? name : namespace);
+	struct store_source source;
+
+	if (kind == OBJECT_SLICES) {
+		const struct slice_entry *slice = slice_find(store, inside, name);
+
+		*version = slice != NULL ? slice->version : 0;
+		return slice != NULL;
+	}
+	bool found = kind == OBJECT_SERVICE ? store_find_service(store, namespace, name, &source)
+					    : store_find_namespace(store, name, &source);
+	*version = found ? source.resource_version : 0;
+	return found;
+}
+
+/* Calls `each` for the entry if its object is in the namespace `inside`. */
+static void
+each_service(const struct namespace *inside, const struct service *service,
+    void (*each)(void *arg, const char *name, uint64_t version), void *arg)
+{
+	char name[DNAME_LABEL_MAX + 1];
+	const uint8_t *label = service->owner->name;
+
+	if (service->namespace != inside || !service->present)
+		return;
+	memcpy(name, label + 1, *label);
+	name[*label] = '\0';
+	each(arg, name, service->version);
+}
+
+void
+store_each(const struct store *store, enum object_kind kind, const char *namespace,
+    void (*each)(void *arg, const char *name, uint64_t version), void *arg)
+{
+	const struct namespace *inside = namespace_find(store, namespace), *found;
+	const struct service *service;
+	const struct slice_entry *slice;
+	size_t place = 0;
+
+	if (kind == OBJECT_NAMESPACE)
+		while ((found = table_next(&store->namespaces, &place)) != NULL) {
+			if (found->present)
+				each(arg, (const char *)found->label + 1, found->version);
+		}
+	else if (inside != NULL && kind == OBJECT_SERVICE)
+		while ((service = table_next(&store->services, &place)) != NULL)
+			each_service(inside, service, each, arg);
+	else if (inside != NULL && kind == OBJECT_SLICES)
+		while ((slice = table_next(&store->slices, &place)) != NULL)
+			if (slice->namespace == inside && slice->index == 0)
+				each(arg, slice->name, slice->version);
+}
+
+const char *
+store_namespace_after(const struct store *store, const char *name)
+{
+	const struct namespace *namespace;
+	const char *next = NULL;
+	size_t place = 0;
+
+	while ((namespace = table_next(&store->namespaces, &place)) != NULL) {
+		const char *text = (const char *)namespace->label + 1;
+
+		if (strcmp(text, name) > 0 && (next == NULL || strcmp(text, next) < 0) &&
+		    is_listed(store, text))
+			next = text;
+	}
+	return next;
+}
+
+/* Creates the names that exist in the zone even if the cluster is empty. */
 static void
 permanent_names(struct store *store)
 {
@@ -369,8 +448,8 @@ store_free(struct store *store)
 {
 	if (store == NULL)
 		return;
-	/* As after an empty listing of each kind; slices first, since they keep their Service's
-	 * entry. */
+	/* Does the same as an empty listing of each kind. Slices are first, because they refer to
+	 * their Service's entry. */
 	static const enum object_kind order[] = { OBJECT_SLICES, OBJECT_SERVICE, OBJECT_NAMESPACE,
 		OBJECT_NODE };
 	store->mark[OBJECT_POD]++;
@@ -379,7 +458,7 @@ store_free(struct store *store)
 		store->mark[order[i]]++;
 		struct table *table = table_of(store, order[i]);
 		const struct kind *kind = &kinds[order[i]];
-		for (size_t place = 0; table->count > 0 && place < table->room; place++)
+		for (size_t place = 0; table->count > 0 && place < table->capacity; place++)
 			while (table->places[place] != NULL &&
 			       kind->is_gone(table->places[place], store->mark[order[i]]))
 				kind->remove(store, table->places[place]);
@@ -395,7 +474,7 @@ store_free(struct store *store)
 	table_free(&store->ports);
 	table_free(&store->kept);
 	table_free(&store->kept_namespaces);
-	table_free(&store->rules); /* empty: no namespace is there */
+	table_free(&store->rules); /* the table is empty, because no namespace is left */
 	free(store->by_number);
 	free(store);
 }
@@ -403,19 +482,21 @@ store_free(struct store *store)
 /* --- other pods of this server's Service --- */
 
 /*
- * The other pods of this server's Service: the endpoints of every Service of its namespace that has
- * one of this server's addresses among its endpoints for port 53. Slices of other namespaces do not
- * count: whoever may write one could name this server's address in it. It walks all slices of the
- * cluster, which is cheap enough for its one caller, the status page.
+ * The other pods of this server's Service. A Service in this server's namespace counts if one of
+ * its endpoints for port 53 has an address of this server. Its other endpoints for port 53 are the
+ * result. Slices in other namespaces are ignored, because anybody who can write one could put this
+ * server's address into it. The search walks over all slices of the cluster, which is cheap enough
+ * for its only caller, the status page.
  */
 
-enum { SERVICES_MAX = 8 }; /* with this server among their endpoints; more are left out */
+/* Services that have this server among their endpoints; further Services are ignored */
+enum { SERVICES_MAX = 8 };
 
 struct search {
 	const struct service *services[SERVICES_MAX];
 	size_t service_count;
 	struct neighbour *found;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 static bool
@@ -456,7 +537,7 @@ take(struct search *search, const struct addr *addr, bool ready)
 			search->found[i].ready |= ready;
 			return;
 		}
-	if (search->count < search->room)
+	if (search->count < search->capacity)
 		search->found[search->count++] = (struct neighbour){ *addr, ready };
 }
 
@@ -464,7 +545,7 @@ static void
 take_slice(struct search *search, const struct slice_endpoints *slice, const struct addr *own,
     size_t own_count)
 {
-	for (unsigned i = 0; i < slice->count && search->count < search->room; i++) {
+	for (unsigned i = 0; i < slice->count && search->count < search->capacity; i++) {
 		struct addr addr = { .family = slice->family };
 		bool is_own = false;
 
@@ -478,10 +559,10 @@ take_slice(struct search *search, const struct slice_endpoints *slice, const str
 
 size_t
 store_neighbours(const struct store *store, const char *namespace, const struct addr *own,
-    size_t own_count, struct neighbour *found, size_t room)
+    size_t own_count, struct neighbour *found, size_t capacity)
 {
 	const struct namespace *inside = namespace_find(store, namespace);
-	struct search search = { .found = found, .room = room };
+	struct search search = { .found = found, .capacity = capacity };
 	const struct slice_entry *entry;
 	size_t place = 0;
 

@@ -1,13 +1,12 @@
 /*
- * Namespaces, and what all entries of the store need: keyed hashes, versions and labels. A
- * namespace exists for DNS while its object is there, or while a Service is in it. Pods' addresses
- * and the tree's nodes hold its number in place of a pointer; a number is reused once its namespace
- * is gone and nothing refers to it.
+ * Namespaces, and the helpers that all entries of the store use: keyed hashes, versions and labels.
+ * For DNS, a namespace exists while its object exists or a Service is in it. The entries of pods
+ * and the nodes of the tree refer to a namespace by number, not by pointer. A number is reused
+ * after its namespace is deleted and nothing refers to it.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/store_internal.h"
 #include "kubedns/cluster/tree_content.h"
 #include "lib/log.h"
@@ -21,8 +20,8 @@ store_hash_names(const struct store *store, const char *a, const char *b)
 	return hash64(hash, b, strlen(b));
 }
 
-/* A resourceVersion is opaque to clients, but API servers make it a number; any other text becomes
- * its hash. It is only compared for equality and shown to people. */
+/* A resourceVersion is opaque to clients, but API servers use a number. Any other text is replaced
+ * by its hash. The result is only compared for equality and displayed. */
 uint64_t
 store_version(const char *text)
 {
@@ -59,9 +58,8 @@ store_note_cut(struct store *store, const struct object *object, bool *was)
 	if (object->cut) {
 		store->cut_total++;
 		if (!*was)
-			log_neterr(
-			    "%s %s/%s: has more ports, endpoints or addresses than DNS reads "
-			    "of one object (%d, %d, %d); the rest is left out",
+			log_neterr("%s %s/%s: has more ports, endpoints or addresses than kubedns "
+				   "reads from one object (%d, %d, %d): the others are ignored",
 			    object_kind_resource(object->kind), object->namespace, object->name,
 			    OBJECT_PORTS_MAX, OBJECT_ENDPOINTS_MAX, POD_ADDRS_MAX);
 	}
@@ -99,10 +97,11 @@ take_number(struct store *store, struct namespace *namespace)
 	while (store->lowest_free < store->number_count &&
 	       store->by_number[store->lowest_free] != NULL)
 		store->lowest_free++;
-	if (store->lowest_free == store->number_room) {
-		store->number_room = store->number_room == 0 ? 64 : store->number_room * 2;
-		store->by_number =
-		    xreallocarray(store->by_number, store->number_room, sizeof(struct namespace *));
+	if (store->lowest_free == store->number_capacity) {
+		store->number_capacity =
+		    store->number_capacity == 0 ? 64 : store->number_capacity * 2;
+		store->by_number = xreallocarray(
+		    store->by_number, store->number_capacity, sizeof(struct namespace *));
 	}
 	if (store->lowest_free == store->number_count)
 		store->number_count++;
@@ -110,7 +109,8 @@ take_number(struct store *store, struct namespace *namespace)
 	return ++store->lowest_free;
 }
 
-/* The namespace's entry, made if missing; NULL if its name is no label. */
+/* Returns the namespace's entry, and creates it if necessary. Returns NULL if its name is not a
+ * valid label. */
 struct namespace *
 namespace_get(struct store *store, const char *name)
 {
@@ -136,7 +136,7 @@ is_default(const uint8_t *label)
 	return label[0] == text[0] && memcmp(label, text, sizeof text - 1) == 0;
 }
 
-/* Makes the tree say whether the namespace exists. */
+/* Updates the tree: adds the namespace's node or removes it. */
 void
 namespace_show(struct store *store, struct namespace *namespace)
 {
@@ -185,34 +185,38 @@ namespace_drop(struct store *store, struct namespace *namespace)
 /* --- --visibility --- */
 
 /*
- * --visibility: which namespaces the pods of each namespace see, by annotations or labels of the
- * namespaces.
+ * --visibility: annotations or labels of namespaces define which namespaces the pods of each
+ * namespace can see.
  *
- *	kubedns/sees         of the clients' namespace: the namespaces that its pods see
- *	kubedns/visible-to   of the seen namespace: those whose pods see it
+ *	kubedns/sees        of the client's namespace: the namespaces that its pods can see
+ *	kubedns/visible-to  of the visible namespace: the namespaces whose pods can see it
  *
- * Both are lists of namespaces' names, or `*` for all; either one is enough. With
- * config.visible_to_only the first list is not read. A namespace sees itself.
- * All see kube-system unless it has a kubedns/visible-to of its own, and all always see the Service
- * default/kubernetes. Names in lists are looked up whenever the table is made: a list may name a
- * namespace that does not exist yet, or one that is deleted and made again.
+ * Both are lists of namespace names, or `*` for all namespaces. Either list is enough. With
+ * config.visible_to_only the first list is ignored. A namespace always sees itself. All namespaces
+ * see kube-system unless it has a kubedns/visible-to. All namespaces always see the Service
+ * default/kubernetes. The names are looked up each time the table is made. A list may therefore
+ * name a namespace that does not exist yet, or that is deleted and created again.
  */
 
 enum {
-	NAMES_MAX = 999, /* of a list: more are left out. `*` stands for any number */
-	/* Pairs of all lists, 4 MB. If there are more, the longest lists are cut, all to the same length: a
-	 * namespace that lists few is not cut, however many namespaces list many. */
+	/* Names in a list; further names are ignored. `*` stands for any number of names. */
+	NAMES_MAX = 999,
+	/*
+	 * Pairs of all lists together, 4 MB. If there are more pairs, the longest lists are
+	 * truncated, all to the same length. A namespace with short lists is thus not affected,
+	 * however many namespaces have long lists.
+	 */
 	PAIRS_MAX = 1000000,
-	ODD_MAX = 100, /* bytes of a word in a log line */
+	ODD_MAX = 100, /* bytes of an invalid word that are logged */
 };
 
-/* The lists of one namespace whose object is there. */
+/* The lists of one namespace whose object exists. */
 struct rules {
-	uint32_t hash; /* the namespace's */
-	bool listed;   /* it has a kubedns/visible-to */
+	uint32_t hash; /* hash of the namespace */
+	bool listed;   /* the namespace has kubedns/visible-to */
 	const struct namespace *namespace;
-	size_t len, visible_to; /* of `words`, and where the second list begins */
-	char words[];           /* two lists, each word after a space, each list with a NUL */
+	size_t len, visible_to; /* length of `words`, and offset of the second list */
+	char words[];           /* two NUL-terminated lists with a space before each word */
 };
 
 static bool
@@ -221,19 +225,20 @@ is_rules_namespace(const void *entry, const void *key)
 	return ((const struct rules *)entry)->namespace == key;
 }
 
-/* What separates words. A label's value can hold '.' and '_' alone, and no namespace's name has either. */
+/* Characters that separate words. In a label's value only '.' and '_' are possible, and no
+ * namespace's name contains either. */
 #define SEPARATORS ",._ \t\n\v\f\r"
 
-/* A list as it is read. */
+/* State while a list is read. */
 struct reading {
-	char *to;        /* the next word's place */
-	size_t count;    /* words taken */
-	bool cut;        /* there were more */
-	const char *odd; /* the first word that is no name, NULL if each one is */
+	char *to;        /* where the next word is written */
+	size_t count;    /* number of words copied */
+	bool cut;        /* the list had more words than NAMES_MAX */
+	const char *odd; /* the first word that is not a valid name, or NULL */
 	size_t odd_len;
 };
 
-/* Whether a word can be the name of a namespace (an RFC 1123 label), or is `*`. */
+/* Whether a word is a valid namespace name (an RFC 1123 label) or `*`. */
 static bool
 is_name(const char *word, size_t len)
 {
@@ -246,8 +251,8 @@ is_name(const char *word, size_t len)
 	return len <= DNAME_LABEL_MAX;
 }
 
-/* Copies the words that are names. No part of another word is one: of `!shop`, somebody meant
- * anything but that shop sees it. */
+/* Copies the valid names. Skips an invalid word as a whole. For example, `!shop` was probably meant
+ * to exclude shop, so it must not give access to shop. */
 static void
 read_words(struct reading *reading, const char *list)
 {
@@ -277,7 +282,7 @@ read_words(struct reading *reading, const char *list)
 static size_t
 length(const char *list)
 {
-	return list == NULL ? 0 : 2 * strlen(list); /* each letter a word, at worst */
+	return list == NULL ? 0 : 2 * strlen(list); /* in the worst case, each letter is a word */
 }
 
 static char *
@@ -291,14 +296,13 @@ put_list(char *to, const char *annotation, const char *label, const struct names
 	read_words(&reading, label);
 	*reading.to++ = '\0';
 	if (reading.odd != NULL)
-		log_neterr("namespace %s: %s: \"%.*s\": not a namespace's name, nor *: left out; "
-			   "names are separated by commas, dots or spaces",
+		log_neterr("namespace %s: %s: \"%.*s\": neither a namespace's name nor *: ignored; "
+			   "separate names with commas, dots or spaces",
 		    name, what, (int)(reading.odd_len < ODD_MAX ? reading.odd_len : ODD_MAX),
 		    reading.odd);
 	if (reading.cut)
-		log_neterr(
-		    "namespace %s: %s: more than %d names: the others are left out; * stands "
-		    "for all",
+		log_neterr("namespace %s: %s: more than %d names: the others are ignored; * stands "
+			   "for all namespaces",
 		    name, what, NAMES_MAX);
 	return reading.to;
 }
@@ -326,7 +330,7 @@ visibility_forget(struct store *store, const struct namespace *namespace)
 		drop_rules(store, find_rules(store, namespace));
 }
 
-/* What the object says; NULL: nothing. */
+/* Reads the lists of the object. Returns NULL if it has none. */
 static struct rules *
 read_rules(const struct namespace *namespace, const struct object_namespace *from)
 {
@@ -383,8 +387,10 @@ struct making {
 	const struct store *store;
 	uint64_t *open, *all;
 	uint64_t *pairs; /* client << 32 | seen */
-	size_t count, room;
-	size_t share, left; /* pairs that each namespace may make; those that this one still may */
+	size_t count, capacity;
+	/* `share`: largest number of pairs for each namespace. `left`: remaining number of pairs
+	 * for the current namespace. */
+	size_t share, left;
 	bool cut;
 };
 
@@ -402,14 +408,15 @@ add_pair(struct making *m, uint32_t client, uint32_t seen)
 		return;
 	}
 	m->left--;
-	if (m->count == m->room) {
-		m->room = m->room == 0 ? 256 : 2 * m->room;
-		m->pairs = xreallocarray(m->pairs, m->room, sizeof *m->pairs);
+	if (m->count == m->capacity) {
+		m->capacity = m->capacity == 0 ? 256 : 2 * m->capacity;
+		m->pairs = xreallocarray(m->pairs, m->capacity, sizeof *m->pairs);
 	}
 	m->pairs[m->count++] = (uint64_t)client << 32 | seen;
 }
 
-/* What each word of a list of namespace `own` means; `sees`: the list is of those that it sees. */
+/* Adds the pairs for each word of a list of the namespace `own`. `sees`: the list contains the
+ * namespaces that `own` sees. */
 static void
 add_words(struct making *m, const char *words, uint32_t own, bool sees)
 {
@@ -436,7 +443,8 @@ by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many pairs the lists of a namespace make; with `all`, as if each namespace existed. */
+/* Returns the number of pairs that the lists of a namespace make. With `all`, counts as if each
+ * named namespace existed. */
 static size_t
 count_pairs(const struct store *store, const struct rules *rules, bool all)
 {
@@ -455,11 +463,13 @@ count_pairs(const struct store *store, const struct rules *rules, bool all)
 	return count;
 }
 
-/* The most pairs that each namespace may make so that all together make at most PAIRS_MAX. */
+/* Returns the limit on the pairs of each namespace. It is the highest limit with which all
+ * namespaces together make at most PAIRS_MAX pairs. */
 static size_t
 share_of_each(const struct store *store)
 {
-	uint32_t of_count[2 * NAMES_MAX + 1] = { 0 }; /* how many namespaces make so many */
+	/* Number of namespaces that make this number of pairs. */
+	uint32_t of_count[2 * NAMES_MAX + 1] = { 0 };
 	const struct rules *rules;
 	size_t total = 0, above = 0, share = 0;
 
@@ -475,7 +485,7 @@ share_of_each(const struct store *store)
 	return above == 0 ? SIZE_MAX : share;
 }
 
-/* All lists, and what holds without any. */
+/* Applies all lists and the default rules. */
 static void
 add_rules(struct making *m)
 {
@@ -511,8 +521,8 @@ store_visibility(struct store *store)
 	add_rules(&m);
 	if (m.cut && !store->visibility_cut)
 		log_warnx(
-		    "visibility: the lists of all namespaces have more than %d names: of each "
-		    "namespace's only the first %zu count; * stands for all",
+		    "visibility: the lists of all namespaces together have more than %d names: "
+		    "only the first %zu of each list are used; use * for all namespaces",
 		    PAIRS_MAX, m.share);
 	store->visibility_cut = m.cut;
 	if (m.count > 0)

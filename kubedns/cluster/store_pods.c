@@ -1,8 +1,8 @@
 /*
- * Pods' addresses (for --pods=verified and --client-pods) and the nodes' zone and region (for
- * federations). Queries name a pod by its address, so of its own name a 64-bit keyed hash is enough;
- * client_pods.h keeps the names where they are shown. Pods on their host's network share its address:
- * the store counts how many have each address.
+ * Addresses of pods (for --pods=verified and --client-pods), and zone and region of nodes (for
+ * federations). Queries name a pod by its address, so a 64-bit keyed hash of the pod's own name is
+ * enough here. client_pods.h stores the names that are displayed. Pods on their host's network
+ * share the host's address, so the store counts the pods of each address.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ same_share(const void *entry, const void *key)
 	return a->number == b->number && addr_equal(&a->addr, &b->addr);
 }
 
-/* One pod more, or fewer, has this address. */
+/* Adds a pod to this address, or removes one. */
 static void
 show_addr(struct store *store, const struct addr *addr, uint32_t number, bool present)
 {
@@ -66,7 +66,8 @@ drop_addr(struct store *store, struct pod_table *table, struct pod_addr *entry)
 	namespace_drop(store, namespace);
 }
 
-/* Drops the pod's addresses except those that `object` still has; NULL: all. */
+/* Removes the pod's addresses, except the addresses that `object` still has. Removes all addresses
+ * if `object` is NULL. */
 static void
 forget_addrs(
     struct store *store, struct pod_table *table, uint64_t name_hash, const struct object *object)
@@ -79,7 +80,7 @@ forget_addrs(
 		if (object != NULL && has_addr(object, &addr))
 			continue;
 		drop_addr(store, table, entry);
-		entry = NULL; /* removing moves entries: start again */
+		entry = NULL; /* removal moves entries, so the search starts again */
 	}
 }
 
@@ -97,7 +98,7 @@ has_pod(const struct store *store, uint64_t name_hash)
 	       pod_table_next(&store->pods[1], name_hash, NULL) != NULL;
 }
 
-/* The number of the namespace, with what is known of the pod: see tree_content.h. */
+/* Returns the number of the namespace, with the flag bits of the pod: see tree_content.h. */
 static uint32_t
 number_of(const struct namespace *namespace, const struct object *object)
 {
@@ -105,7 +106,7 @@ number_of(const struct namespace *namespace, const struct object *object)
 	       (object->pod.running ? 0 : POD_NOT_RUNNING);
 }
 
-/* Adds an address of a pod; marks it as seen if it is known already. */
+/* Adds an address of a pod. If the address is known already, marks it as listed. */
 static void
 note_addr(struct store *store, uint64_t name_hash, struct namespace *namespace,
     const struct object *object, const struct addr *addr)
@@ -135,7 +136,8 @@ note_addr(struct store *store, uint64_t name_hash, struct namespace *namespace,
 	show_addr(store, addr, number, true);
 }
 
-/* Whether the pod's addresses are kept: of those that start or end only for who asks. */
+/* Whether to store the pod's addresses. The addresses of a pod that is starting or ending are
+ * stored only to identify clients. */
 static bool
 is_kept(const struct store *store, const struct object *object)
 {
@@ -156,7 +158,7 @@ pod_event(struct store *store, bool deleted, bool relisted, const struct object 
 		return;
 	if (object->cut)
 		store_note_cut(store, object, &(bool){ false });
-	namespace->uses++; /* or dropping its last address could free it */
+	namespace->uses++; /* otherwise the removal of its last address could free the namespace */
 	store->present_pods += (size_t)wanted - (size_t)has_pod(store, name_hash);
 	forget_pod(store, name_hash, wanted ? object : NULL);
 	for (size_t i = 0; wanted && i < object->pod.addr_count; i++)
@@ -170,7 +172,7 @@ sweep_table(struct store *store, struct pod_table *table)
 {
 	struct pod_addr *entry;
 
-	for (size_t i = 0; i < table->room; i++)
+	for (size_t i = 0; i < table->capacity; i++)
 		while ((entry = pod_table_at(table, i)) != NULL &&
 		       entry->mark != store->mark[OBJECT_POD]) {
 			uint64_t name_hash = entry->name_hash;
@@ -190,7 +192,7 @@ pods_sweep(struct store *store)
 	return before - store->present_pods;
 }
 
-/* --- whose an address is --- */
+/* --- the pod of an address --- */
 
 bool
 store_find_pod(const struct store *store, const struct addr *addr, struct store_pod *pod)
@@ -219,7 +221,8 @@ same_host(const void *entry, const void *key)
 	return strcmp(((const struct host *)entry)->name, key) == 0;
 }
 
-struct host *
+/* Returns the entry of the node, or NULL. */
+static struct host *
 node_find_host(const struct store *store, const char *name)
 {
 	uint32_t hash = (uint32_t)store_hash_names(store, name, "");
@@ -243,7 +246,8 @@ node_event(struct store *store, bool deleted, bool relisted, const struct object
 	(void)relisted;
 	struct host *host = node_find_host(store, object->name);
 
-	/* Kubelets renew their node's status every few minutes. */
+	/* Skips updates that change nothing, because kubelets renew the status of their node every
+	 * few minutes. */
 	if (host != NULL && !deleted && strcmp(host->zone, object->node.zone) == 0 &&
 	    strcmp(host->region, object->node.region) == 0) {
 		host->mark = store->mark[OBJECT_NODE];
@@ -280,8 +284,9 @@ store_location(const struct store *store, const char **zone, const char **region
 /* --- --nearest and --zonal --- */
 
 /*
- * --nearest and --zonal: where endpoints are and for whom they are meant, as numbers in the tree; and where
- * the nodes are that pods run on, for clients known by their address.
+ * --nearest and --zonal. The tree stores, as numbers, where endpoints are and for which places they
+ * are meant. For clients that are known by their address, it also stores the places of the nodes on
+ * which pods run.
  *
  *	EndpointSlice --zone, nodeName, hints--> places of a slice's endpoints
  *	Pod --podIPs, nodeName--> address -> number of the node
@@ -302,7 +307,7 @@ client_place_of(const char *node, const char *zone)
 	return place;
 }
 
-/* How many places for a zone stand before place `i` of the same endpoint. */
+/* Returns the number of the endpoint's places for a zone that precede place `i`. */
 static size_t
 zones_before(const struct object_slice *slice, size_t i)
 {
@@ -313,20 +318,23 @@ zones_before(const struct object_slice *slice, size_t i)
 	return count;
 }
 
-/* All places of a slice, once more for those that are not ready, and pairs: an endpoint's places for nodes
- * come behind those for zones. */
+/*
+ * Returns an upper bound for the number of places of a slice. Each place counts twice, because
+ * endpoints that are not ready get a second place. Each pair of a node and a zone adds one. An
+ * endpoint's places for nodes follow its places for zones.
+ */
 static size_t
-room_for_places(const struct object_slice *slice)
+place_capacity(const struct object_slice *slice)
 {
-	size_t room = 2 * slice->place_count;
+	size_t capacity = 2 * slice->place_count;
 
 	for (size_t i = 0; i < slice->place_count; i++)
 		if (slice->places[i].kind == PLACE_FOR_NODE)
-			room += zones_before(slice, i);
-	return room;
+			capacity += zones_before(slice, i);
+	return capacity;
 }
 
-/* The places of an endpoint's node, which is the last that was written, and each of its zones. */
+/* Adds a combined place for the endpoint's node, which is the last place written, and each of its zones. */
 static size_t
 add_both(const struct object_slice *from, size_t i, struct endpoint_place *places, size_t count)
 {
@@ -355,7 +363,7 @@ places_of_slice(
 	*places = NULL;
 	if ((!store->config.nearest && !store->config.zonal) || from->place_count == 0)
 		return 0;
-	*places = xcalloc(room_for_places(from), sizeof **places);
+	*places = xcalloc(place_capacity(from), sizeof **places);
 	for (size_t i = 0; i < from->place_count; i++) {
 		const struct object_place *place = &from->places[i];
 

@@ -1,6 +1,7 @@
 /*
- * Services, their slices, and which Services --namespace-labels leaves in the tree: each is written into the tree here,
- * and nowhere else. Namespaces and nodes are looked up; nothing of them is changed but their counts of Services.
+ * Services, their slices, and the Services that --namespace-labels selects. Only this file writes
+ * Services and slices into the tree. It looks up namespaces and nodes, but changes only their
+ * counts of Services.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,22 +17,22 @@
 
 /*
  * --namespace-labels: a Service is in the tree only while the selector matches its namespace. The
- * tree holds a Service's records, not the object that they were made from, so with a selector this
- * file keeps a copy of each Service: when a namespace's labels change, its names are added or
- * removed without asking the API server.
+ * tree has a Service's records, but not the object from which they were made. With a selector, this
+ * file therefore stores a copy of each Service. When a namespace's labels change, the names of its
+ * Services are added or removed without a request to the API server.
  */
 
 struct kept_service {
-	uint32_t hash; /* the Service's */
+	uint32_t hash; /* hash of the Service */
 	struct service *service;
-	struct kept_service *next, **back; /* of its namespace */
-	struct object_service from;        /* all that it points at is in `bytes` */
+	struct kept_service *next, **back; /* list of the namespace's Services */
+	struct object_service from;        /* all its pointers point into `bytes` */
 	_Alignas(struct object_port) char bytes[];
 };
 
-/* What is kept of one namespace. */
+/* The copies of one namespace's Services. */
 struct kept_namespace {
-	uint32_t hash; /* the namespace's */
+	uint32_t hash; /* hash of the namespace */
 	const struct namespace *namespace;
 	struct kept_service *first; /* never NULL */
 };
@@ -54,7 +55,7 @@ find_namespace(const struct store *store, const struct namespace *namespace)
 	return table_find(&store->kept_namespaces, namespace->hash, is_kept_namespace, namespace);
 }
 
-/* Puts it at the head of its namespace's list. */
+/* Inserts the copy at the head of its namespace's list. */
 static void
 link_kept(struct store *store, struct kept_service *kept)
 {
@@ -112,7 +113,7 @@ chosen_forget(struct store *store, const struct service *service)
 	free(kept);
 }
 
-/* Keeps a copy of the Service's object, in place of an older one; and drops it. */
+/* Stores a copy of the Service's object, in place of an older copy. */
 static void
 chosen_keep(struct store *store, struct service *service, const struct object_service *from)
 {
@@ -141,10 +142,10 @@ chosen_keep(struct store *store, struct service *service, const struct object_se
 /* --- Services --- */
 
 /*
- * Services. An entry lives as long as the Service's object or any slice that names the Service, so
- * the order in which they arrive does not matter. When the object comes, its records go into the
- * tree (service_records.h) and it decides which endpoints are published; when it is deleted, the entry
- * keeps the slices for a later Service of the same name.
+ * Services. An entry lives as long as the Service's object or any slice that names the Service.
+ * Objects and slices may thus arrive in any order. When the object arrives, its records are written
+ * into the tree (service_records.h), and its fields decide which endpoints are published. When the
+ * object is deleted, the entry keeps the slices for a later Service with the same name.
  */
 
 struct service_key {
@@ -181,7 +182,8 @@ service_find(const struct store *store, const struct namespace *namespace, const
 	    &store->services, service_hash(store, namespace, label), same_service, &key);
 }
 
-/* The Service's entry, made if missing; NULL if its name or its namespace's is no label. */
+/* Returns the Service's entry, and creates it if necessary. Returns NULL if its name or its
+ * namespace's name is not a valid label. */
 static struct service *
 service_get(struct store *store, const char *namespace_text, const char *name_text)
 {
@@ -256,7 +258,8 @@ endpoint_set_flags(const struct store *store, const struct object_service *servi
 	return 0;
 }
 
-/* Notes the trigger time (Unix, ns) of a change that is now in the tree: see store_stamps(). */
+/* Stores the trigger time (Unix time, ns) of a change that is now in the tree: see
+ * store_stamps(). */
 static void
 service_stamp(struct store *store, const struct service *service, int64_t time_ns)
 {
@@ -269,7 +272,7 @@ service_stamp(struct store *store, const struct service *service, int64_t time_n
 									  : SERVICE_KIND_OTHER };
 }
 
-/* Makes its namespace know whether it is a headless one whose name exists. */
+/* Updates the namespace's count of headless Services whose names exist. */
 static void
 service_note_named(struct store *store, struct service *service)
 {
@@ -300,7 +303,7 @@ service_leave_tree(struct store *store, struct service *service)
 	service_note_named(store, service);
 }
 
-/* Takes a Service out of the tree; slices that name it stay with the entry. */
+/* Removes a Service from the tree. Its entry keeps the slices that name it. */
 void
 service_hide(struct store *store, struct service *service)
 {
@@ -316,7 +319,7 @@ service_hide(struct store *store, struct service *service)
 	namespace_show(store, service->namespace);
 }
 
-/* Put the records of a Service into the tree, and take them out; its slices stay with the entry. */
+/* Writes the records of a Service into the tree. Its entry keeps the slices. */
 static void
 service_enter_tree(struct store *store, struct service *service, const struct object_service *from)
 {
@@ -345,8 +348,8 @@ service_enter_tree(struct store *store, struct service *service, const struct ob
 		    why, from->external_name);
 	set_addrs(
 	    store, service, from->addrs, from->type == SERVICE_CLUSTERIP ? from->addr_count : 0);
-	/* A Service whose address is not allocated yet has neither records nor an endpoint set: its
-	 * name does not exist. */
+	/* A Service whose address is not allocated yet has neither records nor an endpoint set, so
+	 * its name does not exist. */
 	treecache_prune(store->cache, service->owner->name);
 	service_note_named(store, service);
 }
@@ -387,7 +390,7 @@ service_event(struct store *store, bool deleted, bool relisted, const struct obj
 	service = service_get(store, object->namespace, object->name);
 	if (service == NULL) {
 		log_warnx(
-		    "service %s/%s: not a DNS label; left out", object->namespace, object->name);
+		    "service %s/%s: not a DNS label; ignored", object->namespace, object->name);
 		return;
 	}
 	service->mark = store->mark[OBJECT_SERVICE];
@@ -402,7 +405,7 @@ service_event(struct store *store, bool deleted, bool relisted, const struct obj
 
 /*
  * Slices of endpoints. A slice belongs to the Service that its label names, even before that
- * Service exists, and its endpoints go into the tree at the Service's owner.
+ * Service exists. Its endpoints are stored in the tree with the Service's owner.
  */
 
 _Static_assert((int)OBJECT_PORTS_MAX <= (int)PORTS_MAX, "a list holds what an object may have");
@@ -441,6 +444,14 @@ find_slice(const struct store *store, const struct slice_key *key)
 		   : table_find(&store->slices, slice_hash(store, key), same_slice, key);
 }
 
+const struct slice_entry *
+slice_find(const struct store *store, const struct namespace *namespace, const char *name)
+{
+	struct slice_key key = { namespace, name, 0 };
+
+	return find_slice(store, &key);
+}
+
 static struct slice_entry *
 get_slice(struct store *store, const struct slice_key *key)
 {
@@ -458,7 +469,7 @@ get_slice(struct store *store, const struct slice_key *key)
 	return slice;
 }
 
-/* What the endpoints of a slice listen on, if it has any. */
+/* Returns the ports of a slice's endpoints, or NULL. */
 static const struct ports *
 slice_ports(const struct store *store, const struct slice_entry *slice)
 {
@@ -476,7 +487,7 @@ count_family(struct store *store, const struct slice_entry *slice, int by)
 		store_count_family(store, endpoints->family, by);
 }
 
-/* Takes a slice away from the Service that it names. */
+/* Removes a slice from the Service that it names. */
 static void
 detach_slice(struct store *store, struct slice_entry *slice)
 {
@@ -548,9 +559,9 @@ set_endpoints(struct store *store, struct slice_entry *slice, const struct objec
 }
 
 /*
- * The Service that a slice's label names, made if missing; NULL: none. Kubernetes compares the
- * label case-sensitively and allows no capitals in a Service's name, so a label with one names no
- * Service.
+ * Returns the Service that the slice's label names, and creates its entry if necessary. Returns
+ * NULL if the label names no Service. Kubernetes compares the label case-sensitively and does not
+ * allow capitals in a Service's name. A label with a capital thus names no Service.
  */
 static struct service *
 named_service(struct store *store, const struct object *object, const struct object_slice *from)
@@ -577,9 +588,9 @@ apply_slice(struct store *store, bool relisted, const struct object *object,
 	slice->version = version;
 	slice->from_endpoints = object->from_endpoints;
 	store_note_cut(store, object, &slice->cut);
-	if (slice->service != service) { /* its label was changed */
+	if (slice->service != service) { /* the slice's label has changed */
 		if (service != NULL)
-			service->slices++; /* or detaching could drop it */
+			service->slices++; /* otherwise detach_slice() could free the entry */
 		detach_slice(store, slice);
 		slice->service = service;
 	}
@@ -601,8 +612,8 @@ slices_event(struct store *store, bool deleted, bool relisted, const struct obje
 		apply_slice(store, relisted, object, &object->slices[i]);
 		index = object->slices[i].index + 1;
 	}
-	/* Drops what is left: all slices of a deleted object, or the subsets that an Endpoints
-	 * object no longer has. */
+	/* Removes the other slices of the object. If it was deleted, these are all its slices.
+	 * Otherwise they are the slices of subsets that an Endpoints object no longer has. */
 	for (;; index++) {
 		struct slice_key key = { namespace_find(store, object->namespace), object->name,
 			index };
@@ -614,7 +625,7 @@ slices_event(struct store *store, bool deleted, bool relisted, const struct obje
 	}
 }
 
-/* --- a namespace is chosen, or no longer --- */
+/* --- --namespace-labels begins or ceases to match a namespace --- */
 
 void
 chosen_set(struct store *store, struct namespace *namespace, bool chosen)
@@ -623,7 +634,7 @@ chosen_set(struct store *store, struct namespace *namespace, bool chosen)
 		return;
 	namespace->chosen = chosen;
 	const struct kept_namespace *of = find_namespace(store, namespace);
-	/* The namespace's node first: a Service's node is below it. */
+	/* The namespace's node comes first, because a Service's node is below it. */
 	if (chosen)
 		namespace_show(store, namespace);
 	for (struct kept_service *kept = of == NULL ? NULL : of->first; kept != NULL;

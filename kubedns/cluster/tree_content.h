@@ -1,6 +1,6 @@
 /*
- * What the cluster puts into the tree and the answers read from it, beyond what treecache.h itself
- * defines. The store writes it; answer/ and show/ read it.
+ * The content that the cluster adds to the tree, beyond the definitions of treecache.h. The store
+ * writes it; answer/ and show/ read it.
  */
 #ifndef KUBEDNS_CLUSTER_TREE_CONTENT_H
 #define KUBEDNS_CLUSTER_TREE_CONTENT_H
@@ -12,28 +12,34 @@
 #include "lib/hash.h"
 #include "treecache/treecache.h"
 
-/* A node's flags: which kind of Service it is; of a namespace, that its label declines search
- * completion, and that a headless Service in it has a name. */
+/*
+ * Flags of a node. On a Service's node, they are the kind of Service. On a namespace's node,
+ * NO_SEARCH means that the namespace's label disables search completion. HAS_HEADLESS means that a
+ * headless Service in the namespace has a name.
+ */
 enum node_flags {
 	NODE_CLUSTERIP = 1,
 	NODE_HEADLESS = 2,
 	NODE_EXTERNALNAME = 4,
 	NODE_NO_SEARCH = 8,
-	/* With --visibility: a Service that every namespace sees, and the namespace that it is in. */
+	/* With --visibility, marks a Service that every namespace can see, and that Service's
+	 * namespace. */
 	NODE_OPEN = 16,
-	/* A headless ServiceImport's name, with the addresses of all clusters; and below it a cluster's. */
+	/* IMPORT marks the name of a headless ServiceImport, which has the addresses of all
+	 * clusters. IMPORT_CLUSTER marks the name of one cluster below it. */
 	NODE_IMPORT = 32,
 	NODE_IMPORT_CLUSTER = 64,
 	NODE_HAS_HEADLESS = 128
 };
 
-/* The number of a node that belongs to the zone itself: `svc`, `pod`. */
+/* Value of node.number for the nodes of the zone itself: `svc`, `pod`. */
 enum { NODE_PERMANENT = UINT32_MAX };
 
 /*
- * What pods4 and pods6 hold of a pod's address: its namespace's number, and these bits. An address of
- * a pod on its host's network is the node's, so it says nothing about who asks from it. A pod that is
- * starting or ending asks questions, but has no name: only with --client-pods is it there.
+ * pods4 and pods6 map a pod's address to the number of its namespace, with two flag bits.
+ * POD_ON_HOST: the pod uses its host's network, so the address is the node's and does not tell
+ * which pod sent a query. POD_NOT_RUNNING: the pod is starting or ending. Such a pod sends queries
+ * but has no name, so it is stored only with --client-pods.
  */
 #define POD_ON_HOST     (UINT32_C(1) << 31)
 #define POD_NOT_RUNNING (UINT32_C(1) << 30)
@@ -47,8 +53,10 @@ pods_run(const struct tree *tree, const struct addr *addr, uint32_t number)
 }
 
 /*
- * The number of the namespace whose pods have the address; 0: no pod has it, or a pod on its host's
- * network, or pods of several namespaces, as when one has gone and its address is another's already.
+ * Returns the number of the namespace whose pods have the address. Returns 0 if no pod has the
+ * address, if a pod on its host's network has it, or if pods of several namespaces have it. Pods of
+ * several namespaces can have it for a short time, when a pod has ended and another pod already
+ * uses its address.
  */
 static inline uint32_t
 pods_namespace(const struct tree *tree, const struct addr *addr)
@@ -64,21 +72,26 @@ pods_namespace(const struct tree *tree, const struct addr *addr)
 	return number;
 }
 
-/* --- places: of endpoints in their slices (slice_at_place), and of clients --- */
+/* --- places of endpoints in their slices (slice_at_place), and places of clients --- */
 
-/* `hints` of an endpoint say whom it is meant for; without hints of a kind it is for its own node, and
- * for its own zone. */
+/*
+ * The kinds of places. The `hints` of an endpoint name the zones and nodes that should use it.
+ * Without hints for zones, it is meant for its own zone. Without hints for nodes, it is meant for
+ * its own node.
+ */
 enum place_kind {
-	PLACE_ZONE,     /* the zone that it is in */
-	PLACE_FOR_ZONE, /* a zone that it is for */
-	PLACE_FOR_NODE, /* a node that it is for */
+	PLACE_ZONE,     /* zone where the endpoint is */
+	PLACE_FOR_ZONE, /* zone for which the endpoint is meant */
+	PLACE_FOR_NODE, /* node for which the endpoint is meant */
 };
 
 enum { PLACE_NAME_MAX = 253 };
 
-/* The number that stands for a place of this kind (enum place_kind), by its name without regard to
- * case; longer names are cut. The hash needs no seed: whoever could choose names that collide writes
- * EndpointSlices, and can name any place in them. */
+/*
+ * Returns the number of a place, from its kind (enum place_kind) and its name, ignoring case. Names
+ * longer than PLACE_NAME_MAX are truncated. The hash needs no secret seed. Only somebody who writes
+ * EndpointSlices could choose colliding names, and such a person can name any place in them anyway.
+ */
 static inline uint64_t
 place_number(unsigned kind, const char *name, size_t len)
 {
@@ -92,8 +105,8 @@ place_number(unsigned kind, const char *name, size_t len)
 	return number != 0 ? number : 1;
 }
 
-/* The place of endpoints that are for this node and for this zone: both at once can be counted without a
- * look at each. */
+/* Returns the place of endpoints that are meant for both this node and this zone. With this place,
+ * these endpoints can be counted without looking at each of them. */
 static inline uint64_t
 place_of_both(uint64_t node, uint64_t zone)
 {
@@ -103,41 +116,46 @@ place_of_both(uint64_t node, uint64_t zone)
 	return number != 0 ? number : 1;
 }
 
-/* The place of those at a place that are not ready, for the same reason. */
+/* Returns the place of the endpoints at `place` that are not ready. This place exists for the same
+ * reason as place_of_both(). */
 static inline uint64_t
 place_not_ready(uint64_t place)
 {
 	return place_of_both(0, place);
 }
 
-/* Where a client is; 0: unknown. */
+/* Location of a client; 0 means unknown. */
 struct client_place {
-	uint64_t node;    /* PLACE_FOR_NODE */
-	uint64_t zone;    /* PLACE_FOR_ZONE */
+	uint64_t node;    /* number of the place PLACE_FOR_NODE */
+	uint64_t zone;    /* number of the place PLACE_FOR_ZONE */
 	uint64_t in_zone; /* the same zone as PLACE_ZONE, for the names of --zonal */
 };
 
-/* Both may be "". */
+/* Makes a client_place. Both names may be "". */
 struct client_place client_place_of(const char *node, const char *zone);
 
-/* Where each node is, by the numbers in places4 and places6 of the same snapshot of the tree. */
+/* The places of each node. The index is the node's number in places4 and places6 of the same
+ * snapshot. */
 struct node_places {
-	uint32_t count; /* numbers are below it; 0 is no node */
+	uint32_t count; /* all node numbers are below `count`; 0 stands for no node */
 	struct client_place items[];
 };
 
 /*
- * Which namespaces the pods of each namespace see, by the namespaces' numbers in the same snapshot of
- * the tree: made anew when a namespace or its annotations change (store_namespaces.c), one block of
- * memory.
+ * Which namespaces the pods of each namespace can see. Namespaces are identified by their numbers
+ * in the same snapshot. A new table, in one block of memory, is made whenever a namespace or its
+ * annotations change (store_namespaces.c).
  */
 struct visibility {
-	uint32_t count;  /* of numbers; 0 is the client of whom nothing is known */
-	uint32_t serial; /* of the SOAs that restricted clients get: tells nothing of changes */
-	const uint64_t *open;   /* bits: seen by every client */
-	const uint64_t *all;    /* bits: its pods see every namespace */
-	const uint32_t *starts; /* count + 2: where each one's part of `sees` begins */
-	const uint32_t *sees;   /* numbers, ascending in each part */
+	uint32_t count; /* highest namespace number; number 0 stands for an unknown client */
+	/* Serial of the SOA that restricted clients get; it does not reveal changes that they
+	 * cannot see. */
+	uint32_t serial;
+	const uint64_t *open; /* bitmap of namespaces that every client can see */
+	const uint64_t *all;  /* bitmap of namespaces whose pods can see every namespace */
+	/* The start of each namespace's part of `sees`. The array has count + 2 items. */
+	const uint32_t *starts;
+	const uint32_t *sees; /* namespace numbers, ascending within each part */
 };
 
 static inline bool
@@ -146,7 +164,7 @@ visibility_bit(const uint64_t *bits, uint32_t number)
 	return bits[number / 64] >> number % 64 & 1;
 }
 
-/* Whether pods of the namespace `client` see the namespace `number`. */
+/* Whether pods of the namespace `client` can see the namespace `number`. */
 static inline bool
 visibility_sees(const struct visibility *v, uint32_t client, uint32_t number)
 {

@@ -1,4 +1,5 @@
-/* The flags of clients: who a client is, what it sees, which namespaces may give names, where a client is. */
+/* The flags about clients: how clients are identified, what they see, which namespaces may define
+ * names, and where a client is. */
 #include "kubedns/config/client_options.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 _Static_assert((int)HOSTS_NAMESPACES_MAX == (int)API_HOSTS_MAX, "each namespace is watched");
 
-/* As the API server demands of a node's name: an RFC 1123 subdomain. */
+/* Whether the name is an RFC 1123 subdomain, which the API server requires for a node. */
 static bool
 is_node_name(const char *name)
 {
@@ -22,67 +23,67 @@ is_node_name(const char *name)
 	       name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-.")] == '\0';
 }
 
-/* The node of the pods that are watched. */
+/* Reads the node whose pods are watched. */
 static int
 read_node(const struct options *o)
 {
-	if (*o->node_name != '\0' && !is_node_name(o->node_name))
-		return flags_refuse("node-name", o->node_name,
+	if (*o->source.node_name != '\0' && !is_node_name(o->source.node_name))
+		return flags_refuse("node-name", o->source.node_name,
 		    "not the name of a node: small letters, digits, '-' and '.'");
-	if (o->client_pods != CLIENT_PODS_NODE)
+	if (o->clients.pods != CLIENT_PODS_NODE)
 		return 0;
-	if (*o->node_name == '\0')
+	if (*o->source.node_name == '\0')
 		return flags_refuse("client-pods", "node",
-		    "which node? give --node-name, in a pod --node-name=$(NODE_NAME) with the "
-		    "variable from the field spec.nodeName");
-	if (o->answers.pods == PODS_VERIFIED)
+		    "the node is unknown: give --node-name; in a pod, --node-name=$(NODE_NAME) "
+		    "with the variable from the field spec.nodeName");
+	if (o->zone.pods == PODS_VERIFIED)
 		return flags_refuse(
 		    "client-pods", "node", "--pods=verified needs the pods of every node: use all");
-	if (*o->objects_dir != '\0')
+	if (*o->source.objects_dir != '\0')
 		return flags_refuse("client-pods", "node",
-		    "the API server selects a node's pods, --objects-dir has none: use all");
+		    "with --objects-dir there is no API server that selects a node's pods: use "
+		    "all");
 	return 0;
 }
 
 static bool
 behind_dnsmasq(const struct options *o)
 {
-	return o->has_search_resolver ||
-	       (!o->has_resolver && *o->objects_dir == '\0' && o->port != 53);
+	return o->search.has_resolver ||
+	       (!o->upstream.has_resolver && *o->source.objects_dir == '\0' &&
+		   o->listen.port != 53);
 }
 
 static int
 read_visibility(struct options *o)
 {
-	struct answer_config *a = &o->answers;
-
-	a->visibility = o->visibility != VISIBILITY_OFF;
-	a->unknown_sees_all = o->visibility_unknown == VISIBILITY_UNKNOWN_ALL;
-	if (!a->visibility)
+	o->clients.view.visibility = o->clients.visibility != VISIBILITY_OFF;
+	o->clients.view.unknown_sees_all = o->clients.visibility_unknown == VISIBILITY_UNKNOWN_ALL;
+	if (!o->clients.view.visibility)
 		return 0;
-	/* These servers would take this kubedns for the client. */
-	a->until_synced = false;
-	o->until_synced.count = 0;
-	if (!behind_dnsmasq(o) || o->has_search_resolver)
+	/* The servers of --until-synced would treat this kubedns as the client. */
+	o->upstream.stage.until_synced = false;
+	o->upstream.until_synced.count = 0;
+	if (!behind_dnsmasq(o) || o->search.has_resolver)
 		return 0;
 	return flags_refuse("visibility", NULL,
-	    "pods have to ask kubedns itself. Behind dnsmasq, as in the classic topology, dnsmasq "
-	    "is the only client, and its cache gives all pods what one may see: use the front "
+	    "pods must query kubedns directly. In the classic topology dnsmasq is the only client, "
+	    "and its cache would show all pods the names that one pod may see: use the front "
 	    "topology (--resolver), or --dns-port=53");
 }
 
-/* Why there can be no --hosts-namespaces; NULL: there can. */
+/* Returns the reason why --hosts-namespaces is impossible, or NULL. */
 static const char *
 hosts_conflict(const struct options *o)
 {
-	if (!o->has_resolver && o->port != 53)
-		return "clients have to ask kubedns itself. In the classic topology dnsmasq, which "
-		       "does not know these names, asks other servers for them: use the front "
+	if (!o->upstream.has_resolver && o->listen.port != 53)
+		return "clients must query kubedns directly, because dnsmasq in the classic "
+		       "topology sends queries for these names to other servers: use the front "
 		       "topology (--resolver), or --dns-port=53";
 	return NULL;
 }
 
-/* Reads `NAME:DOMAIN:DOMAIN`, which is cut into its parts. */
+/* Reads `NAME:DOMAIN:DOMAIN` and splits it. */
 static int
 read_hosts_namespace(const char *text, struct hosts_namespace *namespace)
 {
@@ -101,7 +102,7 @@ read_hosts_namespace(const char *text, struct hosts_namespace *namespace)
 		struct dname *suffix = &namespace->suffixes[namespace->suffix_count];
 		if (dname_from_text(suffix, domain) < 0 || suffix->len == 1)
 			return flags_refuse("hosts-namespaces", text,
-			    "behind ':' comes a domain that its names are in, such as "
+			    "':' must be followed by the domain of this namespace's names, such as "
 			    "team-a:office.example");
 		dname_lower(suffix->wire, suffix->len);
 		namespace->suffix_count++;
@@ -112,8 +113,8 @@ read_hosts_namespace(const char *text, struct hosts_namespace *namespace)
 static int
 read_hosts_namespaces(struct options *o)
 {
-	size_t count = o->hosts_namespaces.count;
-	char **texts = o->hosts_namespaces.items;
+	size_t count = o->hosts.namespaces.count;
+	char **texts = o->hosts.namespaces.items;
 
 	if (count == 0)
 		return 0;
@@ -121,20 +122,20 @@ read_hosts_namespaces(struct options *o)
 	if (conflict != NULL)
 		return flags_refuse("hosts-namespaces", texts[0], conflict);
 	if (count > HOSTS_NAMESPACES_MAX)
-		return flags_refuse("hosts-namespaces", texts[HOSTS_NAMESPACES_MAX],
-		    "more than 8 namespaces; each is watched by itself");
-	o->hosts_namespaces_in_force = xcalloc(count + 1, sizeof(char *));
-	o->hosts_scopes = xcalloc(count + 1, sizeof *o->hosts_scopes);
+		return flags_refuse(
+		    "hosts-namespaces", texts[HOSTS_NAMESPACES_MAX], "more than 8 namespaces");
+	o->hosts.in_force = xcalloc(count + 1, sizeof(char *));
+	o->hosts.scopes = xcalloc(count + 1, sizeof *o->hosts.scopes);
 	for (size_t i = 0; i < count; i++) {
-		int rc = read_hosts_namespace(texts[i], &o->hosts_scopes[i]);
+		int rc = read_hosts_namespace(texts[i], &o->hosts.scopes[i]);
 
 		if (rc < 0)
 			return rc;
-		o->hosts_namespaces_in_force[i] = o->hosts_scopes[i].name;
+		o->hosts.in_force[i] = o->hosts.scopes[i].name;
 		for (size_t k = 0; k < i; k++)
-			if (strcmp(o->hosts_scopes[k].name, o->hosts_scopes[i].name) == 0)
-				return flags_refuse("hosts-namespaces", texts[i],
-				    "this namespace stands there twice");
+			if (strcmp(o->hosts.scopes[k].name, o->hosts.scopes[i].name) == 0)
+				return flags_refuse(
+				    "hosts-namespaces", texts[i], "this namespace is given twice");
 	}
 	return 0;
 }
@@ -142,61 +143,62 @@ read_hosts_namespaces(struct options *o)
 void
 client_options_free(struct options *o)
 {
-	for (size_t i = 0; o->hosts_scopes != NULL && o->hosts_scopes[i].name != NULL; i++) {
-		free(o->hosts_scopes[i].name);
-		free(o->hosts_scopes[i].suffixes);
+	for (size_t i = 0; o->hosts.scopes != NULL && o->hosts.scopes[i].name != NULL; i++) {
+		free(o->hosts.scopes[i].name);
+		free(o->hosts.scopes[i].suffixes);
 	}
-	free(o->hosts_scopes);
-	free(o->hosts_namespaces_in_force);
+	free(o->hosts.scopes);
+	free(o->hosts.in_force);
 }
 
-/* --- answers by where the client is --- */
+/* --- answers that depend on the client's place --- */
 
-/* What --nearest cannot be together with; NULL: nothing. */
+/* Returns the reason why --nearest cannot be combined with the other flags, or NULL. */
 static const char *
 nearest_conflict(const struct options *o)
 {
 	if (behind_dnsmasq(o))
-		return "behind dnsmasq, as in the classic topology, dnsmasq is the only client, "
-		       "and its "
-		       "cache gives all pods what is near one: use the front topology "
-		       "(--resolver), or "
-		       "--dns-port=53";
-	if (o->node_role && *o->node_name == '\0' && *o->zone == '\0')
-		return "which node is it? give --node-name, in a pod --node-name=$(NODE_NAME) with "
-		       "the "
-		       "variable from the field spec.nodeName, and --zone";
-	if (!o->node_role && o->client_pods != CLIENT_PODS_ALL)
-		return "where a client is, is known from the pods: add --client-pods=all; or for a "
-		       "pod "
-		       "on every node --node-role";
+		return "in the classic topology dnsmasq is the only client, and its cache would "
+		       "give all pods the endpoints that are near one pod: use the front topology "
+		       "(--resolver), or --dns-port=53";
+	if (o->source.node_role && *o->source.node_name == '\0' && *o->place.zone == '\0')
+		return "the node is unknown: give --node-name and --zone; in a pod, "
+		       "--node-name=$(NODE_NAME) with the variable from the field spec.nodeName";
+	if (!o->source.node_role && o->clients.pods != CLIENT_PODS_ALL)
+		return "kubedns knows a client's node and zone only if it watches pods: add "
+		       "--client-pods=all, or --node-role for a pod on every node";
 	return NULL;
 }
 
 static int
 read_nearest(struct options *o)
 {
-	struct answer_config *a = &o->answers;
-	const char *flag = o->nearest_only ? "nearest-only" : "nearest", *conflict;
+	struct endpoint_choice *choice = &o->place.choice;
+	const char *flag = o->place.nearest_only ? "nearest-only" : "nearest", *conflict;
 
-	a->nearest_only = o->nearest_only;
-	a->nearest = o->nearest || o->nearest_only;
-	a->zonal = o->zonal;
-	a->pod_places =
-	    (a->nearest || a->zonal) && !o->node_role && o->client_pods == CLIENT_PODS_ALL;
-	a->views = a->visibility || a->pod_places;
-	if (o->node_role && (a->nearest || a->zonal)) {
-		o->place = client_place_of(o->node_name, o->zone);
-		a->place = &o->place;
+	choice->nearest_only = o->place.nearest_only;
+	choice->nearest = o->place.nearest || o->place.nearest_only;
+	choice->zonal = o->place.zonal;
+	choice->udp_subset = o->zone.udp_subset;
+	bool by_place = choice->nearest || choice->zonal;
+	o->clients.view.pod_places =
+	    by_place && !o->source.node_role && o->clients.pods == CLIENT_PODS_ALL;
+	if (o->source.node_role && by_place) {
+		o->place.place = client_place_of(o->source.node_name, o->place.zone);
+		choice->place = &o->place.place;
 	}
-	conflict = a->nearest ? nearest_conflict(o) : NULL;
+	if (by_place || choice->udp_subset)
+		o->answers.choice = choice;
+	if (o->clients.view.visibility || o->clients.view.pod_places)
+		o->answers.view = &o->clients.view;
+	conflict = choice->nearest ? nearest_conflict(o) : NULL;
 	return conflict == NULL ? 0 : flags_refuse(flag, NULL, conflict);
 }
 
 int
 client_options_read(struct options *o)
 {
-	/* All of them, so that one run shows all mistakes. */
+	/* Calls all functions, so that one run reports all mistakes. */
 	const int results[] = { read_node(o), read_visibility(o), read_hosts_namespaces(o),
 		read_nearest(o) };
 	int rc = 0;

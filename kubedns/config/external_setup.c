@@ -13,69 +13,71 @@
 
 struct external_names {
 	struct external *claims;
-	struct clusterset *clusterset; /* NULL: no --clusterset-domain */
+	struct clusterset *clusterset; /* NULL without --clusterset-domain */
 	struct external_zones zones;
 	bool begun;
-	struct external_zones outside; /* the same without the clusterset's: --external-address */
+	/* The same zones without the zone of --clusterset-domain, for --external-address. */
+	struct external_zones outside;
 };
 
-/* The zone of --clusterset-domain, behind those of --external-zones, in their tree. */
+/* Adds the zone of --clusterset-domain after the zones of --external-zones, in the same tree. */
 static void
 add_clusterset(
     struct external_names *names, const struct options *o, const struct store *store, uint64_t seed)
 {
-	struct clusterset_config config = { .zone = o->external_zones[o->external_zone_count],
+	struct clusterset_config config = { .zone = o->external.zones[o->external.zone_count],
 		.ttl_s = o->answers.ttl_s,
-		.ns_addrs = o->ns_addrs,
-		.ns_addr_count = o->ns_addr_count,
-		.endpoint_pod_names = o->endpoint_pod_names,
+		.ns_addrs = o->zone.ns_addrs,
+		.ns_addr_count = o->zone.ns_addr_count,
+		.endpoint_pod_names = o->zone.endpoint_pod_names,
 		.store = store };
 
 	names->clusterset = clusterset_new(&config, external_tree(names->claims), seed);
-	names->zones.clusterset = &o->external_zones[o->external_zone_count];
+	names->zones.clusterset = &o->external.zones[o->external.zone_count];
 	names->zones.zone_count++;
 }
 
 struct external_names *
 external_names_new(struct options *o, const struct store *store, uint64_t seed)
 {
-	bool default_ns = o->external_ns_count == 0 && o->external_ns_addr_count == 0;
-	struct external_config config = { .zones = o->external_zones,
-		.zone_count = o->external_zone_count,
-		.ns = o->external_ns,
-		.ns_count = o->external_ns_count,
-		.ns_addrs = default_ns ? o->ns_addrs : o->external_ns_addrs,
-		.ns_addr_count = default_ns ? o->ns_addr_count : o->external_ns_addr_count,
+	static const struct endpoint_choice subset_only = { .udp_subset = true };
+	bool default_ns = o->external.ns_count == 0 && o->external.ns_addr_count == 0;
+	struct external_config config = { .zones = o->external.zones,
+		.zone_count = o->external.zone_count,
+		.ns = o->external.ns,
+		.ns_count = o->external.ns_count,
+		.ns_addrs = default_ns ? o->zone.ns_addrs : o->external.ns_addrs,
+		.ns_addr_count = default_ns ? o->zone.ns_addr_count : o->external.ns_addr_count,
 		.ttl_s = o->answers.ttl_s,
-		.namespaces = o->wanted_namespaces,
-		.namespace_labels = o->namespace_selector,
-		.refuse_wildcards = o->refuse_wildcards,
-		.refuse_apex = o->refuse_apex,
-		.refuse_external_ips = o->refuse_external_ips };
+		.namespaces = o->source.wanted_namespaces,
+		.namespace_labels = o->source.namespace_selector,
+		.refuse_wildcards = o->external.refuse_wildcards,
+		.refuse_apex = o->external.refuse_apex,
+		.refuse_external_ips = o->external.refuse_external_ips };
 
-	if (config.zone_count == 0 && !o->has_clusterset)
+	if (config.zone_count == 0 && !o->clusterset.wanted)
 		return NULL;
 	struct external_names *names = xcalloc(1, sizeof *names);
 	names->claims = external_new(&config, seed);
 	names->zones = (struct external_zones){ .tree = external_tree(names->claims),
 		.zones = config.zones,
 		.zone_count = config.zone_count,
-		.headless = o->external_headless,
+		.headless = o->external.headless,
 		.primary =
 		    config.ns_addr_count == 0 && config.ns_count > 0 ? &config.ns[0] : NULL };
 	names->outside = names->zones;
-	if (o->has_clusterset)
+	names->outside.alone = true;
+	if (o->clusterset.wanted)
 		add_clusterset(names, o, store, seed);
-	o->answers.external = &names->zones;
-	o->external_answers = o->answers;
-	o->external_answers.external = &names->outside;
-	o->external_answers.external_only = true;
-	/* No recursion there, and no search list. */
-	o->external_answers.search_resolver = false;
-	/* Whoever asks there is no pod of this node. */
-	o->external_answers.nearest = o->external_answers.zonal = false;
+	external_zones_set(&o->answers, &names->zones);
+	o->external.answers = o->answers;
+	external_zones_set(&o->external.answers, &names->outside);
+	/* Queries to --external-address are never forwarded. */
+	o->external.answers.stage_config[STAGE_upstream] = NULL;
+	/* A client of --external-address is not a pod of this node. */
+	o->external.answers.choice = o->zone.udp_subset ? &subset_only : NULL;
 	stages_build(&o->answers);
-	stages_build(&o->external_answers);
+	stages_build(&o->external.answers);
 	return names;
 }
 
@@ -101,7 +103,8 @@ external_names_publish(struct external_names *names, uint32_t now_s, bool synced
 {
 	if (names == NULL)
 		return false;
-	/* Before they are synced too: a tree that readers have not seen is changed in place. */
+	/* The changes are written even before the zones are synced. A tree that readers have not
+	 * seen is changed in place. */
 	if (names->clusterset != NULL)
 		clusterset_settle(names->clusterset);
 	if (synced && !names->begun)

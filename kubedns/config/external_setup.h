@@ -1,7 +1,8 @@
 /*
- * --external-zones and --clusterset-domain in the running program: made of the options, fed with
- * events, published beside the cluster's tree, in one tree of whole names. Everything here does nothing
- * for NULL: without both flags there is none.
+ * --external-zones and --clusterset-domain in the running program. The names of both flags are in
+ * one tree of absolute names. It is made from the options, receives events, and is published
+ * together with the cluster's tree. All functions accept NULL, which means that neither flag is
+ * set, and then do nothing.
  */
 #ifndef KUBEDNS_CONFIG_EXTERNAL_SETUP_H
 #define KUBEDNS_CONFIG_EXTERNAL_SETUP_H
@@ -20,28 +21,32 @@ struct options;
 struct store;
 struct treecache;
 
-/* NULL without zones. Sets `options->answers.external`, which must not outlive it, and makes
- * `options->external_answers` of the answers. The store outlives it, and has each event first. */
+/*
+ * Returns NULL if neither flag is set. Sets the zones in `options->answers`, which must not outlive
+ * the result, and makes `options->external.answers` from these answers. The store must outlive the
+ * result, and must get each event first.
+ */
 struct external_names *external_names_new(
     struct options *options, const struct store *store, uint64_t seed);
 
-/* As event_sink. */
+/* The event_sink of both flags. */
 void external_names_event(struct external_names *names, enum object_kind kind, enum event_type type,
     const struct object *object);
 
-/* Shows readers what has changed, once the zones are synced: a part of them would be denials, and in
- * secondaries. True if anything had. */
+/* Shows the changes to readers once the zones are synced. Incomplete zones would cause negative
+ * answers, also in secondaries. Returns true if there were changes. */
 bool external_names_publish(struct external_names *names, uint32_t now_s, bool synced);
 
-/* Bytes replaced and not yet freed; and frees them once no reader has them. */
+/* external_names_garbage() returns the number of bytes that were replaced and not freed yet. The
+ * second function frees them when no reader uses them. */
 size_t external_names_garbage(const struct external_names *names);
 void external_names_reclaim(struct external_names *names);
 
-/* For explanations; NULL for NULL. */
+/* Returns the claims, for explanations. Returns NULL for NULL. */
 const struct external *external_names_claims(const struct external_names *names);
 const struct clusterset *external_names_clusterset(const struct external_names *names);
 
-/* Their tree, for its writer; NULL for NULL. */
+/* Returns the tree of these zones, for its writer. Returns NULL for NULL. */
 struct treecache *external_names_tree(const struct external_names *names);
 
 void external_names_metrics(const struct external_names *names, struct metrics *m);

@@ -7,8 +7,9 @@
 
 #include "kubedns/answer/answer.h"
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/zone_lookup.h"
+#include "lib/clock.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_keys.h"
 #include "lib/log.h"
@@ -17,15 +18,16 @@
 
 struct hosts_map {
 	char *namespace, *name;
-	char *subject, *source; /* for the log; for explanations */
-	size_t scope;           /* the index of its namespace */
+	char *subject, *source; /* names of the ConfigMap for the log and for explanations */
+	size_t scope;           /* index of the ConfigMap's namespace */
 	int64_t created_s;
-	struct own_names *block; /* of the last good content; NULL: no names */
+	struct local_names *block; /* made from the last valid content; NULL: no names */
 	struct conf_key key;
-	bool seen;      /* in the listing that is under way */
-	bool keyless;   /* it has no key `hosts` */
-	bool in_force;  /* its names were within its namespace's part of HOSTS_MAPS_NAMES_MAX */
-	char *left_out; /* why names are not in force, as last logged; NULL: all are */
+	bool seen;      /* the current listing has the ConfigMap */
+	bool keyless;   /* the ConfigMap has no key `hosts` */
+	bool in_force;  /* its names fit into the share of its namespace in HOSTS_MAPS_NAMES_MAX */
+	char *left_out; /* why some names are not active, as last logged; NULL: all names are
+			 * active */
 	size_t left_out_count;
 };
 
@@ -35,15 +37,16 @@ struct hosts_maps {
 	size_t namespace_count;
 	struct hosts_map items[HOSTS_MAPS_MAX];
 	size_t count, names;
-	uint64_t seed, crowded; /* events of ConfigMaps that there was no room for */
+	uint64_t seed, crowded; /* `crowded`: events of ConfigMaps that exceeded a limit */
 	bool changed;
 	int64_t taken_ms;
 	struct hosts_maps_round round;
-	const uint8_t **stubs; /* of the round, sorted */
+	const uint8_t **stubs; /* the stub domains of the round (hosts_maps_round), sorted */
 	size_t stub_count;
-	uint8_t holders[HOSTS_MAPS_MAX]; /* namespaces of the blocks of the round before */
+	uint8_t holders[HOSTS_MAPS_MAX]; /* namespaces of the blocks of the previous round */
 	size_t holder_count;
-	/* The first listing of a namespace has ended; its ConfigMaps were taken in a round since then. */
+	/* `listed`: the first listing of a namespace has ended. `settled`: its ConfigMaps were then
+	 * applied in a round. */
 	bool listed[HOSTS_NAMESPACES_MAX], settled[HOSTS_NAMESPACES_MAX];
 };
 
@@ -61,7 +64,7 @@ hosts_maps_new(
 	return maps;
 }
 
-/* The index of a namespace of the flag; the source of events has no others. */
+/* Returns the index of a namespace of the flag. The event source reports no other namespaces. */
 static size_t
 scope_of(const struct hosts_maps *maps, const char *namespace)
 {
@@ -76,23 +79,23 @@ scope_of(const struct hosts_maps *maps, const char *namespace)
 
 /* --- one ConfigMap --- */
 
-/* Whether no ConfigMap may have this name; `why` gets a static reason. */
+/* Whether no ConfigMap may define this name. Sets `why` to a static reason. */
 static bool
 is_forbidden(const struct answer_config *answers, const struct dname *wire, const char **why)
 {
 	static const uint8_t reverse4[] = "\7in-addr\4arpa", reverse6[] = "\3ip6\4arpa";
+	const struct external_zones *zones = external_config(answers);
 	struct name_buf buf;
 
 	const struct name name = name_copy(&buf, wire->wire, wire->len);
-	*why = "is in the cluster's domain, whose names are the cluster's alone";
+	*why = "is in the cluster domain, where only the cluster's objects have names";
 	if (name_below(&name, &answers->zone) >= 0)
 		return true;
-	*why = "is a reverse name, and those are the cluster's and the operator's alone";
+	*why = "is a reverse name, which only the cluster and the operator may have";
 	if (dname_in_zone(wire->wire, reverse4) >= 0 || dname_in_zone(wire->wire, reverse6) >= 0)
 		return true;
-	const struct dname *zone =
-	    answers->external == NULL ? NULL : external_zone_of(answers->external, &name);
-	*why = zone != NULL && zone == answers->external->clusterset
+	const struct dname *zone = zones == NULL ? NULL : external_zone_of(zones, &name);
+	*why = zone != NULL && zone == zones->clusterset
 		   ? "is in --clusterset-domain, whose names come from other objects"
 		   : "is in one of --external-zones, whose names come from other objects";
 	return zone != NULL;
@@ -107,7 +110,8 @@ is_in_suffixes(const struct hosts_namespace *namespace, const uint8_t *wire)
 	return namespace->suffix_count == 0;
 }
 
-/* Why the namespace may not have one of these names; NULL: it may. Caller frees. */
+/* Returns the reason why the namespace may not have one of these names, or NULL. The caller frees
+ * the reason. */
 static char *
 refuse_names(const struct answer_config *answers, const struct hosts_namespace *namespace,
     const struct conf_hosts *hosts)
@@ -120,16 +124,16 @@ refuse_names(const struct answer_config *answers, const struct hosts_namespace *
 
 		if (is_forbidden(answers, name, &why))
 			return xasprintf(
-			    "\"%.128s\": %s; take it out", dname_to_text(name->wire, text), why);
+			    "\"%.128s\": %s; remove it", dname_to_text(name->wire, text), why);
 		if (!is_in_suffixes(namespace, name->wire))
-			return xasprintf("\"%.128s\": is in none of the domains that "
-					 "--hosts-namespaces gives to namespace %s; take it out",
+			return xasprintf("\"%.128s\": is not in a domain that --hosts-namespaces "
+					 "allows for namespace %s; remove it",
 			    dname_to_text(name->wire, text), namespace->name);
 	}
 	return NULL;
 }
 
-/* Puts the key's content in force, or says why not. Caller frees that. */
+/* Activates the key's content, or returns the reason why not, which the caller frees. */
 static char *
 read_key(struct hosts_maps *maps, struct hosts_map *map, const struct object_key_value *key)
 {
@@ -137,18 +141,17 @@ read_key(struct hosts_maps *maps, struct hosts_map *map, const struct object_key
 	char *why = NULL;
 
 	if (key != NULL && key->len > HOSTS_MAP_BYTES_MAX)
-		return xasprintf("%zu bytes; at most 64 KB of each ConfigMap are read", key->len);
+		return xasprintf("%zu bytes; a ConfigMap may have at most 64 KB", key->len);
 	if (key != NULL && conf_hosts_parse(key->value, key->len, &hosts, &why) < 0)
 		return why;
 	if (hosts.count > HOSTS_MAP_NAMES_MAX)
-		why =
-		    xasprintf("%zu names with an address; at most 1000 of each ConfigMap are read",
-			hosts.count);
+		why = xasprintf(
+		    "%zu names with an address; a ConfigMap may have at most 1000", hosts.count);
 	else
 		why = refuse_names(maps->answers, &maps->namespaces[map->scope], &hosts);
 	if (why == NULL) {
-		struct own_names *block =
-		    own_names_of_hosts(&hosts, false, maps->answers->ttl_s, maps->seed);
+		struct local_names *block =
+		    local_names_of_hosts(&hosts, false, maps->answers->ttl_s, maps->seed);
 
 		maps->changed |=
 		    (block == NULL) != (map->block == NULL) ||
@@ -199,7 +202,7 @@ compare_age(const struct hosts_map *map, int64_t created_s, const char *name)
 	return strcmp(map->name, name);
 }
 
-/* By the order of the flag, and within a namespace by age. */
+/* Orders ConfigMaps by the position of their namespace in the flag, and within a namespace by age. */
 static int
 by_scope_and_age(const void *a, const void *b)
 {
@@ -210,13 +213,13 @@ by_scope_and_age(const void *a, const void *b)
 	return compare_age(map, other->created_s, other->name);
 }
 
-/* Whether there is room for one more ConfigMap. If its namespace has as many as it may, the youngest of
- * these and the new one is left out. */
+/* Whether there is space for one more ConfigMap. If its namespace has the maximum number, the
+ * youngest ConfigMap is not used. The youngest may be the new ConfigMap. */
 static bool
 make_room(struct hosts_maps *maps, size_t scope, const struct object *object)
 {
 	const char *namespace = maps->namespaces[scope].name;
-	size_t count = 0, room_for = HOSTS_MAPS_MAX / maps->namespace_count;
+	size_t count = 0, allowed = HOSTS_MAPS_MAX / maps->namespace_count;
 	struct hosts_map *youngest = NULL;
 
 	for (size_t i = 0; i < maps->count; i++) {
@@ -228,16 +231,16 @@ make_room(struct hosts_maps *maps, size_t scope, const struct object *object)
 		if (youngest == NULL || by_scope_and_age(map, youngest) > 0)
 			youngest = map;
 	}
-	if (youngest == NULL || count < room_for)
+	if (youngest == NULL || count < allowed)
 		return true;
-	bool room = compare_age(youngest, object->created_s, object->name) > 0;
+	bool capacity = compare_age(youngest, object->created_s, object->name) > 0;
 	if (maps->crowded++ == 0)
-		log_errorx("ConfigMap %s/%s: namespace %s has %zu older ones, as many as are read "
-			   "of it; left out: delete some, then change it",
-		    namespace, room ? youngest->name : object->name, namespace, room_for);
-	if (room)
+		log_errorx("ConfigMap %s/%s: ignored: namespace %s has %zu older ones, and no more "
+			   "are read: delete some, then change this one",
+		    namespace, capacity ? youngest->name : object->name, namespace, allowed);
+	if (capacity)
 		drop(maps, youngest);
-	return room;
+	return capacity;
 }
 
 static struct hosts_map *
@@ -265,7 +268,8 @@ take(struct hosts_maps *maps, const char *namespace, const struct object *object
 	struct hosts_map *map = find(maps, namespace, object->name);
 	const struct object_key_value *key = NULL;
 
-	if (map != NULL && map->created_s != object->created_s) { /* another of the same name */
+	/* This is another ConfigMap with the same name. */
+	if (map != NULL && map->created_s != object->created_s) {
 		drop(maps, map);
 		map = NULL;
 	}
@@ -276,14 +280,15 @@ take(struct hosts_maps *maps, const char *namespace, const struct object *object
 		if (strcmp(object->data[i].key, "hosts") == 0)
 			key = &object->data[i];
 	if (key == NULL && !map->keyless)
-		log_warnx("%s: has no key hosts, so it gives no names", map->subject);
+		log_warnx("%s: has no key hosts, so no names are read from it", map->subject);
 	map->keyless = key == NULL;
 	char *why = read_key(maps, map, key);
 	conf_key_judge(&map->key, map->subject, "hosts", key == NULL ? NULL : key->value,
 	    key == NULL ? 0 : key->len, why);
 }
 
-/* A listing of a namespace begins (`ended` false), or has ended: what is not seen is gone. */
+/* A listing of a namespace starts (`ended` false) or has ended. At the end, ConfigMaps that were
+ * not listed are removed. */
 static void
 sweep(struct hosts_maps *maps, const char *namespace, bool ended)
 {
@@ -327,15 +332,14 @@ hosts_maps_event(struct hosts_maps *maps, const char *namespace, enum event_type
 	}
 }
 
-/* --- all of them --- */
+/* --- all ConfigMaps --- */
 
 int64_t
-hosts_maps_wait_ms(const struct hosts_maps *maps, int64_t now_ms)
+hosts_maps_due_ms(const struct hosts_maps *maps)
 {
 	if (maps == NULL || !maps->changed)
-		return -1;
-	int64_t due_ms = maps->taken_ms + HOSTS_MAPS_PERIOD_MS;
-	return due_ms > now_ms ? due_ms - now_ms : 0;
+		return CLOCK_NEVER;
+	return maps->taken_ms + HOSTS_MAPS_PERIOD_MS;
 }
 
 /* --- stub domains, for namespaces without suffixes --- */
@@ -350,13 +354,13 @@ static void
 sort_stubs(struct hosts_maps *maps)
 {
 	const uint8_t *at = maps->round.stubs, *end = at + maps->round.stubs_len;
-	size_t room = 0;
+	size_t capacity = 0;
 
 	maps->stub_count = 0;
 	for (; maps->round.stubs_len > 0 && at < end; at += dname_length(at, (size_t)(end - at))) {
-		if (maps->stub_count == room) {
-			room = room == 0 ? 16 : 2 * room;
-			maps->stubs = xreallocarray(maps->stubs, room, sizeof *maps->stubs);
+		if (maps->stub_count == capacity) {
+			capacity = capacity == 0 ? 16 : 2 * capacity;
+			maps->stubs = xreallocarray(maps->stubs, capacity, sizeof *maps->stubs);
 		}
 		maps->stubs[maps->stub_count++] = at;
 	}
@@ -389,7 +393,7 @@ is_stubs(const struct hosts_maps *maps, const struct hosts_map *map, const uint8
 
 size_t
 hosts_maps_take(struct hosts_maps *maps, const struct hosts_maps_round *round,
-    const struct own_names **blocks, const char **sources)
+    const struct local_names **blocks, const char **sources)
 {
 	size_t names[HOSTS_NAMESPACES_MAX] = { 0 };
 
@@ -425,37 +429,39 @@ hosts_maps_claim(void *arg, size_t source, const struct own_name *name)
 	if (is_stubs(maps, map, name->wire))
 		return OWN_REFUSED;
 	if (round->before == NULL ||
-	    (had = own_names_find(round->before, name->wire, name->len)) == NULL ||
+	    (had = local_names_find(round->before, name->wire, name->len)) == NULL ||
 	    had->source < round->first || had->source - round->first >= maps->holder_count)
 		return OWN_WAITING;
 	size_t holder = maps->holders[had->source - round->first];
-	/* What a first listing shows was there before this process: the order of the flag decides,
-	 * whichever namespace was listed first. */
+	/* The ConfigMaps in a first listing existed before this process, so the order of the flag
+	 * decides, whichever namespace was listed first. */
 	return holder == map->scope || (holder > map->scope && !maps->settled[map->scope])
 		   ? OWN_HELD
 		   : OWN_WAITING;
 }
 
-/* Says why a name that is not in force is not; `found` is who has it. Caller frees. */
+/* Returns the reason why a name is not active. `found` is the active name in its place. The caller
+ * frees the reason. */
 static char *
 reason_of(const struct hosts_maps *maps, const struct hosts_map *map, const struct own_name *name,
-    const struct own_names *in_force, const struct own_name *found)
+    const struct local_names *in_force, const struct own_name *found)
 {
 	char text[DNAME_TEXT_MAX];
 	const char *where =
-	    found != NULL ? own_names_source(in_force, found)
+	    found != NULL ? local_names_source(in_force, found)
 	    : is_stubs(maps, map, name->wire)
-		? "a stub domain, and --hosts-namespaces gives this namespace none"
+		? "a stub domain, and --hosts-namespaces allows this namespace none"
 		: "a zone of the ConfigMap's key records, or below a wildcard there";
 
 	return xasprintf("%.128s is in %s", dname_to_text(name->wire, text), where);
 }
 
-/* Counts the names of one that are not in force, and says why one of them is not: the first in canonical
- * order, since the block's own order is another one in each process. Caller frees. */
+/* Counts the names of one ConfigMap that are not active. Returns the reason for the first such name
+ * in canonical order, because the order in the block differs in each process. The caller frees
+ * it. */
 static char *
 find_left_out(const struct hosts_maps *maps, struct hosts_map *map,
-    const struct own_names *in_force, size_t source)
+    const struct local_names *in_force, size_t source)
 {
 	const struct own_name *name, *found, *first = NULL, *first_found = NULL;
 	uint32_t place = 0;
@@ -463,13 +469,13 @@ find_left_out(const struct hosts_maps *maps, struct hosts_map *map,
 	map->left_out_count = 0;
 	if (map->block != NULL && !map->in_force) {
 		map->left_out_count = map->block->count;
-		return xasprintf("older ConfigMaps of namespace %s have the %zu names that there "
-				 "may be of it; all %u are left out",
+		return xasprintf("older ConfigMaps of namespace %s already have the %zu names that "
+				 "it may have; all %u are ignored",
 		    map->namespace, HOSTS_MAPS_NAMES_MAX / maps->namespace_count,
 		    map->block->count);
 	}
-	while (map->block != NULL && (name = own_names_next(map->block, &place)) != NULL) {
-		found = in_force == NULL ? NULL : own_names_find(in_force, name->wire, name->len);
+	while (map->block != NULL && (name = local_names_next(map->block, &place)) != NULL) {
+		found = in_force == NULL ? NULL : local_names_find(in_force, name->wire, name->len);
 		if (found != NULL && found->source == source)
 			continue;
 		map->left_out_count++;
@@ -480,14 +486,14 @@ find_left_out(const struct hosts_maps *maps, struct hosts_map *map,
 		return NULL;
 	char *reason = reason_of(maps, map, first, in_force, first_found);
 	char *all = map->left_out_count == 1
-			? xasprintf("%s; left out", reason)
-			: xasprintf("%s; left out, and %zu more", reason, map->left_out_count - 1);
+			? xasprintf("%s; ignored", reason)
+			: xasprintf("%s; ignored, and %zu more", reason, map->left_out_count - 1);
 	free(reason);
 	return all;
 }
 
 void
-hosts_maps_judge(struct hosts_maps *maps, const struct own_names *in_force)
+hosts_maps_judge(struct hosts_maps *maps, const struct local_names *in_force)
 {
 	if (maps == NULL)
 		return;
@@ -524,15 +530,16 @@ hosts_maps_metrics(const struct hosts_maps *maps, struct metrics *m)
 	    "ConfigMaps of --hosts-namespaces that are known.");
 	metrics_value(m, (double)maps->count, NULL);
 	metrics_family(m, "kubedns_hosts_configmaps_refused", METRIC_GAUGE,
-	    "Those whose content is refused, and whose last good names stay.");
+	    "ConfigMaps of --hosts-namespaces whose content is refused; their last good names stay "
+	    "in force.");
 	metrics_value(m, (double)refused, NULL);
 	metrics_family(m, "kubedns_hosts_configmaps_crowded_total", METRIC_COUNTER,
 	    "Events of ConfigMaps that were left out because their namespace has too many older "
 	    "ones.");
 	metrics_value(m, (double)maps->crowded, NULL);
 	metrics_family(m, "kubedns_hosts_names", METRIC_GAUGE,
-	    "Names of these ConfigMaps: in force, or left out because somebody else has them, they "
-	    "are in a stub domain, or their namespace has too many.");
+	    "Names of these ConfigMaps: in force, or ignored because another ConfigMap has them, "
+	    "they are in a stub domain, or their namespace has too many.");
 	metrics_value(m, (double)maps->names, "state", "in_force", NULL);
 	metrics_value(m, (double)left_out, "state", "left_out", NULL);
 }

@@ -27,257 +27,232 @@ enum {
 #define AT(member) offsetof(struct options, member)
 
 const struct flag kubedns_flags[] = {
-	{ "Basics", .type = FLAG_GROUP },
-	{ "domain", FLAG_STRING, AT(domain), "cluster.local.", "NAME",
-	    .help = "the cluster's DNS zone" },
-	{ "dns-bind-address", FLAG_STRING, AT(address), "0.0.0.0", "IP,...",
-	    .help = "serve DNS on these addresses, at most 4; 0.0.0.0 and :: mean both families" },
-	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT",
+	{ "Basics", .type = FLAG_GROUP_FIRST },
+	{ "domain", FLAG_STRING, AT(zone.domain), "cluster.local.", "NAME",
+	    .help = "DNS zone of the cluster" },
+	{ "dns-bind-address", FLAG_STRING, AT(listen.text), "0.0.0.0", "IP,...",
+	    .help = "addresses to listen on, at most 4; 0.0.0.0 includes IPv6" },
+	{ "dns-port", FLAG_PORT, AT(listen.port), "53", "PORT",
 	    .help = "serve DNS on this port, UDP and TCP" },
-	{ "server-id", FLAG_STRING, AT(server_id), "", "TEXT",
-	    .help = "what id.server, hostname.bind and NSID return; default: the host name" },
-	{ "threads", FLAG_INT, AT(threads), "0", "N",
-	    .help = "worker threads; 0: by CPUs and quota, at most 4", .min = 0, .max = 64 },
-	{ "config-dir", FLAG_STRING, AT(config_dir), "", "DIR",
-	    .help =
-		"the ConfigMap as a directory: upstreamNameservers, federations, hosts, records, "
-		"rewrites" },
-	{ "config-map", FLAG_STRING, AT(config_map), "", "NAME",
-	    .help = "watch this ConfigMap in place of --config-dir",
-	    RULES(EXCLUDES("config-dir", "only one of them can be the configuration"),
+	{ "kubecfg-file", FLAG_STRING, AT(source.kubecfg_file), "", "FILE",
+	    .help = "kubeconfig for the API server; default: the pod's service account" },
+	{ "objects-dir", FLAG_STRING, AT(source.objects_dir), "", "DIR",
+	    .help = "read Kubernetes manifests from DIR instead of the API",
+	    RULES(EXCLUDES("kubecfg-file", "the directory replaces the API server"),
+		EXCLUDES("kube-master-url", "the directory replaces the API server")) },
+	{ "config-map", FLAG_STRING, AT(configmap.name), "", "NAME",
+	    .help = "watch this ConfigMap instead of reading --config-dir",
+	    RULES(EXCLUDES("config-dir", "use only one of them"),
 		EXCLUDES("objects-dir",
-		    "it has no API server to watch the ConfigMap at: use --config-dir")) },
-	{ "config-map-namespace", FLAG_STRING, AT(config_map_namespace), "kube-system", "NAME",
-	    .help = "the namespace of --config-map" },
-	{ "config-period", FLAG_DURATION, AT(config_period_ms), "10s", "TIME",
-	    .help = "look at --config-dir and --objects-dir at least this often" },
-	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",
-	    .help = "go on answering this long after SIGTERM" },
-	{ "drain-quiet", FLAG_DURATION, AT(drain_quiet_ms), "0s", "TIME",
-	    .help =
-		"end before --drain is over when no question has come for so long; 0s: do not" },
-	{ "Source of objects", .type = FLAG_GROUP },
-	{ "kubecfg-file", FLAG_STRING, AT(kubecfg_file), "", "FILE",
-	    .help = "find the API server by this kubeconfig" },
-	{ "kube-master-url", FLAG_STRING, AT(master_url), "", "URL",
-	    .help = "the API server; ${VARIABLES} are expanded" },
-	{ "objects-dir", FLAG_STRING, AT(objects_dir), "", "DIR",
-	    .help = "read Kubernetes manifests from DIR in place of the API",
-	    RULES(EXCLUDES("kubecfg-file", "the directory takes the place of an API server"),
-		EXCLUDES("kube-master-url", "the directory takes the place of an API server")) },
-	{ "endpointslice-selector", FLAG_STRING, AT(endpointslice_selector), "", "SELECTOR",
-	    .help = "watch only EndpointSlices with these labels" },
-	{ "namespaces", FLAG_LIST, AT(namespaces), NULL, "NAME,...",
-	    .help = "only these namespaces exist" },
-	{ "namespace-labels", FLAG_STRING, AT(namespace_labels), "", "SELECTOR",
-	    .help = "only namespaces with these labels exist, such as team=a,env in (prod,test)" },
-	{ "node-role", FLAG_BOOL, AT(node_role), NULL, NULL,
-	    .help = "one of many, a pod on every node: watch no endpoints of Services with a "
-		    "cluster IP" },
-	{ "node-name", FLAG_STRING, AT(node_name), "", "NAME",
-	    .help = "the node of --client-pods=node, and of the clients of --node-role" },
-	{ "zone", FLAG_STRING, AT(zone), "", "NAME",
-	    .help = "that node's zone, its label topology.kubernetes.io/zone",
-	    RULES(NEEDS("nearest|nearest-only|zonal", "answers do not depend on the zone yet"),
-		NEEDS("node-role", "it is the zone of the node whose pods ask this kubedns")) },
-	{ "initial-sync-timeout", FLAG_DURATION, AT(initial_sync_timeout_ms), "60s", "TIME",
-	    .help = "say so in the log and a metric when the first sync takes longer" },
-	{ "until-synced", FLAG_STRING, AT(until_synced_text), "", "IP[:PORT],...",
-	    .help = "before the first sync ask these servers over TCP for the cluster's names" },
-	{ "share-port", FLAG_BOOL, AT(share_port), NULL, NULL,
-	    .help =
-		"listen beside another kubedns, on addresses that may come later: for updates" },
-	{ "Zone and answers", .type = FLAG_GROUP },
-	{ "ttl", FLAG_INT, AT(ttl_s), "30", "SECONDS", .help = "TTL of records, 0 to 3600",
+		    "without an API server, kubedns cannot watch a ConfigMap: use --config-dir")) },
+	{ "config-dir", FLAG_STRING, AT(configmap.dir), "", "DIR",
+	    .help = "directory with the keys of the ConfigMap (see --help=all)" },
+	{ "ttl", FLAG_INT, AT(zone.ttl_s), "30", "SECONDS", .help = "TTL of answers, 0 to 3600",
 	    .min = 0, .max = 3600 },
-	{ "negative-ttl", FLAG_INT, AT(negative_ttl_s), "5", "SECONDS",
-	    .help = "TTL and minimum of the SOA in negative answers, 0 to 3600", .min = 0,
-	    .max = 3600 },
-	{ "hold-ms", FLAG_INT, AT(hold_ms), "0", "N",
-	    .help =
-		"milliseconds that a query for a name about to exist may wait for it, 0 to 2000",
-	    .min = 0, .max = 2000 },
-	{ "pods", FLAG_CHOICE, AT(pods), "insecure", "MODE",
-	    .help = "pod names 1-2-3-4.NAMESPACE.pod: disabled, insecure or verified",
+	{ "nameservers", FLAG_STRING, AT(upstream.nameservers_text), "", "IP[:PORT],...",
+	    .help = "default upstream servers; default: resolv.conf" },
+	{ "resolver", FLAG_SERVER, AT(upstream.resolver), "", "IP:PORT",
+	    .help = "front topology: dnsmasq, which resolves external names" },
+	{ "memory", FLAG_SIZE, AT(limits.memory_bytes), "", "SIZE",
+	    .help = "limit for caches, TCP clients and queries in flight", .min = MEMORY_LEAST,
+	    .max = FLAGS_SIZE_MOST },
+	{ "healthz-port", FLAG_PORT, AT(observe.healthz_port), "8081", "PORT",
+	    .help = "HTTP port for health, metrics and /explain" },
+	{ "Source", .type = FLAG_GROUP },
+	{ "kube-master-url", FLAG_STRING, AT(source.master_url), "", "URL",
+	    .help = "URL of the API server; ${VARIABLES} are expanded" },
+	{ "config-map-namespace", FLAG_STRING, AT(configmap.namespace), "kube-system", "NAME",
+	    .help = "namespace of --config-map" },
+	{ "config-period", FLAG_DURATION, AT(configmap.period_ms), "10s", "TIME",
+	    .help = "read --config-dir and --objects-dir at least this often" },
+	{ "endpointslice-selector", FLAG_STRING, AT(source.endpointslice_selector), "", "SELECTOR",
+	    .help = "watch only EndpointSlices with these labels" },
+	{ "namespaces", FLAG_LIST, AT(source.namespaces), NULL, "NAME,...",
+	    .help = "serve only these namespaces" },
+	{ "namespace-labels", FLAG_STRING, AT(source.namespace_labels), "", "SELECTOR",
+	    .help = "serve only namespaces with these labels" },
+	{ "hosts-namespaces", FLAG_LIST, AT(hosts.namespaces), NULL, "NAME[:DOMAIN...],...",
+	    .help = "read ConfigMaps with names from these namespaces",
+	    RULES(EXCLUDES("objects-dir", "without an API server, kubedns cannot watch ConfigMaps: "
+					  "use the key hosts in --config-dir")) },
+	{ "node-role", FLAG_BOOL, AT(source.node_role), NULL, NULL,
+	    .help = "pod on every node: watch only endpoints of headless Services" },
+	{ "node-name", FLAG_STRING, AT(source.node_name), "", "NAME",
+	    .help = "name of this node, for --client-pods=node and --node-role" },
+	{ "zone", FLAG_STRING, AT(place.zone), "", "NAME",
+	    .help = "this node's zone (label topology.kubernetes.io/zone)",
+	    RULES(NEEDS("nearest|nearest-only|zonal", "only these flags use the zone"),
+		NEEDS("node-role", "the zone is the zone of this pod's node")) },
+	{ "initial-sync-timeout", FLAG_DURATION, AT(source.initial_sync_timeout_ms), "60s", "TIME",
+	    .help = "report a first sync that takes longer than this" },
+	{ "audit", FLAG_SWITCH, AT(source.audit), "on", "on|off",
+	    .help = "compare the data with the API, one namespace at a time" },
+	{ "until-synced", FLAG_STRING, AT(upstream.until_synced_text), "", "IP[:PORT],...",
+	    .help = "until the first sync, forward cluster names to these servers (TCP)" },
+	{ "Zone and answers", .type = FLAG_GROUP },
+	{ "negative-ttl", FLAG_INT, AT(zone.negative_ttl_s), "5", "SECONDS",
+	    .help = "TTL of negative answers, 0 to 3600", .min = 0, .max = 3600 },
+	{ "hold-ms", FLAG_INT, AT(zone.hold_ms), "0", "N",
+	    .help = "let a query wait for a pod that is starting, 0 to 2000 ms", .min = 0,
+	    .max = 2000 },
+	{ "pods", FLAG_CHOICE, AT(zone.pods), "insecure", "MODE",
+	    .help = "names 1-2-3-4.NS.pod: disabled, insecure or verified",
 	    .words = "disabled|insecure|verified" },
-	{ "endpoint-pod-names", FLAG_BOOL, AT(endpoint_pod_names), NULL, NULL,
-	    .help = "name endpoints without a host name for their pod" },
-	{ "ignore-empty-service", FLAG_BOOL, AT(ignore_empty_service), NULL, NULL,
-	    .help = "a Service with a cluster IP and no ready endpoint does not exist" },
-	{ "wildcards", FLAG_BOOL, AT(wildcards), NULL, NULL,
-	    .help = "answer `*` as a label, as kube-dns did: any pod can then list the cluster" },
-	{ "udp-subset", FLAG_BOOL, AT(udp_subset), NULL, NULL,
-	    .help = "a headless Service that UDP does not hold: a random part of it, without TC" },
-	{ "ns-addresses", FLAG_LIST, AT(ns_addresses), NULL, "IP,...",
-	    .help = "addresses of ns.dns; default: this host's" },
-	{ "reverse-cidrs", FLAG_LIST, AT(reverse_cidrs), NULL, "CIDR,...",
-	    .help = "be the authority for these prefixes' reverse zones" },
-	{ "ptr", FLAG_CHOICE, AT(ptr), "all", "all|cidrs",
-	    .help = "addresses that have PTR records: all that Services and endpoints have, or "
-		    "those in "
-		    "--reverse-cidrs",
+	{ "endpoint-pod-names", FLAG_BOOL, AT(zone.endpoint_pod_names), NULL, NULL,
+	    .help = "name an endpoint without a host name after its pod" },
+	{ "ignore-empty-service", FLAG_BOOL, AT(zone.ignore_empty_service), NULL, NULL,
+	    .help = "NXDOMAIN for a Service without ready endpoints" },
+	{ "wildcards", FLAG_BOOL, AT(zone.wildcards), NULL, NULL,
+	    .help = "answer `*` labels like kube-dns; lets any pod list names" },
+	{ "udp-subset", FLAG_BOOL, AT(zone.udp_subset), NULL, NULL,
+	    .help = "UDP answers that do not fit: send a random part, without TC" },
+	{ "ns-addresses", FLAG_LIST, AT(zone.ns_addresses), NULL, "IP,...",
+	    .help = "addresses of ns.dns; default: those of this host" },
+	{ "reverse-cidrs", FLAG_LIST, AT(reverse.cidrs), NULL, "CIDR,...",
+	    .help = "be authoritative for the reverse zones of these prefixes" },
+	{ "ptr", FLAG_CHOICE, AT(reverse.ptr), "all", "all|cidrs",
+	    .help = "PTR records for all addresses, or only in --reverse-cidrs",
 	    RULES(NEEDS("reverse-cidrs", "give the prefixes of Services and pods")) },
-	{ "reverse-all-endpoints", FLAG_BOOL, AT(reverse_all_endpoints), NULL, NULL,
-	    .help = "PTR records for the endpoints of every Service, not only headless ones" },
-	{ "hosts-namespaces", FLAG_LIST, AT(hosts_namespaces), NULL, "NAME[:DOMAIN...],...",
-	    .help = "names of ConfigMaps labelled kubedns/hosts=true in these namespaces, key "
-		    "hosts; only "
-		    "names in these domains",
-	    RULES(EXCLUDES("objects-dir", "it has no API server to watch ConfigMaps at: use the "
-					  "key hosts in --config-dir")) },
-	{ "federations", FLAG_STRING, AT(federations_text), "", "NAME=DOMAIN,...",
-	    .help = "federation names" },
-	{ "nearest", FLAG_BOOL, AT(nearest), NULL, NULL,
-	    .help =
-		"headless Services: endpoints on the client's node first, then those of its zone" },
-	{ "nearest-only", FLAG_BOOL, AT(nearest_only), NULL, NULL,
-	    .help = "the same, without the others while one of these is ready" },
-	{ "zonal", FLAG_BOOL, AT(zonal), NULL, NULL,
-	    .help =
-		"names [ZONE.]pin._zone.SERVICE.NAMESPACE.svc, or prefer: endpoints of one zone" },
-	{ "Zones beside the cluster, zone transfer", .type = FLAG_GROUP },
-	{ "external-zones", FLAG_LIST, AT(external_zones_text), NULL, "ZONE,...",
-	    .help = "zones for the world outside: SERVICE.NAMESPACE.ZONE for load balancers' "
-		    "addresses" },
-	{ "external-refuse", FLAG_LIST, AT(external_refuse_text), NULL,
-	    "wildcards|apex|external-ips,...",
-	    .help = "host names with '*', the zones' own names, addresses of spec.externalIPs",
-	    RULES(NEEDS("external-zones", "of which zones?")) },
-	{ "external-ns", FLAG_LIST, AT(external_ns_text), NULL, "IP|NAME,...",
-	    .help =
-		"their name servers: addresses of ns.dns.ZONE, or names; default: --ns-addresses",
-	    RULES(NEEDS("external-zones", "of which zones?")) },
-	{ "external-headless", FLAG_BOOL, AT(external_headless), NULL, NULL,
-	    .help = "headless Services have names in these zones too, with their pods' addresses",
-	    RULES(NEEDS("external-zones", "of which zones?")) },
-	{ "external-address", FLAG_STRING, AT(external_address_text), "", "IP[:PORT]",
-	    .help = "answer these zones here, port 53 by default, and nothing else",
-	    RULES(NEEDS("external-zones", "of which zones?"),
-		EXCLUDES("share-port", "this address cannot be shared: leave out --share-port")) },
-	{ "clusterset-domain", FLAG_STRING, AT(clusterset_text), "", "ZONE",
-	    .help = "names of ServiceImports, by other clusters: such as clusterset.local" },
-	{ "transfer-to", FLAG_LIST, AT(transfer_to), NULL, "CIDR,...",
-	    .help =
-		"give our zones, by AXFR and IXFR over TCP, to name servers at these addresses" },
-	{ "transfer-key", FLAG_STRING, AT(transfer_key), "", "FILE",
-	    .help =
-		"only with a TSIG of one of the keys in this file: NAME ALGORITHM SECRET a line",
-	    RULES(NEEDS("transfer-to", "nobody gets a zone")) },
-	{ "transfer-notify", FLAG_LIST, AT(transfer_notify), NULL, "IP[:PORT],...",
-	    .help = "tell these of them at once when a zone has changed, at most 16",
-	    RULES(NEEDS("transfer-to", "nobody gets a zone")) },
-	{ "transfer-journal", FLAG_SIZE, AT(transfer.journal_bytes), "1M", "SIZE|off",
-	    .help = "memory for the last changes, which IXFR sends: 64k to 4M",
-	    .min = JOURNAL_LEAST, .max = JOURNAL_MOST },
-	{ "Upstream servers", .type = FLAG_GROUP },
-	{ "nameservers", FLAG_STRING, AT(nameservers_text), "", "IP[:PORT],...",
-	    .help = "upstream servers where the configuration names none; default: resolv.conf's" },
-	{ "resolver", FLAG_SERVER, AT(resolver), "", "IP:PORT",
-	    .help = "front topology: the dnsmasq that answers all other names" },
-	{ "servfail-retry", FLAG_SWITCH, AT(servfail_retry), "on", "on|off",
-	    .help = "front topology: ask the upstream servers for names that --resolver fails" },
-	{ "fallthrough", FLAG_OPTIONAL, AT(fallthrough_text), "", "ZONE,...",
-	    .help = "ask the upstream servers for names that the cluster zone and reverse zones, "
-		    "or these, "
-		    "lack" },
-	{ "answer-cache", FLAG_SIZE, AT(answer_cache_bytes), "off", "SIZE|off",
-	    .help = "memory for other servers' answers, kept 5 s at most",
+	{ "reverse-all-endpoints", FLAG_BOOL, AT(reverse.all_endpoints), NULL, NULL,
+	    .help = "PTR records for endpoints of all Services" },
+	{ "federations", FLAG_STRING, AT(zone.federations_text), "", "NAME=DOMAIN,...",
+	    .help = "federations and their domains" },
+	{ "nearest", FLAG_BOOL, AT(place.nearest), NULL, NULL,
+	    .help = "headless Services: endpoints on the client's node or zone first" },
+	{ "nearest-only", FLAG_BOOL, AT(place.nearest_only), NULL, NULL,
+	    .help = "headless Services: only endpoints on the client's node or zone" },
+	{ "zonal", FLAG_BOOL, AT(place.zonal), NULL, NULL,
+	    .help = "add names that select the endpoints of one zone" },
+	{ "external-zones", FLAG_LIST, AT(external.zones_text), NULL, "ZONE,...",
+	    .help = "zones with the external addresses of Services" },
+	{ "external-refuse", FLAG_LIST, AT(external.refuse_text), NULL,
+	    "wildcards|apex|external-ips,...", .help = "names that the external zones do not have",
+	    RULES(NEEDS("external-zones", "give the zones")) },
+	{ "external-ns", FLAG_LIST, AT(external.ns_text), NULL, "IP|NAME,...",
+	    .help = "name servers of the external zones; default: --ns-addresses",
+	    RULES(NEEDS("external-zones", "give the zones")) },
+	{ "external-headless", FLAG_BOOL, AT(external.headless), NULL, NULL,
+	    .help = "also serve headless Services in the external zones",
+	    RULES(NEEDS("external-zones", "give the zones")) },
+	{ "external-address", FLAG_STRING, AT(external.address_text), "", "IP[:PORT]",
+	    .help = "at this address, answer only the external zones",
+	    RULES(NEEDS("external-zones", "give the zones"),
+		EXCLUDES("share-port", "this address cannot be shared: remove --share-port")) },
+	{ "clusterset-domain", FLAG_STRING, AT(clusterset.text), "", "ZONE",
+	    .help = "zone of multi-cluster Services, such as clusterset.local" },
+	{ "transfer-to", FLAG_LIST, AT(transfer.to), NULL, "CIDR,...",
+	    .help = "allow zone transfers (AXFR, IXFR) to these prefixes" },
+	{ "transfer-key", FLAG_STRING, AT(transfer.key), "", "FILE",
+	    .help = "require a TSIG key from this file for transfers",
+	    RULES(NEEDS("transfer-to", "without it, no server may transfer a zone")) },
+	{ "transfer-notify", FLAG_LIST, AT(transfer.notify), NULL, "IP[:PORT],...",
+	    .help = "send NOTIFY to these servers, at most 16",
+	    RULES(NEEDS("transfer-to", "without it, no server may transfer a zone")) },
+	{ "transfer-journal", FLAG_SIZE, AT(transfer.rules.journal_bytes), "1M", "SIZE|off",
+	    .help = "memory for the changes that IXFR sends", .min = JOURNAL_LEAST,
+	    .max = JOURNAL_MOST },
+	{ "Upstreams", .type = FLAG_GROUP },
+	{ "servfail-retry", FLAG_SWITCH, AT(upstream.servfail_retry), "on", "on|off",
+	    .help = "front topology: if --resolver fails, retry at the upstreams" },
+	{ "fallthrough", FLAG_OPTIONAL, AT(upstream.fallthrough_text), "", "ZONE,...",
+	    .help = "forward names that these zones do not have; default: all zones" },
+	{ "answer-cache", FLAG_SIZE, AT(upstream.answer_cache_bytes), "off", "SIZE|off",
+	    .help = "memory for forwarded answers, kept for at most 5 s",
 	    .min = FORWARDED_CACHE_LEAST, .max = FLAGS_SIZE_MOST },
-	{ "search-completion", FLAG_CHOICE, AT(search), "declared", "declared|inferred",
-	    .help =
-		"walk a pod's search list for it: below s.ZONE alone, or its first NXDOMAIN too" },
-	{ "search-extra", FLAG_LIST, AT(search_extra), NULL, "DOMAIN,...",
-	    .help = "search domains that follow the cluster's in such a walk, at most 8" },
-	{ "search-resolver", FLAG_SERVER, AT(search_resolver), "", "IP:PORT",
-	    .help = "classic topology: the dnsmasq that such a walk asks for outside names",
-	    RULES(EXCLUDES("resolver",
-		"the first is for the classic topology, the second for front: give one of them")) },
-	{ "filter-aaaa", FLAG_CHOICE, AT(filter_aaaa), "off", "auto|on|off",
-	    .help =
-		"deny AAAA of outside names without asking; auto: while the cluster has no IPv6",
+	{ "search-completion", FLAG_CHOICE, AT(search.completion), "declared", "declared|inferred",
+	    .help = "which search lists kubedns completes" },
+	{ "search-extra", FLAG_LIST, AT(search.extra), NULL, "DOMAIN,...",
+	    .help = "search domains after those of the cluster, at most 8" },
+	{ "search-resolver", FLAG_SERVER, AT(search.resolver), "", "IP:PORT",
+	    .help = "classic topology: dnsmasq, for search completion",
+	    RULES(EXCLUDES("resolver", "the first is for the classic topology, the second for "
+				       "front: use only one of them")) },
+	{ "filter-aaaa", FLAG_CHOICE, AT(upstream.filter_aaaa), "off", "auto|on|off",
+	    .help = "no AAAA of external names; auto: if there is no IPv6",
 	    .words = "off|on|auto" },
-	{ "filter-a", FLAG_CHOICE, AT(filter_a), "off", "auto|on|off",
-	    .help = "the same for A, in a cluster without IPv4", .words = "off|on|auto" },
-	{ "filter-except", FLAG_LIST, AT(filter_except), NULL, "ZONE,...",
-	    .help = "outside zones whose names --filter-aaaa and --filter-a leave alone" },
+	{ "filter-a", FLAG_CHOICE, AT(upstream.filter_a), "off", "auto|on|off",
+	    .help = "no A of external names; auto: if there is no IPv4", .words = "off|on|auto" },
+	{ "filter-except", FLAG_LIST, AT(upstream.filter_except), NULL, "ZONE,...",
+	    .help = "external domains that --filter-aaaa and --filter-a skip" },
 	{ "Clients and policy", .type = FLAG_GROUP },
-	{ "client-pods", FLAG_CHOICE, AT(client_pods), "off", "off|node|all",
-	    .help = "watch this node's pods, or all, to show which pod a client is" },
-	{ "visibility", FLAG_CHOICE, AT(visibility), "off", "off|labels|visible-to",
-	    .help =
-		"a pod sees its own namespace and those that annotations or labels of namespaces "
-		"name; visible-to: those of the seen namespaces alone",
-	    RULES(NEEDS("client-pods",
-		      "a client's namespace is known from the pods: add it, as node or all"),
+	{ "client-pods", FLAG_CHOICE, AT(clients.pods), "off", "off|node|all",
+	    .help = "watch pods to know which pod a client is" },
+	{ "visibility", FLAG_CHOICE, AT(clients.visibility), "off", "off|labels|visible-to",
+	    .help = "which namespaces a pod can resolve",
+	    RULES(NEEDS("client-pods", "kubedns knows a client's namespace only if it watches "
+				       "pods: add it, as node or all"),
 		EXCLUDES("search-resolver",
-		    "it is the classic topology, where dnsmasq is the only client, and its cache "
-		    "gives all pods what one may see: use the front topology"),
-		EXCLUDES("fallthrough", "names that are hidden would be sent to other servers, "
-					"which know no namespaces: leave it out"),
-		EXCLUDES("external-zones",
-		    "it gives everybody names of every namespace: let another kubedns answer them"),
-		EXCLUDES("clusterset-domain", "it gives everybody the imports of every namespace: "
-					      "let another kubedns answer them"),
-		EXCLUDES("transfer-to", "it gives the names of every namespace to each client at "
-					"these addresses: let another kubedns do it")) },
-	{ "visibility-unknown", FLAG_CHOICE, AT(visibility_unknown), "none", "none|all",
-	    .help = "what a client that is no known pod sees" },
-	{ "fair-share", FLAG_SWITCH, AT(fair_share), "on", "on|off",
-	    .help = "when a worker cannot keep up, hold back the clients that send most" },
+		    "it needs the classic topology, where dnsmasq is the only client and its cache "
+		    "would show all pods the names that one pod may see: use the front topology"),
+		EXCLUDES("fallthrough", "queries for hidden names would be sent to other servers, "
+					"which do not check namespaces: remove it"),
+		EXCLUDES("external-zones", "external zones show names of all namespaces to every "
+					   "client: run a separate kubedns for them"),
+		EXCLUDES("clusterset-domain", "this zone shows the imports of all namespaces to "
+					      "every client: run a separate kubedns for it"),
+		EXCLUDES("transfer-to", "transfers give these servers the names of all namespaces: "
+					"run a separate kubedns for transfers")) },
+	{ "visibility-unknown", FLAG_CHOICE, AT(clients.visibility_unknown), "none", "none|all",
+	    .help = "namespaces that clients other than known pods can resolve" },
+	{ "fair-share", FLAG_SWITCH, AT(clients.fair_share), "on", "on|off",
+	    .help = "under overload, drop queries of the heaviest clients" },
 	{ "Limits", .type = FLAG_GROUP },
-	{ "memory", FLAG_SIZE, AT(memory_bytes), "", "SIZE",
-	    .help = "one bound for recorder, TCP clients and queries in flight; see the manual for "
-		    "parts",
-	    .min = MEMORY_LEAST, .max = FLAGS_SIZE_MOST },
-	{ "tcp-connections", FLAG_INT, AT(tcp_connections), "1000", "N",
-	    .help = "TCP connections in total", .min = 1, .max = 1000000 },
+	{ "threads", FLAG_INT, AT(limits.threads), "0", "N",
+	    .help = "worker threads; 0: one for each CPU of the quota, at most 4", .min = 0,
+	    .max = 64 },
+	{ "tcp-connections", FLAG_INT, AT(limits.tcp_connections), "1000", "N",
+	    .help = "TCP connections at the same time", .min = 1, .max = 1000000 },
+	{ "drain", FLAG_DURATION, AT(limits.drain_ms), "8s", "TIME",
+	    .help = "keep answering for this long after SIGTERM" },
+	{ "drain-quiet", FLAG_DURATION, AT(limits.drain_quiet_ms), "0s", "TIME",
+	    .help = "end --drain early after this long without a query; 0s: off" },
+	{ "share-port", FLAG_BOOL, AT(listen.share_port), NULL, NULL,
+	    .help = "listen beside another kubedns during an update" },
 	{ "Observability", .type = FLAG_GROUP },
-	{ "healthz-port", FLAG_PORT, AT(healthz_port), "8081", "PORT",
-	    .help = "HTTP: /healthz /readiness /metrics /cache /explain /queries /top /log-queries "
-		    "/neighbours" },
-	{ "healthz-bind-address", FLAG_STRING, AT(healthz_address), "0.0.0.0", "IP",
+	{ "server-id", FLAG_STRING, AT(zone.server_id), "", "TEXT",
+	    .help = "name of this server (id.server, hostname.bind, NSID)" },
+	{ "healthz-bind-address", FLAG_STRING, AT(observe.healthz_address), "0.0.0.0", "IP",
 	    .help = "listen for HTTP on this address" },
-	{ "recorder", FLAG_SIZE, AT(recorder_bytes), "2M", "SIZE|off",
-	    .help = "memory for the last answers, which /queries and /top show",
+	{ "recorder", FLAG_SIZE, AT(observe.recorder_bytes), "2M", "SIZE|off",
+	    .help = "memory for the recent answers that /queries and /top show",
 	    .min = RECORDER_LEAST, .max = FLAGS_SIZE_MOST },
-	{ "log-queries", FLAG_OPTIONAL, AT(log_queries), "", "FILTER",
-	    .help = "write answers to the log: client=,name=,type=,rcode=,rate=1000; all without" },
-	{ "dnstap", FLAG_STRING, AT(dnstap_text), "", "unix:PATH|tcp:IP:PORT",
-	    .help = "send a copy of every DNS message to the collector that listens there" },
-	{ "explain-by-dns", FLAG_SWITCH, AT(explain_by_dns), "on", "on|off",
-	    .help = "answer TXT NAME._explain below the zone with why NAME is answered as it is" },
-	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
-	    .help = "show /cache, /explain, /queries, /top and the reasons of /readiness to every "
-		    "peer" },
-	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
-	    .help = "also publish the metrics that CoreDNS dashboards read" },
-	{ "Commands", .type = FLAG_GROUP },
-	{ "explain", FLAG_STRING, AT(explain), "", "NAME",
-	    .help = "ask the running kubedns why NAME is answered as it is, and exit" },
-	{ "print-zone", FLAG_OPTIONAL, AT(print_zone), "", "ZONE",
-	    .help = "print the zone, or this reverse zone, as a master file, and exit" },
-	{ "ready", FLAG_BOOL, AT(ready), NULL, NULL,
-	    .help = "ask the kubedns that runs in this pod whether it is ready: exit 0 or 1" },
+	{ "log-queries", FLAG_OPTIONAL, AT(observe.log_queries), "", "FILTER",
+	    .help = "log answers; FILTER: client=,name=,type=,rcode=,rate=" },
+	{ "dnstap", FLAG_STRING, AT(observe.dnstap_text), "", "unix:PATH|tcp:IP:PORT",
+	    .help = "send a copy of each DNS message to this collector" },
+	{ "explain-by-dns", FLAG_SWITCH, AT(observe.explain_by_dns), "on", "on|off",
+	    .help = "answer TXT queries for NAME._explain" },
+	{ "debug-remote", FLAG_BOOL, AT(observe.debug_remote), NULL, NULL,
+	    .help = "show debug pages to all peers, not only to local ones" },
+	{ "coredns-metrics", FLAG_BOOL, AT(observe.coredns_metrics), NULL, NULL,
+	    .help = "also publish metrics under CoreDNS names" },
+	{ "Commands", .type = FLAG_GROUP_FIRST },
+	{ "explain", FLAG_STRING, AT(commands.explain), "", "NAME",
+	    .help = "print how the running kubedns answers NAME, and exit" },
+	{ "print-zone", FLAG_OPTIONAL, AT(commands.print_zone), "", "ZONE",
+	    .help = "print this zone as a master file, and exit" },
+	{ "ready", FLAG_BOOL, AT(commands.ready), NULL, NULL,
+	    .help = "check whether the running kubedns is ready; exit 0 or 1" },
 	{ "Accepted for old command lines", .type = FLAG_GROUP },
-	{ "migrate", FLAG_STRING, AT(migrate), "", "FILE",
-	    .help = "moved to a program of its own: kubedns-migrate FILE" },
-	{ "profiling", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted, without effect" },
+	{ "migrate", FLAG_STRING, AT(commands.migrate), "", "FILE",
+	    .help = "moved to the program kubedns-migrate" },
+	{ "profiling", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted without effect" },
 	{ .name = NULL },
 };
 
-/* --- one value each; -EINVAL after flags_refuse() --- */
+/* --- functions that each read one value; they return -EINVAL after flags_refuse() --- */
 
 static int
 read_federations(struct options *o)
 {
 	char *why = NULL;
 
-	if (*o->federations_text == '\0')
+	if (*o->zone.federations_text == '\0')
 		return 0;
 	int rc = conf_federations_parse(
-	    o->federations_text, strlen(o->federations_text), &o->federations, &why);
+	    o->zone.federations_text, strlen(o->zone.federations_text), &o->zone.federations, &why);
 	if (rc < 0)
-		flags_refuse("federations", o->federations_text, why);
+		flags_refuse("federations", o->zone.federations_text, why);
 	free(why);
 	return rc;
 }
@@ -286,7 +261,7 @@ static int
 read_listen(struct options *o)
 {
 	static const struct addr any4 = { .family = AF_INET }, any6 = { .family = AF_INET6 };
-	char *copy = xstrdup(o->address), *rest = copy, *text;
+	char *copy = xstrdup(o->listen.text), *rest = copy, *text;
 	const char *why = NULL;
 
 	while (why == NULL && (text = strsep(&rest, ",")) != NULL) {
@@ -294,18 +269,18 @@ read_listen(struct options *o)
 
 		if (addr_parse(text, &addr) < 0)
 			why = "not an address";
-		else if (o->listen_count == SOCKETS_MAX)
-			why = "four addresses at most";
-		else if (strchr(o->address, ',') != NULL &&
+		else if (o->listen.count == SOCKETS_MAX)
+			why = "at most four addresses";
+		else if (strchr(o->listen.text, ',') != NULL &&
 			 (addr_equal(&addr, &any4) || addr_equal(&addr, &any6)))
-			why = "0.0.0.0 and :: are every address: they stand alone";
+			why = "0.0.0.0 and :: mean every address: give no other address";
 		else
-			o->listen[o->listen_count++] = addr;
+			o->listen.addrs[o->listen.count++] = addr;
 	}
-	if (why == NULL && o->share_port && o->port == 0)
+	if (why == NULL && o->listen.share_port && o->listen.port == 0)
 		why = "--share-port needs a --dns-port";
 	if (why != NULL)
-		flags_refuse("dns-bind-address", o->address, why);
+		flags_refuse("dns-bind-address", o->listen.text, why);
 	free(copy);
 	return why == NULL ? 0 : -EINVAL;
 }
@@ -315,17 +290,18 @@ read_bind_addresses(struct options *o)
 {
 	struct addr addr;
 
-	if (addr_parse(o->healthz_address, &addr) < 0)
-		return flags_refuse("healthz-bind-address", o->healthz_address, "not an address");
+	if (addr_parse(o->observe.healthz_address, &addr) < 0)
+		return flags_refuse(
+		    "healthz-bind-address", o->observe.healthz_address, "not an address");
 	if (read_listen(o) < 0)
 		return -EINVAL;
 	forwarding_loop_init(
-	    &o->forwarding_loop, "kubedns", (uint16_t)o->port, o->listen, o->listen_count);
-	/* The Service leads to the program that has the DNS port. */
-	if (o->port == DNS_PORT)
-		forwarding_loop_set_service(&o->forwarding_loop, getenv("KUBE_DNS_SERVICE_HOST"),
+	    &o->listen.loop, "kubedns", (uint16_t)o->listen.port, o->listen.addrs, o->listen.count);
+	/* The Service's address leads to the program that listens on the DNS port. */
+	if (o->listen.port == DNS_PORT)
+		forwarding_loop_set_service(&o->listen.loop, getenv("KUBE_DNS_SERVICE_HOST"),
 		    getenv("KUBE_DNS_SERVICE_PORT"));
-	forwarding_loop_refresh(&o->forwarding_loop);
+	forwarding_loop_refresh(&o->listen.loop);
 	return 0;
 }
 
@@ -334,12 +310,13 @@ read_bind_addresses(struct options *o)
 static void
 add_ns_addr(struct options *o, const struct addr *addr)
 {
-	o->ns_addrs = xreallocarray(o->ns_addrs, o->ns_addr_count + 1, sizeof *o->ns_addrs);
-	o->ns_addrs[o->ns_addr_count++] = *addr;
+	o->zone.ns_addrs =
+	    xreallocarray(o->zone.ns_addrs, o->zone.ns_addr_count + 1, sizeof *o->zone.ns_addrs);
+	o->zone.ns_addrs[o->zone.ns_addr_count++] = *addr;
 }
 
-/* Adds the addresses of the interfaces that are up: loopback ones only if there are no others,
- * link-local ones never. */
+/* Adds the addresses of the interfaces that are up. Loopback addresses are added only if there are
+ * no other addresses. Link-local addresses are never added. */
 static void
 add_interfaces(struct options *o, bool loopback)
 {
@@ -366,20 +343,20 @@ read_ns_addresses(struct options *o)
 {
 	struct addr addr;
 
-	for (size_t i = 0; i < o->ns_addresses.count; i++) {
-		if (addr_parse(o->ns_addresses.items[i], &addr) < 0)
+	for (size_t i = 0; i < o->zone.ns_addresses.count; i++) {
+		if (addr_parse(o->zone.ns_addresses.items[i], &addr) < 0)
 			return flags_refuse(
-			    "ns-addresses", o->ns_addresses.items[i], "not an address");
+			    "ns-addresses", o->zone.ns_addresses.items[i], "not an address");
 		add_ns_addr(o, &addr);
 	}
-	if (o->ns_addr_count == 0)
+	if (o->zone.ns_addr_count == 0)
 		add_interfaces(o, false);
-	if (o->ns_addr_count == 0)
+	if (o->zone.ns_addr_count == 0)
 		add_interfaces(o, true);
 	return 0;
 }
 
-/* --- the environment, and the rest --- */
+/* --- the environment, and other values --- */
 
 static const char *
 env_or(const char *name, const char *deflt)
@@ -395,21 +372,21 @@ read_environment(struct options *o)
 	const char *port = getenv("PROMETHEUS_PORT");
 	char *end;
 
-	o->metrics_path = env_or("PROMETHEUS_PATH", "/metrics");
-	o->metrics_namespace = env_or("PROMETHEUS_NAMESPACE", "skydns");
-	o->metrics_subsystem = env_or("PROMETHEUS_SUBSYSTEM", "skydns");
+	o->observe.metrics_path = env_or("PROMETHEUS_PATH", "/metrics");
+	o->observe.metrics_namespace = env_or("PROMETHEUS_NAMESPACE", "skydns");
+	o->observe.metrics_subsystem = env_or("PROMETHEUS_SUBSYSTEM", "skydns");
 	if (port == NULL || *port == '\0')
 		return 0;
 	unsigned long number = strtoul(port, &end, 10);
 	if (*end != '\0' || *port < '0' || *port > '9' || number == 0 || number > UINT16_MAX) {
-		log_errorx("PROMETHEUS_PORT: \"%s\": a port from 1 to 65535 is needed", port);
+		log_errorx("PROMETHEUS_PORT: \"%s\": must be a port from 1 to 65535", port);
 		return -EINVAL;
 	}
-	if (o->metrics_path[0] != '/') {
-		log_errorx("PROMETHEUS_PATH: \"%s\": must begin with /", o->metrics_path);
+	if (o->observe.metrics_path[0] != '/') {
+		log_errorx("PROMETHEUS_PATH: \"%s\": must begin with /", o->observe.metrics_path);
 		return -EINVAL;
 	}
-	o->metrics_port = (uint16_t)number;
+	o->observe.metrics_port = (uint16_t)number;
 	return 0;
 }
 
@@ -421,14 +398,14 @@ read_query_log(struct options *o)
 	char *part = NULL;
 	const char *why;
 
-	if (query_log_wish_parse(&o->query_log, o->log_queries, &part, &why) < 0) {
+	if (query_log_wish_parse(&o->observe.query_log, o->observe.log_queries, &part, &why) < 0) {
 		log_errorx("--log-queries: \"%s\": %s is needed", part, why);
 		free(part);
 		return -EINVAL;
 	}
-	if (o->recorder_bytes > 0)
+	if (o->observe.recorder_bytes > 0)
 		return 0;
-	log_errorx("--log-queries writes what the recorder has: leave out --recorder=off");
+	log_errorx("--log-queries needs the recorder: remove --recorder=off");
 	return -EINVAL;
 }
 
@@ -437,9 +414,9 @@ read_dnstap(struct options *o)
 {
 	const char *why;
 
-	return dnstap_target_parse(o->dnstap_text, &o->dnstap, &why) == 0
+	return dnstap_target_parse(o->observe.dnstap_text, &o->observe.dnstap, &why) == 0
 		   ? 0
-		   : flags_refuse("dnstap", o->dnstap_text, why);
+		   : flags_refuse("dnstap", o->observe.dnstap_text, why);
 }
 
 static int
@@ -447,41 +424,56 @@ read_log(struct options *o, const struct flags_common *common)
 {
 	if (flags_given(common, "dnstap") && read_dnstap(o) < 0)
 		return -EINVAL;
-	o->wants_query_log = flags_given(common, "log-queries");
-	return o->wants_query_log ? read_query_log(o) : 0;
+	o->observe.wants_query_log = flags_given(common, "log-queries");
+	return o->observe.wants_query_log ? read_query_log(o) : 0;
+}
+
+/* Every pod on a node would list the whole cluster, so the audit belongs to the central pods. */
+static int
+read_audit(struct options *o, const struct flags_common *common)
+{
+	if (!o->source.node_role || !o->source.audit)
+		return 0;
+	o->source.audit = false;
+	return flags_given(common, "audit")
+		   ? flags_refuse("audit", "on",
+			 "cannot be used with --node-role: the central pods "
+			 "compare their data with the API")
+		   : 0;
 }
 
 /* --- --memory --- */
 
 enum {
-	/* Parts of --memory; the rest is the cluster's, and the program itself. */
+	/* Parts of --memory. The remainder is for the cluster's data and the program itself. */
 	RECORDER_PART = 16,
 	TCP_PART = 8,
 	/*
-	 * A query has its message, its client, its deadline and its attempts. With dnsmasq behind,
-	 * no more than that takes: a fortieth of the same --memory at 1 KB each (nanny.8).
+	 * A query in flight needs memory for its message, client, deadline and attempts. If kubedns
+	 * forwards to dnsmasq, a larger part would not help. dnsmasq accepts about as many queries:
+	 * a fortieth of the same --memory at 1 KB each (nanny.8).
 	 */
 	IN_FLIGHT_PART = 24,
 	IN_FLIGHT_BYTES = 2048,
 };
 
-/* The parts of --memory, none more than what it would be without. */
+/* Sets the parts of --memory. No part is larger than its default without that flag. */
 static void
 divide_memory(struct options *o, const struct flags_common *common)
 {
-	size_t memory = o->memory_bytes;
+	size_t memory = o->limits.memory_bytes;
 
 	if (memory == 0)
 		return;
 	size_t recorder = memory / RECORDER_PART;
-	if (!flags_given(common, "recorder") && recorder < o->recorder_bytes)
-		o->recorder_bytes = recorder;
-	o->tcp_bytes = memory / TCP_PART;
-	o->in_flight = (unsigned)(memory / IN_FLIGHT_PART / IN_FLIGHT_BYTES);
+	if (!flags_given(common, "recorder") && recorder < o->observe.recorder_bytes)
+		o->observe.recorder_bytes = recorder;
+	o->limits.tcp_bytes = memory / TCP_PART;
+	o->limits.in_flight = (unsigned)(memory / IN_FLIGHT_PART / IN_FLIGHT_BYTES);
 	log_info("--memory=%zuk: recorder %zu kB, answer cache %zu kB, TCP %zu kB, %u queries in "
-		 "flight; the rest is the cluster's",
-	    memory / 1024, o->recorder_bytes / 1024, o->answer_cache_bytes / 1024,
-	    o->tcp_bytes / 1024, o->in_flight);
+		 "flight; the rest is for the cluster's data",
+	    memory / 1024, o->observe.recorder_bytes / 1024, o->upstream.answer_cache_bytes / 1024,
+	    o->limits.tcp_bytes / 1024, o->limits.in_flight);
 }
 
 static void
@@ -489,18 +481,21 @@ fill_answers(struct options *o)
 {
 	struct answer_config *a = &o->answers;
 
-	a->ignore_empty_service = o->ignore_empty_service;
-	a->wildcards = o->wildcards;
-	a->udp_subset = o->udp_subset;
-	a->ttl_s = (uint32_t)o->ttl_s;
-	a->negative_ttl_s = (uint32_t)o->negative_ttl_s;
-	a->hold_ms = (uint32_t)o->hold_ms;
-	a->pods = o->pods;
-	a->search_inferred = o->search == SEARCH_COMPLETION_INFERRED;
-	a->ptr_in_cidrs = o->ptr == PTR_CIDRS;
+	o->zone.stage = (struct zone_config){ .pods = o->zone.pods,
+		.hold_ms = (uint32_t)o->zone.hold_ms,
+		.ignore_empty_service = o->zone.ignore_empty_service,
+		.wildcards = o->zone.wildcards };
+	o->search.stage.inferred = o->search.completion == SEARCH_COMPLETION_INFERRED;
+	o->reverse.stage.cidrs_only = o->reverse.ptr == PTR_CIDRS;
+	a->stage_config[STAGE_zone] = &o->zone.stage;
+	a->stage_config[STAGE_search] = &o->search.stage;
+	a->stage_config[STAGE_reverse] = &o->reverse.stage;
+	a->stage_config[STAGE_upstream] = &o->upstream.stage;
+	a->ttl_s = (uint32_t)o->zone.ttl_s;
+	a->negative_ttl_s = (uint32_t)o->zone.negative_ttl_s;
 	snprintf(a->version, sizeof a->version, "kubedns-%s", suite_version);
-	if (*o->server_id != '\0')
-		snprintf(a->hostname, sizeof a->hostname, "%s", o->server_id);
+	if (*o->zone.server_id != '\0')
+		snprintf(a->hostname, sizeof a->hostname, "%s", o->zone.server_id);
 	else if (gethostname(a->hostname, sizeof a->hostname - 1) < 0)
 		strcpy(a->hostname, "localhost");
 }
@@ -511,7 +506,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	const char *keys[CONF_KEY_HELP_MAX];
 
 	conf_key_help(CONF_KUBEDNS, keys);
-	common->keys = keys; /* for --help, in flags_parse() */
+	common->keys = keys; /* flags_parse() needs the keys for --help */
 	int rc = flags_parse(kubedns_flags, o, common, argc, argv);
 
 	common->keys = NULL;
@@ -522,21 +517,23 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		flags_say_usage(common);
 		return -EINVAL;
 	}
-	o->wants_zone = flags_given(common, "print-zone");
-	if (flags_given(common, "explain") && *o->explain == '\0')
-		rc = flags_refuse("explain", "", "which name? such as web.default");
-	/* All of them, so that one run shows all mistakes. */
+	o->commands.wants_zone = flags_given(common, "print-zone");
+	if (flags_given(common, "explain") && *o->commands.explain == '\0')
+		rc = flags_refuse("explain", "", "a name is missing, such as web.default");
+	/* Calls all functions, so that one run reports all mistakes. */
 	const int checked = flags_check(kubedns_flags, o, common);
-	if (strlen(o->server_id) >= sizeof o->answers.hostname)
-		rc = flags_refuse("server-id", o->server_id, "too long: 63 bytes at most");
+	if (strlen(o->zone.server_id) >= sizeof o->answers.hostname)
+		rc = flags_refuse("server-id", o->zone.server_id, "too long: at most 63 bytes");
 	fill_answers(o);
 	divide_memory(o, common);
 	const int results[] = { checked, read_bind_addresses(o), zone_options_read(o, common),
 		server_options_read(o), client_options_read(o), read_federations(o),
-		read_ns_addresses(o), read_environment(o), read_log(o, common) };
+		read_ns_addresses(o), read_environment(o), read_log(o, common),
+		read_audit(o, common) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
-	stages_build(&o->answers); /* external_names_new() adds the zones beside the cluster's */
+	/* external_names_new() adds the external and clusterset zones later. */
+	stages_build(&o->answers);
 	if (rc < 0)
 		flags_say_usage(common);
 	return rc;
@@ -545,10 +542,10 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 void
 kubedns_options_free(struct options *o, struct flags_common *common)
 {
-	free(o->ns_addrs);
+	free(o->zone.ns_addrs);
 	zone_options_free(o);
 	client_options_free(o);
-	free(o->answers.filter_except);
-	free(o->answers.search_extra);
+	free(o->upstream.stage.filter_except);
+	free(o->search.stage.extra);
 	flags_free(kubedns_flags, o, common);
 }

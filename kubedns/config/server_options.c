@@ -1,5 +1,5 @@
-/* The flags of servers that are asked for other names: upstream servers, a dnsmasq, other DNS pods; search completion and
- * filters. */
+/* The flags about other servers (upstream servers, a dnsmasq, other DNS pods), about search
+ * completion and about filters. */
 #include "kubedns/config/server_options.h"
 
 #include <errno.h>
@@ -11,13 +11,13 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* Comma-separated servers, as the flag has them; the same rules as the ConfigMap's. */
+/* Reads comma-separated servers, with the same rules as in the ConfigMap. */
 static int
 read_nameservers(struct options *o)
 {
-	char *text = xstrdup(o->nameservers_text), *rest = text, *item;
+	char *text = xstrdup(o->upstream.nameservers_text), *rest = text, *item;
 	const char *why = "at most 15 servers";
-	struct conf_upstreams *to = &o->nameservers;
+	struct server_list *to = &o->upstream.nameservers;
 	int rc = 0;
 
 	while (rc == 0 && (item = strsep(&rest, ",")) != NULL) {
@@ -34,9 +34,10 @@ read_nameservers(struct options *o)
 	return rc;
 }
 
-/* --- the addresses of a dnsmasq and of other DNS pods; search completion --- */
+/* --- addresses of a dnsmasq and of other DNS pods; search completion --- */
 
-/* Why the dnsmasq at `server` cannot be asked; `where` is its place in the topology. */
+/* Checks whether kubedns can query the dnsmasq at `server`. `where` describes its place in the
+ * topology. */
 static int
 check_dnsmasq(const struct options *o, const char *flag, const struct server *server, bool *given,
     const char *where)
@@ -47,7 +48,7 @@ check_dnsmasq(const struct options *o, const char *flag, const struct server *se
 	*given = server->addr.family != 0;
 	if (*given && conf_addr_useless(&server->addr, &why))
 		return flags_refuse(flag, server_format(server, text), why);
-	if (!*given || !forwarding_loop_is(&o->forwarding_loop, server, &why))
+	if (!*given || !forwarding_loop_is(&o->listen.loop, server, &why))
 		return 0;
 	log_errorx("--%s: \"%s\" %s; give the address and port of the dnsmasq %s it", flag,
 	    server_format(server, text), why, where);
@@ -55,15 +56,16 @@ check_dnsmasq(const struct options *o, const char *flag, const struct server *se
 }
 
 /*
- * The kubelet leaves $(NAME) as it is where the environment has no such variable: a Service that was
- * not there yet when the pod was made. The pod is not to fail for that.
+ * If the environment does not have the variable, the kubelet leaves $(NAME) unchanged. That happens
+ * if a Service did not exist when the pod was created. The pod must not fail because of such a
+ * value.
  */
 static int
 read_until_synced(struct options *o)
 {
 	enum { SERVERS_MAX = 5 };
-	char *text = xstrdup(o->until_synced_text), *rest = text, *item;
-	struct conf_upstreams *to = &o->until_synced;
+	char *text = xstrdup(o->upstream.until_synced_text), *rest = text, *item;
+	struct server_list *to = &o->upstream.until_synced;
 	const char *why = NULL;
 	int rc = 0;
 
@@ -73,20 +75,20 @@ read_until_synced(struct options *o)
 		if (*item == '\0' && rest == NULL)
 			break;
 		if (strncmp(item, "$(", 2) == 0)
-			log_warnx("--until-synced=%s: there was no such Service when the pod was "
-				  "made: SERVFAIL until the first sync",
+			log_warnx("--until-synced=%s: the Service did not exist when the pod was "
+				  "created: answering SERVFAIL until the first sync",
 			    item);
 		else if (to->count == SERVERS_MAX)
 			rc = flags_refuse("until-synced", item, "at most 5 servers");
 		else if (server_parse(item, 53, server, &why) < 0 ||
 			 conf_addr_useless(&server->addr, &why) ||
-			 forwarding_loop_is(&o->forwarding_loop, server, &why))
+			 forwarding_loop_is(&o->listen.loop, server, &why))
 			rc = flags_refuse("until-synced", item, why);
 		else
 			to->count++;
 	}
 	free(text);
-	o->answers.until_synced = to->count > 0;
+	o->upstream.stage.until_synced = to->count > 0;
 	return rc;
 }
 
@@ -95,37 +97,36 @@ read_until_synced(struct options *o)
 static int
 read_search_extra(struct options *o, const char *text, struct dname *domain)
 {
-	const struct answer_config *a = &o->answers;
 	struct dname arpa;
 
 	if (dname_from_text(domain, text) < 0 || domain->len == 1)
 		return flags_refuse("search-extra", text, "not a domain, such as corp.example");
 	dname_lower(domain->wire, domain->len);
 	dname_from_text(&arpa, "arpa.");
-	if (dname_in_zone(domain->wire, a->zone.wire) >= 0 ||
+	if (dname_in_zone(domain->wire, o->answers.zone.wire) >= 0 ||
 	    dname_in_zone(domain->wire, arpa.wire) >= 0)
 		return flags_refuse("search-extra", text,
-		    "must be outside of --domain and of arpa: pods' own search domains are walked "
-		    "already");
+		    "must be outside --domain and arpa: kubedns always completes names with the "
+		    "pods' own search domains");
 	return 0;
 }
 
 static int
 read_search(struct options *o)
 {
-	struct answer_config *a = &o->answers;
+	struct search_config *search = &o->search.stage;
 	int rc = 0;
 
-	a->search_resolver = o->has_search_resolver;
-	if (o->search_extra.count > SEARCH_EXTRA_MAX)
-		return flags_refuse("search-extra", o->search_extra.items[SEARCH_EXTRA_MAX],
-		    "at most 8 domains: each may cost a question");
-	a->search_extra = xcalloc(SEARCH_EXTRA_MAX, sizeof *a->search_extra);
-	for (size_t i = 0; i < o->search_extra.count; i++) {
-		int bad = read_search_extra(o, o->search_extra.items[i], &a->search_extra[i]);
+	o->upstream.stage.search_resolver = o->search.has_resolver;
+	if (o->search.extra.count > SEARCH_EXTRA_MAX)
+		return flags_refuse("search-extra", o->search.extra.items[SEARCH_EXTRA_MAX],
+		    "at most 8 domains, because each may cause another query");
+	search->extra = xcalloc(SEARCH_EXTRA_MAX, sizeof *search->extra);
+	for (size_t i = 0; i < o->search.extra.count; i++) {
+		int bad = read_search_extra(o, o->search.extra.items[i], &search->extra[i]);
 
 		rc = bad < 0 ? bad : rc;
-		a->search_extra_count++;
+		search->extra_count++;
 	}
 	return rc;
 }
@@ -135,19 +136,20 @@ read_search(struct options *o)
 static int
 read_except(struct options *o)
 {
-	struct answer_config *answers = &o->answers;
+	struct upstream_config *upstream = &o->upstream.stage;
 
-	if (o->filter_except.count == 0)
+	if (o->upstream.filter_except.count == 0)
 		return 0;
-	answers->filter_except = xcalloc(o->filter_except.count, sizeof *answers->filter_except);
-	for (size_t i = 0; i < o->filter_except.count; i++) {
-		struct dname *zone = &answers->filter_except[i];
+	upstream->filter_except =
+	    xcalloc(o->upstream.filter_except.count, sizeof *upstream->filter_except);
+	for (size_t i = 0; i < o->upstream.filter_except.count; i++) {
+		struct dname *zone = &upstream->filter_except[i];
 
-		if (dname_from_text(zone, o->filter_except.items[i]) < 0)
-			return flags_refuse("filter-except", o->filter_except.items[i],
+		if (dname_from_text(zone, o->upstream.filter_except.items[i]) < 0)
+			return flags_refuse("filter-except", o->upstream.filter_except.items[i],
 			    "not a DNS name, such as example.com");
 		dname_lower(zone->wire, zone->len);
-		answers->filter_except_count++;
+		upstream->filter_except_count++;
 	}
 	return 0;
 }
@@ -157,20 +159,21 @@ read_filter(struct options *o)
 {
 	if (read_except(o) < 0)
 		return -EINVAL;
-	if (o->filter_a != FILTER_ON || o->filter_aaaa != FILTER_ON)
+	if (o->upstream.filter_a != FILTER_ON || o->upstream.filter_aaaa != FILTER_ON)
 		return 0;
-	log_errorx("--filter-a=on and --filter-aaaa=on: no outside name would have an address; "
-		   "leave out one of them");
+	log_errorx("--filter-a=on and --filter-aaaa=on: then no external name has an address: "
+		   "remove one of them");
 	return -EINVAL;
 }
 
 int
 server_options_read(struct options *o)
 {
-	/* All of them, so that one run shows all mistakes. */
+	/* Calls all functions, so that one run reports all mistakes. */
 	const int results[] = { read_nameservers(o),
-		check_dnsmasq(o, "resolver", &o->resolver, &o->has_resolver, "behind"),
-		check_dnsmasq(o, "search-resolver", &o->search_resolver, &o->has_search_resolver,
+		check_dnsmasq(
+		    o, "resolver", &o->upstream.resolver, &o->upstream.has_resolver, "behind"),
+		check_dnsmasq(o, "search-resolver", &o->search.resolver, &o->search.has_resolver,
 		    "in front of"),
 		read_until_synced(o), read_search(o), read_filter(o) };
 	int rc = 0;

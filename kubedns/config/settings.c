@@ -6,7 +6,6 @@
 #include "kubedns/cluster/object.h"
 #include "kubedns/config/settings.h"
 #include "kubedns/config/settings_names.h"
-#include "kubedns/config/stub_names.h"
 #include "lib/conf_keys.h"
 #include "lib/confdir.h"
 #include "lib/log.h"
@@ -14,8 +13,8 @@
 #include "lib/resolv.h"
 #include "lib/xalloc.h"
 
-/* How long the API server may be away before answers say so: long enough for it to restart and the
- * watch to resume. */
+/* How long the API server may be unreachable before answers are marked as stale. The time is long
+ * enough for the server to restart and the watch to resume. */
 enum { STALE_MS = 5000 };
 
 static const char *const resolv_names[] = { "resolv.conf", NULL };
@@ -23,39 +22,45 @@ static const char *const resolv_names[] = { "resolv.conf", NULL };
 struct settings {
 	const struct options *options;
 	struct confdir *dir, *resolv_dir;
-	struct conf_upstreams upstreams;     /* of the ConfigMap */
-	struct conf_federations federations; /* in force */
-	struct settings_names names;         /* in force */
+	struct conf_upstreams upstreams; /* from the ConfigMap */
+	/* Those of `upstreams` that kubedns may query itself. Only the nanny's engine queries a tls://
+	 * server. */
+	struct server plain[CONF_UPSTREAMS_MAX];
+	size_t plain_count;
+	struct conf_federations federations; /* the active federations */
+	struct settings_names names;         /* the active names */
 	struct resolv resolv;
 	struct server in_force[CONF_UPSTREAMS_MAX];
 	size_t in_force_count;
 	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
-	bool filter_a, filter_aaaa; /* in force */
+	bool filter_a, filter_aaaa; /* whether the filters are active */
 	struct conf_keys keys;
 	struct stub_names stubs;
-	char *loops;                         /* why servers are left out, as last logged */
-	char *subject;                       /* where the keys come from, for messages */
-	bool has_config_map, missing_logged; /* with --config-map */
-	const char *foreign; /* what was logged of a key that is another program's */
+	char *loops;                         /* why some servers are not used, as last logged */
+	char *subject;                       /* origin of the keys, for messages */
+	bool has_config_map, missing_logged; /* the ConfigMap of --config-map exists; its absence
+					      * has been logged */
+	const char *foreign; /* the text that was logged about a key of another program */
 	uint64_t reads;
 	time_t changed_s;
-	int64_t stale_since_ms; /* 0: what is known is up to date */
+	int64_t stale_since_ms; /* 0: the data is up to date */
 };
 
-/* Whether kubedns itself answers there; `why` then gets a reason. */
+/* Whether kubedns itself is at this address. Sets `why` to the reason. */
 static bool
 is_self(const struct options *options, const struct server *server, const char **why)
 {
-	if (forwarding_loop_is(&options->forwarding_loop, server, why))
+	if (forwarding_loop_is(&options->listen.loop, server, why))
 		return true;
 	*why = "is one of --ns-addresses, where kubedns itself answers: a forwarding loop";
-	for (size_t i = 0; server->port == options->port && i < options->ns_addr_count; i++)
-		if (addr_equal(&options->ns_addrs[i], &server->addr))
+	for (size_t i = 0; server->port == options->listen.port && i < options->zone.ns_addr_count;
+	     i++)
+		if (addr_equal(&options->zone.ns_addrs[i], &server->addr))
 			return true;
 	return false;
 }
 
-/* Logs why servers are left out, when that has changed; `loops` is taken. */
+/* Logs why some servers are not used, if the text has changed. Takes `loops`. */
 static void
 note_loops(struct settings *s, char *loops)
 {
@@ -65,31 +70,41 @@ note_loops(struct settings *s, char *loops)
 	s->loops = loops;
 }
 
-/* Adds one to the list of servers that are left out. */
+/* Adds a server to the text about servers that are not used. */
 static void
 add_loop(char **loops, const char *origin, const struct server *server, const char *why)
 {
 	char text[SERVER_TEXT_MAX];
-	char *more =
-	    **loops == '\0'
-		? xasprintf("%s: left out: %s %s", origin, server_format(server, text), why)
-		: xasprintf("%s; %s %s", *loops, server_format(server, text), why);
+	char *more = **loops == '\0'
+			 ? xasprintf("%s: ignored: %s %s", origin, server_format(server, text), why)
+			 : xasprintf("%s; %s %s", *loops, server_format(server, text), why);
 
 	free(*loops);
 	*loops = more;
+}
+
+/* Whether all external names get SERVFAIL (lib/conf_closed.h). */
+static bool
+is_closed(const struct settings *s)
+{
+	return s->upstreams.closed || s->stubs.closed_all;
 }
 
 static void
 choose_upstreams(
     const struct settings *s, const struct server **servers, size_t *count, const char **origin)
 {
-	if (s->upstreams.count > 0) {
-		*servers = s->upstreams.servers;
-		*count = s->upstreams.count;
+	if (is_closed(s)) {
+		*servers = NULL;
+		*count = 0;
+		*origin = s->upstreams.closed ? "upstreamNameservers" : "stubDomains";
+	} else if (s->upstreams.count > 0) {
+		*servers = s->plain;
+		*count = s->plain_count;
 		*origin = "upstreamNameservers";
-	} else if (s->options->nameservers.count > 0) {
-		*servers = s->options->nameservers.servers;
-		*count = s->options->nameservers.count;
+	} else if (s->options->upstream.nameservers.count > 0) {
+		*servers = s->options->upstream.nameservers.servers;
+		*count = s->options->upstream.nameservers.count;
 		*origin = "--nameservers";
 	} else {
 		*servers = s->resolv.servers;
@@ -98,7 +113,7 @@ choose_upstreams(
 	}
 }
 
-/* Chooses the upstreams in force; true if they have changed. */
+/* Selects the active upstream servers. Returns true if they have changed. */
 static bool
 settle_upstreams(struct settings *s)
 {
@@ -125,8 +140,12 @@ settle_upstreams(struct settings *s)
 		return false;
 	for (size_t i = 0; i < s->in_force_count; i++)
 		log_info("upstream %s (%s)", server_format(&s->in_force[i], text), origin);
-	if (s->in_force_count == 0 && !s->options->has_resolver)
-		log_warnx("no upstream server: names outside %s are refused", s->options->domain);
+	if (s->in_force_count == 0 && s->upstreams.count > s->plain_count)
+		log_info(
+		    "upstreamNameservers: tls:// servers: only the nanny's engine queries them");
+	else if (s->in_force_count == 0 && !is_closed(s) && !s->options->upstream.has_resolver)
+		log_warnx("no upstream server: queries for names outside %s get REFUSED",
+		    s->options->zone.domain);
 	return true;
 }
 
@@ -135,17 +154,17 @@ settle_upstreams(struct settings *s)
 static bool
 same_upstreams(const struct conf_upstreams *a, const struct conf_upstreams *b)
 {
-	if (a->count != b->count)
+	if (a->count != b->count || a->closed != b->closed)
 		return false;
 	for (size_t i = 0; i < a->count; i++)
-		if (!server_equal(&a->servers[i], &b->servers[i]))
+		if (!conf_server_equal(&a->servers[i], &b->servers[i]))
 			return false;
 	return true;
 }
 
-/* Each puts one key's value in force, as lib/conf_keys.h wants it. */
+/* Each function activates the value of a key, as lib/conf_keys.h requires. */
 
-/* dnsmasq applies this key; kubedns reads it for explanations. */
+/* The nanny's engine queries the servers of this key. */
 static char *
 apply_stubs(void *arg, struct conf_content *content)
 {
@@ -161,8 +180,18 @@ apply_upstreams(void *arg, struct conf_content *content)
 	struct settings *s = arg;
 	const struct conf_upstreams *upstreams = content->value;
 
+	if (!s->options->upstream.has_resolver && !s->options->search.has_resolver) {
+		char *why = conf_servers_no_tls(upstreams->servers, upstreams->count, "kubedns");
+
+		if (why != NULL)
+			return why;
+	}
 	content->changed = !same_upstreams(&s->upstreams, upstreams);
 	s->upstreams = *upstreams;
+	s->plain_count = 0;
+	for (size_t i = 0; i < upstreams->count; i++)
+		if (upstreams->servers[i].tls_name[0] == '\0')
+			s->plain[s->plain_count++] = upstreams->servers[i].server;
 	return NULL;
 }
 
@@ -171,7 +200,7 @@ apply_federations(void *arg, struct conf_content *content)
 {
 	struct settings *s = arg;
 	const struct conf_federations *federations =
-	    content->present ? content->value : &s->options->federations;
+	    content->present ? content->value : &s->options->zone.federations;
 
 	content->changed = memcmp(&s->federations, federations, sizeof *federations) != 0;
 	s->federations = *federations;
@@ -220,7 +249,7 @@ read_resolv(struct settings *s, const struct confdir_set *set)
 {
 	const struct confdir_key *key = confdir_get(set, resolv_names[0]);
 
-	/* While the file is unreadable or missing, its last servers stay in force. */
+	/* While resolv.conf is unreadable or missing, its last servers stay active. */
 	if (key == NULL || key->error != NULL)
 		return;
 	s->reads++;
@@ -250,7 +279,7 @@ settings_poll(struct settings *s, bool force)
 	return changed;
 }
 
-/* The ConfigMap's entry of this key, or NULL. */
+/* Returns the ConfigMap's entry of this key, or NULL. */
 static const struct object_key_value *
 find_key(const struct object *config_map, const char *name)
 {
@@ -260,7 +289,7 @@ find_key(const struct object *config_map, const char *name)
 	return NULL;
 }
 
-/* A key of another program in a ConfigMap that is ours. */
+/* Logs a warning if our ConfigMap contains a key of another program. */
 static void
 note_foreign(struct settings *s, const struct object *config_map)
 {
@@ -277,8 +306,7 @@ settings_config_map_listed(struct settings *s)
 {
 	if (!s->has_config_map && !s->missing_logged)
 		log_warnx(
-		    "conf %s: there is no such ConfigMap; everything in it has its default, and "
-		    "it is read as soon as it is there",
+		    "conf %s: no such ConfigMap; its keys have their defaults until it exists",
 		    s->subject);
 	s->missing_logged = !s->has_config_map;
 }
@@ -304,8 +332,11 @@ settings_config_map(struct settings *s, const struct object *config_map)
 	return changed;
 }
 
-/* Replaces the label in force, of DNAME_LABEL_MAX bytes and a NUL; true if it was another. A value that
- * is no DNS label cannot be part of a name: it counts as unknown. */
+/*
+ * Replaces the active label, which has space for DNAME_LABEL_MAX bytes and a NUL. Returns true if
+ * the label was different. A value that is not a DNS label cannot be part of a name, and counts as
+ * unknown.
+ */
 static bool
 take_label(char *label, const char *value)
 {
@@ -325,7 +356,7 @@ settings_location(struct settings *s, const char *zone, const char *region)
 	return take_label(s->region, region) || changed;
 }
 
-/* 127/8, ::1. */
+/* Whether the address is in 127/8, or ::1. */
 static bool
 is_loopback(const struct addr *addr)
 {
@@ -335,16 +366,16 @@ is_loopback(const struct addr *addr)
 				       : memcmp(addr->bytes, v6, sizeof v6) == 0;
 }
 
-/* Whether a filter of this mode is in force, when nothing (`absent`) has an address of its
- * family. */
+/* Whether a filter with this mode is active. `absent` is true if nothing has an address of the
+ * filter's family. */
 static bool
 filter_in_force(enum filter_mode mode, bool absent, const char *flag, bool was)
 {
 	bool is = mode == FILTER_ON || (mode == FILTER_AUTO && absent);
 
 	if (is != was)
-		log_info("--%s: addresses of this family are %s for outside names", flag,
-		    is ? "denied at once" : "asked for again");
+		log_info("--%s: queries of this family for external names are %s", flag,
+		    is ? "answered NODATA at once" : "forwarded again");
 	return is;
 }
 
@@ -354,14 +385,15 @@ settings_families(struct settings *s, bool v4, bool v6)
 	const struct options *o = s->options;
 	bool a = s->filter_a, aaaa = s->filter_aaaa;
 
-	/* As long as nothing is known of the cluster it has neither. */
+	/* While no object has an address, nothing is known about the cluster, and no filter is active. */
 	bool known = v4 || v6;
-	for (size_t i = 0; i < o->ns_addr_count; i++) {
-		v4 |= o->ns_addrs[i].family == AF_INET && !is_loopback(&o->ns_addrs[i]);
-		v6 |= o->ns_addrs[i].family == AF_INET6 && !is_loopback(&o->ns_addrs[i]);
+	for (size_t i = 0; i < o->zone.ns_addr_count; i++) {
+		v4 |= o->zone.ns_addrs[i].family == AF_INET && !is_loopback(&o->zone.ns_addrs[i]);
+		v6 |= o->zone.ns_addrs[i].family == AF_INET6 && !is_loopback(&o->zone.ns_addrs[i]);
 	}
-	s->filter_a = filter_in_force(o->filter_a, known && !v4, "filter-a", a);
-	s->filter_aaaa = filter_in_force(o->filter_aaaa, known && !v6, "filter-aaaa", aaaa);
+	s->filter_a = filter_in_force(o->upstream.filter_a, known && !v4, "filter-a", a);
+	s->filter_aaaa =
+	    filter_in_force(o->upstream.filter_aaaa, known && !v6, "filter-aaaa", aaaa);
 	return s->filter_a != a || s->filter_aaaa != aaaa;
 }
 
@@ -411,8 +443,12 @@ settings_context(const struct settings *s)
 	context->stubs_len = s->stubs.len;
 	if (s->stubs.len > 0)
 		memcpy((uint8_t *)context + fixed, s->stubs.wires, s->stubs.len);
-	context->front = s->options->has_resolver;
-	context->forwarding = s->in_force_count > 0 || s->options->has_resolver;
+	context->front = s->options->upstream.has_resolver;
+	context->stubs_encrypted_len = s->stubs.encrypted_len;
+	context->stubs_closed = s->stubs.closed;
+	context->closed = is_closed(s);
+	context->forwarding =
+	    s->in_force_count > 0 || s->options->upstream.has_resolver || context->closed;
 	context->filter_a = s->filter_a;
 	context->filter_aaaa = s->filter_aaaa;
 	context->stale_since_ns = s->stale_since_ms * 1000000;
@@ -424,7 +460,7 @@ settings_context(const struct settings *s)
 		size_t len = strlen(from->name);
 
 		if (dname_from_text(&to->domain, from->domain) < 0)
-			continue; /* cannot be: lib/conf has checked it */
+			continue; /* this cannot happen, because lib/conf has checked the domain */
 		to->label[0] = (uint8_t)len;
 		memcpy(to->label + 1, from->name, len);
 		context->federation_count++;
@@ -477,19 +513,19 @@ settings_new(const struct options *options)
 	const char *names[CONF_KEYS + 1];
 
 	s->options = options;
-	s->federations = options->federations;
+	s->federations = options->zone.federations;
 	settings_names_init(&s->names);
-	s->filter_a = options->filter_a == FILTER_ON;
-	s->filter_aaaa = options->filter_aaaa == FILTER_ON;
+	s->filter_a = options->upstream.filter_a == FILTER_ON;
+	s->filter_aaaa = options->upstream.filter_aaaa == FILTER_ON;
 	conf_key_names(CONF_KUBEDNS, names);
-	if (*options->config_dir != '\0')
-		s->dir = confdir_new(options->config_dir, names);
-	s->subject = s->dir != NULL ? xstrdup(options->config_dir)
-				    : xasprintf("ConfigMap %s/%s", options->config_map_namespace,
-					  options->config_map);
+	if (*options->configmap.dir != '\0')
+		s->dir = confdir_new(options->configmap.dir, names);
+	s->subject = s->dir != NULL ? xstrdup(options->configmap.dir)
+				    : xasprintf("ConfigMap %s/%s", options->configmap.namespace,
+					  options->configmap.name);
 	s->keys = (struct conf_keys){ .program = CONF_KUBEDNS,
 		.subject = s->subject,
-		.domain = options->domain,
+		.domain = options->zone.domain,
 		.apply = apply,
 		.arg = s };
 	s->resolv_dir = confdir_new("/etc", resolv_names);

@@ -5,8 +5,8 @@
  *	ConfigMap (directory or API) | flags | resolv.conf  -->  upstream servers -> workers
  *	                                                    '->  answer_context   -> the tree
  *
- * Keys are independent: a bad one keeps its last good value and is reported once per content; a
- * deleted one returns to its default.
+ * Keys are independent. An invalid key keeps its last valid value and is reported once per content.
+ * A deleted key returns to its default.
  */
 #ifndef KUBEDNS_CONFIG_SETTINGS_H
 #define KUBEDNS_CONFIG_SETTINGS_H
@@ -27,51 +27,56 @@ struct treecache;
 /* The options must outlive the settings. */
 struct settings *settings_new(const struct options *options);
 
-/* Descriptors to poll for input: the configuration's directory and resolv.conf's; -1 where there is
- * none. */
+/* Return the descriptors to poll for input, for the configuration directory and for resolv.conf. A
+ * descriptor is -1 if there is none. */
 int settings_fd(const struct settings *settings);
 int settings_resolv_fd(const struct settings *settings);
 
-/* Reads what has changed (`force`: the period has passed). True if anything in
- * force has changed; own names change for readers with settings_settle(). */
+/* Reads changes. `force` means that the period has passed. Returns true if an active setting has
+ * changed. settings_settle() then makes changed local names visible to readers. */
 bool settings_poll(struct settings *settings, bool force);
 
-/* All of --config-map has been listed: one that is not there is logged. */
+/* Called after the ConfigMaps of --config-map have been listed. Logs a warning if the ConfigMap is missing. */
 void settings_config_map_listed(struct settings *s);
 
-/* The ConfigMap as the API has it now; NULL: deleted. True as above. */
+/* Takes the ConfigMap's current state from the API; NULL: deleted. Returns true if an active
+ * setting has changed. */
 bool settings_config_map(struct settings *settings, const struct object *config_map);
 
-/* Where this cluster is, for federations. True as above. */
+/* Sets the location of this cluster, for federations. Returns true if an active setting has changed. */
 bool settings_location(struct settings *settings, const char *zone, const char *region);
 
 /*
- * Whether the cluster has addresses of either family, for --filter-a and --filter-aaaa; this
- * server's own (--ns-addresses) count too. True as above.
+ * Sets whether the cluster has addresses of each family, for --filter-a and --filter-aaaa. This
+ * server's own addresses (--ns-addresses) count too. Returns true if an active setting has changed.
  */
 bool settings_families(struct settings *settings, bool v4, bool v6);
 
-/* Sets since when the API server has not answered (monotonic; 0: it does). True if that changes
- * settings_context(): answers are marked stale from now on, or no longer. */
+/* Sets since when the API server has not responded (monotonic time; 0: it responds). Returns true
+ * if settings_context() changes: answers are marked as stale from now on, or no longer marked. */
 bool settings_failing(struct settings *settings, int64_t since_ms, int64_t now_ms);
 
-/* Puts the operator's own names and those of `maps` (NULL: none) into one block again if any of them has
- * changed; true if so. Before settings_context(). */
+/*
+ * Rebuilds the block of local names, from the operator's names and the names of `maps` (may be
+ * NULL). Returns whether any of these names has changed. If not, the block stays as it is. Call
+ * it before settings_context().
+ */
 bool settings_settle(struct settings *s, struct hosts_maps *maps, int64_t now_ms);
 
-/* How often the configuration or resolv.conf was read with a content that was not the last one's,
- * whether or not that changes anything here: dnsmasq reads them too. */
+/* Returns the number of times that the configuration or resolv.conf had new content. Changes that do
+ * not affect kubedns count too, because dnsmasq reads the same files. */
 uint64_t settings_reads(const struct settings *settings);
 
-/* The upstream servers in force, in the order to ask; CONF_UPSTREAMS_MAX at most. */
+/* Returns the active upstream servers, in order of preference. There are at most
+ * CONF_UPSTREAMS_MAX. */
 const struct server *settings_upstreams(const struct settings *settings, size_t *count);
 
 bool settings_has_federations(const struct settings *settings);
 
-/* A new answer_context of what is in force; the caller gives it to the tree. */
+/* Makes an answer_context of the active settings. The caller passes it to the tree. */
 struct answer_context *settings_context(const struct settings *settings);
 
-/* Keys whose present content is refused: for --check and the log. */
+/* Returns the number of keys whose current content is invalid, for --check and the log. */
 unsigned settings_mistakes(const struct settings *settings);
 
 void settings_metrics(const struct settings *settings, struct metrics *m);

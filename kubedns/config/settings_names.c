@@ -5,13 +5,15 @@
 #include <sys/random.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/config/hosts_maps.h"
 #include "kubedns/config/options.h"
+#include "lib/conf.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
 #include "lib/conf_rewrites.h"
+#include "lib/dname.h"
 #include "lib/hash.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
@@ -25,11 +27,11 @@ settings_names_init(struct settings_names *names)
 		log_fatal("getrandom");
 }
 
-/* Puts a block in place of a source's last one; true if it is another. */
+/* Replaces the block of a source. Returns true if the new block differs. */
 static bool
-take_block(struct settings_names *names, struct own_names **source, struct own_names *block)
+take_block(struct settings_names *names, struct local_names **source, struct local_names *block)
 {
-	struct own_names *before = *source;
+	struct local_names *before = *source;
 	bool same = before == NULL || block == NULL
 			? before == block
 			: before->size == block->size && memcmp(before, block, before->size) == 0;
@@ -40,7 +42,7 @@ take_block(struct settings_names *names, struct own_names **source, struct own_n
 	return !same;
 }
 
-/* Logs which lines are passed over, once for each content. */
+/* Logs which lines are skipped, once for each content. */
 static void
 warn_passed(struct settings_names *names, const struct conf_hosts *hosts, const char *subject)
 {
@@ -48,7 +50,7 @@ warn_passed(struct settings_names *names, const struct conf_hosts *hosts, const 
 	uint64_t hash = hash64(HASH_START, first, strlen(first)) + hosts->passed;
 
 	if (hosts->passed > 0 && hash != names->passed_hash)
-		log_warnx("conf %s: hosts: %s: passed over (%zu such line%s)", subject, first,
+		log_warnx("conf %s: hosts: %s: ignored (%zu such line%s)", subject, first,
 		    hosts->passed, hosts->passed == 1 ? "" : "s");
 	names->passed_hash = hash;
 }
@@ -58,32 +60,32 @@ settings_names_hosts(struct settings_names *names, const struct conf_hosts *host
     const char *subject)
 {
 	warn_passed(names, hosts, subject);
-	struct own_names *block = own_names_of_hosts(hosts, true, ttl_s, names->seed);
+	struct local_names *block = local_names_of_hosts(hosts, true, ttl_s, names->seed);
 	return take_block(names, &names->hosts, block);
 }
 
-/* Why a record in a zone whose names come from objects has no effect; NULL: it has. */
+/* Returns the reason why a record has no effect in a zone whose names come from objects, or NULL. */
 static const char *
 idle_reason(const struct conf_record *record, const struct dname *zone)
 {
 	if (memcmp(record->name, "\1*", 2) == 0)
-		return "a wildcard there stands for no name; write the names";
+		return "a wildcard has no effect there; write the names";
 	if (record->type == TYPE_NS && dname_equal(record->name, zone->wire))
-		return "the zone keeps its own NS records; take it out";
+		return "the zone has its own NS records; remove this one";
 	if (record->type != TYPE_SOA)
 		return NULL;
 	return dname_equal(record->name, zone->wire)
-		   ? "the zone keeps its own SOA record; take it out"
-		   : "a SOA record there makes no zone; take it out";
+		   ? "the zone has its own SOA record; remove this one"
+		   : "a SOA record does not make a zone there; remove it";
 }
 
-/* Logs the first line without effect, and how many there are. */
+/* Logs the first line without effect, and the number of such lines. */
 static void
 warn_idle(const struct conf_records *records, const struct options *o, const char *subject)
 {
 	const struct conf_record *first = NULL;
 	const char *flag = NULL, *reason = NULL;
-	size_t zones = o->external_zone_count + o->has_clusterset, idle = 0;
+	size_t zones = o->external.zone_count + o->clusterset.wanted, idle = 0;
 	char text[DNAME_TEXT_MAX];
 
 	for (size_t i = 0; i < records->count; i++) {
@@ -92,14 +94,14 @@ warn_idle(const struct conf_records *records, const struct options *o, const cha
 		size_t z = 0;
 
 		for (; z < zones && why == NULL; z++)
-			if (dname_in_zone(record->name, o->external_zones[z].wire) >= 0)
-				why = idle_reason(record, &o->external_zones[z]);
+			if (dname_in_zone(record->name, o->external.zones[z].wire) >= 0)
+				why = idle_reason(record, &o->external.zones[z]);
 		idle += why != NULL;
 		if (why == NULL || (first != NULL && first->line < record->line))
 			continue;
 		first = record;
 		reason = why;
-		flag = z > o->external_zone_count ? "clusterset-domain" : "external-zones";
+		flag = z > o->external.zone_count ? "clusterset-domain" : "external-zones";
 	}
 	if (first != NULL)
 		log_warnx("conf %s: records: line %u: \"%s\": is in --%s, whose names come from "
@@ -112,8 +114,8 @@ bool
 settings_names_records(struct settings_names *names, const struct conf_records *records,
     const struct options *options, const char *subject)
 {
-	struct own_names *block =
-	    own_names_of_records(records, options->answers.ttl_s, names->seed);
+	struct local_names *block =
+	    local_names_of_records(records, options->answers.ttl_s, names->seed);
 	bool changed = take_block(names, &names->records, block);
 
 	if (changed)
@@ -126,26 +128,25 @@ settings_names_settle(struct settings_names *names, const uint8_t *stubs, size_t
     struct hosts_maps *maps, int64_t now_ms)
 {
 	enum { TRUSTED = 2, MAX = TRUSTED + HOSTS_MAPS_MAX };
-	const struct own_names *blocks[MAX] = { names->hosts, names->records };
+	const struct local_names *blocks[MAX] = { names->hosts, names->records };
 	const char *texts[MAX] = { "the ConfigMap's key hosts", "the ConfigMap's key records" };
 	uint64_t stubs_hash = stubs_len == 0 ? 0 : hash64(HASH_START, stubs, stubs_len);
 
-	if (!names->stale && stubs_hash == names->stubs_hash &&
-	    hosts_maps_wait_ms(maps, now_ms) != 0)
+	if (!names->stale && stubs_hash == names->stubs_hash && now_ms < hosts_maps_due_ms(maps))
 		return false;
 	names->stale = false;
 	names->stubs_hash = stubs_hash;
-	struct own_names *before = names->in_force;
+	struct local_names *before = names->in_force;
 	const struct hosts_maps_round round = { now_ms, before, TRUSTED, stubs, stubs_len };
 	size_t count = hosts_maps_take(maps, &round, blocks + TRUSTED, texts + TRUSTED);
 	const struct own_sources sources = { blocks, texts, TRUSTED + count, TRUSTED, stubs,
 		stubs_len, hosts_maps_claim, maps };
-	names->in_force = own_names_merge(&sources);
+	names->in_force = local_names_merge(&sources);
 	hosts_maps_judge(maps, names->in_force);
 	free(before);
 	if (names->in_force != NULL && names->in_force->crowded)
 		log_warnx("hosts, records: more than %d empty names between zones or wildcards and "
-			  "the names below them: the others are as if they were not there",
+			  "the names below them: the others are treated as missing",
 		    OWN_EMPTY_MAX);
 	return true;
 }
@@ -178,8 +179,8 @@ settings_names_period(struct settings_names *names)
 struct answer_context *
 settings_names_context(const struct settings_names *names, size_t size)
 {
-	const struct own_names *own = names->in_force;
-	size_t names_at = (size + 7) & ~(size_t)7; /* its words are of 64 bits */
+	const struct local_names *own = names->in_force;
+	size_t names_at = (size + 7) & ~(size_t)7; /* aligned to 64-bit words */
 	struct answer_context *context = xcalloc(1, names_at + (own == NULL ? 0 : own->size));
 
 	if (own != NULL)
@@ -193,7 +194,7 @@ void
 settings_names_metrics(const struct settings_names *names, struct metrics *m)
 {
 	metrics_family(m, "kubedns_own_names", METRIC_GAUGE,
-	    "Names of one's own, reverse names among them, by the ConfigMap's key.");
+	    "Local names, including reverse names, by the ConfigMap's key.");
 	metrics_value(m, names->hosts == NULL ? 0 : names->hosts->count, "key", "hosts", NULL);
 	metrics_value(
 	    m, names->records == NULL ? 0 : names->records->count, "key", "records", NULL);
@@ -210,4 +211,53 @@ settings_names_free(struct settings_names *names)
 	rewrites_free(names->rewrites);
 	rewrites_free(names->retired);
 	rewrites_free(names->expired);
+}
+
+/* --- stub domains --- */
+
+static bool
+is_encrypted(const struct conf_stub *stub)
+{
+	return stub->closed || (stub->count > 0 && stub->servers[0].tls_name[0] != '\0');
+}
+
+/* Appends the names of the domains that are encrypted, or of the others. */
+static void
+add_wires(struct stub_names *names, const struct conf_stubs *stubs, bool encrypted)
+{
+	struct dname name;
+
+	for (size_t i = 0; i < stubs->count; i++)
+		if (conf_stub_has_effect(&stubs->items[i]) &&
+		    is_encrypted(&stubs->items[i]) == encrypted &&
+		    dname_from_text(&name, stubs->items[i].domain) == 0) {
+			memcpy(names->wires + names->len, name.wire, name.len);
+			names->len += name.len;
+		}
+}
+
+bool
+stub_names_take(struct stub_names *names, const struct conf_stubs *stubs)
+{
+	struct stub_names now = { .closed = stubs->closed,
+		.closed_all = stubs->closed_all,
+		.empty = conf_stubs_empty(stubs) };
+
+	for (size_t i = 0; i < stubs->count; i++)
+		now.len +=
+		    conf_stub_has_effect(&stubs->items[i]) ? strlen(stubs->items[i].domain) + 2 : 0;
+	/* Allocated even if there are no stub domains. NULL means that the key was never read. */
+	now.wires = xmalloc(now.len + 1);
+	now.len = 0;
+	add_wires(&now, stubs, true);
+	now.encrypted_len = now.len;
+	add_wires(&now, stubs, false);
+	bool changed =
+	    now.len != names->len || now.encrypted_len != names->encrypted_len ||
+	    now.closed != names->closed || now.closed_all != names->closed_all ||
+	    (now.len > 0 && names->wires != NULL && memcmp(now.wires, names->wires, now.len) != 0);
+	free(names->wires);
+	free(names->empty);
+	*names = now;
+	return changed;
 }

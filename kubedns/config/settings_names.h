@@ -1,6 +1,5 @@
-/*
- * The ConfigMap's keys hosts, records and rewrites. Part of the settings.
- */
+/* The ConfigMap's keys `hosts`, `records` and `rewrites`, and the names in its key `stubDomains`.
+ * Part of the settings. */
 #ifndef KUBEDNS_CONFIG_SETTINGS_NAMES_H
 #define KUBEDNS_CONFIG_SETTINGS_NAMES_H
 
@@ -12,48 +11,75 @@ struct answer_context;
 struct conf_hosts;
 struct conf_records;
 struct conf_rewrites;
+struct conf_stubs;
 struct hosts_maps;
 struct metrics;
 struct options;
 
-/* In force; all NULL: none. */
+/* The active names. If all pointers are NULL, there are none. */
 struct settings_names {
-	struct own_names *hosts, *records; /* each key's */
-	struct own_names *in_force;        /* all as one, after settings_names_settle() */
-	uint64_t passed_hash; /* of the lines of hosts that are passed over, as last logged */
-	uint64_t stubs_hash;  /* of the stub domains then */
-	bool stale;           /* a key has changed since */
+	struct local_names *hosts, *records; /* from each key */
+	struct local_names *in_force;        /* the names of all sources together, after
+					      * settings_names_settle() */
+	uint64_t passed_hash; /* hash of the skipped lines of the key `hosts`, as last logged */
+	uint64_t stubs_hash;  /* hash of the stub domains at the last settings_names_settle() */
+	bool stale;           /* a key has changed since then */
 	struct rewrites *rewrites;
-	/* Former rewrites: replaced since the last period (`retired`), or before it (`expired`). A
-	 * context without them is published in the same turn, so no reader has expired ones. */
+	/*
+	 * Rewrites that were replaced in the current period (`retired`) or before it (`expired`). A
+	 * context without them is published in the same iteration, so no reader uses expired
+	 * rewrites.
+	 */
 	struct rewrites *retired, *expired;
-	uint64_t seed; /* of the hashes */
+	uint64_t seed; /* seed of the hashes */
+};
+
+/*
+ * The names of the ConfigMap's stub domains. dnsmasq or unbound queries their servers, and the nanny
+ * validates the key. kubedns uses the names for explanations, and never sends a query for an encrypted
+ * name itself.
+ */
+struct stub_names {
+	uint8_t *wires; /* names in wire format, one after the other; from malloc(), or NULL */
+	size_t len;
+	size_t encrypted_len; /* the first bytes of `wires`: domains that have tls:// servers or are
+			       * closed */
+	bool closed, closed_all; /* as in struct conf_stubs */
+	char *empty; /* describes a domain that has no server; NULL: each domain has a server */
 };
 
 void settings_names_init(struct settings_names *names);
 
-/* Put a key's value in force; true if that changes anything. The first line of hosts or records that
- * is good but has no effect is logged, with `subject` before it. */
+/* Activate the value of a key. Return true if a name changes. They log the first valid line of the
+ * key `hosts` or `records` that has no effect, with `subject` before it. */
 bool settings_names_hosts(struct settings_names *names, const struct conf_hosts *hosts,
     uint32_t ttl_s, const char *subject);
 bool settings_names_records(struct settings_names *names, const struct conf_records *records,
     const struct options *options, const char *subject);
-/* The same; else `why` (caller frees) is set if a pattern cannot be compiled. */
+/* Activates the value of the key `rewrites`. If a pattern cannot be compiled, sets `why` (the
+ * caller frees it). */
 bool settings_names_rewrites(
     struct settings_names *names, const struct conf_rewrites *conf, char **why);
 
-/* Puts what has changed in force: all sources as one; true if anything had. `stubs`: names of stub
- * domains in wire form, one after the other, which stay with their servers inside zones of one's own. */
+/*
+ * Activates all changes, with the names of all sources together. Returns true if there were
+ * changes. `stubs` are the names of stub domains in wire format, one after the other. Queries for
+ * these names still go to the stub domains' servers, even inside zones of the key `records`.
+ */
 bool settings_names_settle(struct settings_names *names, const uint8_t *stubs, size_t stubs_len,
     struct hosts_maps *maps, int64_t now_ms);
 
-/* The period has passed: frees what no reader can have any more. */
+/* Called when the period has passed. Frees the rewrites that no reader can use any more. */
 void settings_names_period(struct settings_names *names);
 
-/* A new context of `size` bytes, zeroed but for these names. Caller gives it to the tree. */
+/* Makes a context of `size` bytes, zeroed except for these names. The caller passes it to the tree. */
 struct answer_context *settings_names_context(const struct settings_names *names, size_t size);
 
 void settings_names_metrics(const struct settings_names *names, struct metrics *m);
 void settings_names_free(struct settings_names *names);
+
+/* Takes the parsed value of the key stubDomains. Returns true if the names have changed. The caller
+ * frees `wires` and `empty`. */
+bool stub_names_take(struct stub_names *names, const struct conf_stubs *stubs);
 
 #endif

@@ -11,21 +11,21 @@
 
 enum list { LIST_NAMES, LIST_HOSTS, LIST_COUNT };
 
-/* For each flag, what a namespace that does not exist means. */
+/* For each flag, the consequence of a missing namespace. */
 static const struct {
 	const char *flag, *why;
 } lists[LIST_COUNT] = {
 	[LIST_NAMES] = { "--namespaces",
-	    "neither the Namespace nor a Service in it is known, so all its names are NXDOMAIN" },
+	    "neither the Namespace nor a Service in it exists, so all its names get NXDOMAIN" },
 	[LIST_HOSTS] = { "--hosts-namespaces",
-	    "there is no such Namespace, so no ConfigMap in it can give names" },
+	    "there is no such Namespace, so no ConfigMap can be read from it" },
 };
 
 struct wanted_namespace {
 	enum list list;
 	const char *name;
-	char *meant;     /* the existing namespace that is most like it; NULL: none is */
-	size_t distance; /* of `meant` */
+	char *meant;     /* the most similar existing namespace; NULL: none */
+	size_t distance; /* distance of `meant` */
 	bool checked, exists;
 };
 
@@ -52,7 +52,7 @@ wanted_namespaces_new(char *const *names, char *const *hosts)
 	struct wanted_namespaces *wanted = xcalloc(1, sizeof *wanted);
 
 	add(wanted, LIST_NAMES, names);
-	if (names == NULL) /* else others are not watched, or not kept */
+	if (names == NULL) /* with --namespaces, the store has no other namespaces */
 		add(wanted, LIST_HOSTS, hosts);
 	return wanted;
 }
@@ -86,7 +86,7 @@ wanted_namespaces_event(
 			consider(&wanted->items[i], name);
 }
 
-/* `"x": why`; caller frees. */
+/* Formats `"x": why`. The caller frees it. */
 static char *
 complaint(const struct wanted_namespace *item)
 {
@@ -95,7 +95,7 @@ complaint(const struct wanted_namespace *item)
 	    item->meant == NULL ? "" : item->meant, item->meant == NULL ? "" : "\"?");
 }
 
-/* Without the right to read Namespaces, a namespace that has no Service is not known. */
+/* Without the permission to read Namespaces, a namespace without Services is unknown. */
 static bool
 is_there(const struct wanted_namespace *item, const struct store *store)
 {

@@ -1,7 +1,8 @@
 /*
- * The namespaces of --namespaces and --hosts-namespaces, and whether they exist. With a misspelled
- * one all names in it, or of its ConfigMaps, would be NXDOMAIN while everything seems well, so it is
- * reported: in the log, in readiness and as a metric, with the namespace that was probably meant.
+ * The namespaces of --namespaces and --hosts-namespaces, and whether they exist. If one of these
+ * namespaces is misspelled, all names in the intended namespace are NXDOMAIN, while everything
+ * seems healthy. A missing namespace is therefore reported in the log, in readiness and as a
+ * metric, with the namespace that was probably meant.
  */
 #ifndef KUBEDNS_CONFIG_WANTED_NAMESPACES_H
 #define KUBEDNS_CONFIG_WANTED_NAMESPACES_H
@@ -15,20 +16,20 @@ struct metrics;
 struct store;
 struct wanted_namespaces;
 
-/* `names` (NULL ends; NULL: all) and `hosts` (NULL ends; NULL: none) are borrowed. Those of `hosts` are
- * looked for only if `names` is NULL: else the store has no other namespaces. Caller frees with
- * wanted_namespaces_free. */
+/* `names` (NULL-terminated; NULL: all) and `hosts` (NULL-terminated; NULL: none) must outlive the
+ * result. The namespaces of `hosts` are checked only if `names` is NULL, because otherwise the
+ * store has no other namespaces. Free with wanted_namespaces_free(). */
 struct wanted_namespaces *wanted_namespaces_new(char *const *names, char *const *hosts);
 
-/* Learns the names of namespaces that exist, for what was probably meant; object NULL: none. */
+/* Remembers existing namespaces whose names resemble a wanted namespace. `object` may be NULL. */
 void wanted_namespaces_event(
     struct wanted_namespaces *wanted, enum event_type type, const struct object *object);
 
-/* Looks each one up in the store, and logs which have come or gone since the last time. */
+/* Looks up each wanted namespace in the store, and logs the changes since the last call. */
 void wanted_namespaces_check(struct wanted_namespaces *wanted, const struct store *store);
 
-/* A line for each that is missing, or with `names` false their number alone; "" if none is. Caller
- * frees. */
+/* Returns one line for each missing namespace or, if `names` is false, only their number. Returns
+ * "" if no namespace is missing. The caller frees the text. */
 char *wanted_namespaces_notes(const struct wanted_namespaces *wanted, bool names);
 
 void wanted_namespaces_metrics(const struct wanted_namespaces *wanted, struct metrics *m);

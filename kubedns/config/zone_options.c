@@ -1,4 +1,5 @@
-/* The flags of zones: the cluster's zone and reverse zones, namespaces, zones beside it, zone transfer. */
+/* The flags about zones: the cluster's zone and reverse zones, namespaces, external and clusterset
+ * zones, zone transfer. */
 #include "kubedns/config/zone_options.h"
 
 #include <errno.h>
@@ -16,20 +17,21 @@ read_domain(struct options *o)
 {
 	struct dname *zone = &o->answers.zone;
 
-	if (dname_from_text(zone, o->domain) < 0 || zone->len == 1)
-		return flags_refuse("domain", o->domain, "not a DNS name, such as cluster.local");
+	if (dname_from_text(zone, o->zone.domain) < 0 || zone->len == 1)
+		return flags_refuse(
+		    "domain", o->zone.domain, "not a DNS name, such as cluster.local");
 	for (const uint8_t *label = zone->wire; *label != 0; label += 1u + *label)
 		if (!dname_label_ok((const char *)label + 1, *label))
 			return flags_refuse(
-			    "domain", o->domain, "labels must be letters, digits and '-'");
-	if (zone->len >
-	    128) /* room for an endpoint, a Service, a namespace and a port in front of it */
-		return flags_refuse("domain", o->domain, "too long: 127 bytes at most");
+			    "domain", o->zone.domain, "labels must be letters, digits and '-'");
+	/* Leaves space for the labels of an endpoint, a Service, a namespace and a port. */
+	if (zone->len > 128)
+		return flags_refuse("domain", o->zone.domain, "too long: 127 bytes at most");
 	dname_lower(zone->wire, zone->len);
 	return 0;
 }
 
-/* --- --reverse-cidrs: each prefix becomes zones on octet or nibble borders --- */
+/* --- --reverse-cidrs: each prefix becomes zones on octet or nibble boundaries --- */
 
 static int
 read_cidr(const char *text, struct addr *addr, unsigned *bits)
@@ -52,24 +54,24 @@ read_cidr(const char *text, struct addr *addr, unsigned *bits)
 }
 
 static void
-add_reverse_zones(struct answer_config *answers, const struct addr *prefix, unsigned bits)
+add_reverse_zones(struct reverse_config *reverse, const struct addr *prefix, unsigned bits)
 {
 	unsigned width = prefix->family == AF_INET ? 8 : 4;
 	unsigned border = (bits + width - 1) / width * width, spare = border - bits;
 
 	for (unsigned i = 0; i < 1u << spare; i++) {
 		struct reverse_zone zone = { .prefix = *prefix, .bits = border };
-		/* The bits between the prefix and the border take every value; those after the
-		 * border are 0. */
+		/* The bits between the prefix and the boundary take every value. The bits after the
+		 * boundary are 0. */
 		unsigned last = (border - 1) / 8, shift = (8 - border % 8) % 8;
 		uint8_t mask = (uint8_t)(0xff << (shift + spare));
 
 		zone.prefix.bytes[last] = (uint8_t)((zone.prefix.bytes[last] & mask) | i << shift);
 		memset(zone.prefix.bytes + last + 1, 0, sizeof zone.prefix.bytes - last - 1);
 		reverse_name_prefix(&zone.prefix, border, &zone.name);
-		answers->reverse_zones = xreallocarray(
-		    answers->reverse_zones, answers->reverse_zone_count + 1, sizeof zone);
-		answers->reverse_zones[answers->reverse_zone_count++] = zone;
+		reverse->zones =
+		    xreallocarray(reverse->zones, reverse->zone_count + 1, sizeof zone);
+		reverse->zones[reverse->zone_count++] = zone;
 	}
 }
 
@@ -79,11 +81,11 @@ read_reverse_cidrs(struct options *o)
 	struct addr prefix;
 	unsigned bits;
 
-	for (size_t i = 0; i < o->reverse_cidrs.count; i++) {
-		if (read_cidr(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
-			return flags_refuse("reverse-cidrs", o->reverse_cidrs.items[i],
+	for (size_t i = 0; i < o->reverse.cidrs.count; i++) {
+		if (read_cidr(o->reverse.cidrs.items[i], &prefix, &bits) < 0)
+			return flags_refuse("reverse-cidrs", o->reverse.cidrs.items[i],
 			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
-		add_reverse_zones(&o->answers, &prefix, bits);
+		add_reverse_zones(&o->reverse.stage, &prefix, bits);
 	}
 	return 0;
 }
@@ -102,14 +104,15 @@ zone_options_is_namespace(const char *name)
 static int
 read_namespaces(struct options *o)
 {
-	if (o->namespaces.count == 0)
+	if (o->source.namespaces.count == 0)
 		return 0;
-	o->wanted_namespaces = xcalloc(o->namespaces.count + 1, sizeof *o->wanted_namespaces);
-	for (size_t i = 0; i < o->namespaces.count; i++) {
-		if (!zone_options_is_namespace(o->namespaces.items[i]))
-			return flags_refuse("namespaces", o->namespaces.items[i],
+	o->source.wanted_namespaces =
+	    xcalloc(o->source.namespaces.count + 1, sizeof *o->source.wanted_namespaces);
+	for (size_t i = 0; i < o->source.namespaces.count; i++) {
+		if (!zone_options_is_namespace(o->source.namespaces.items[i]))
+			return flags_refuse("namespaces", o->source.namespaces.items[i],
 			    "not the name of a namespace: small letters, digits and '-'");
-		o->wanted_namespaces[i] = o->namespaces.items[i];
+		o->source.wanted_namespaces[i] = o->source.namespaces.items[i];
 	}
 	return 0;
 }
@@ -119,11 +122,12 @@ read_namespace_labels(struct options *o)
 {
 	char *why = NULL;
 
-	if (*o->namespace_labels == '\0')
+	if (*o->source.namespace_labels == '\0')
 		return 0;
-	int rc = label_selector_parse(o->namespace_labels, &o->namespace_selector, &why);
+	int rc =
+	    label_selector_parse(o->source.namespace_labels, &o->source.namespace_selector, &why);
 	if (rc < 0)
-		flags_refuse("namespace-labels", o->namespace_labels, why);
+		flags_refuse("namespace-labels", o->source.namespace_labels, why);
 	free(why);
 	return rc;
 }
@@ -151,13 +155,13 @@ is_of_our_zones(const struct options *o, const struct dname *zone)
 		if (dname_from_text(&name, reverse[i]) == 0 && related(zone, &name))
 			return true;
 	return related(zone, &o->answers.zone) ||
-	       (o->has_clusterset && related(zone, &o->clusterset));
+	       (o->clusterset.wanted && related(zone, &o->clusterset.zone));
 }
 
 static int
 read_fallthrough_zone(struct options *o, const char *text)
 {
-	struct answer_config *answers = &o->answers;
+	struct upstream_config *upstream = &o->upstream.stage;
 	struct dname zone;
 
 	if (dname_from_text(&zone, text) < 0)
@@ -165,20 +169,21 @@ read_fallthrough_zone(struct options *o, const char *text)
 	dname_lower(zone.wire, zone.len);
 	if (!is_of_our_zones(o, &zone))
 		return flags_refuse("fallthrough", text,
-		    "neither in --domain nor a reverse zone, nor --clusterset-domain: names there "
-		    "are asked of the upstream servers anyway");
-	answers->fallthrough =
-	    xreallocarray(answers->fallthrough, answers->fallthrough_count + 1, sizeof zone);
-	answers->fallthrough[answers->fallthrough_count++] = zone;
+		    "not in --domain, --clusterset-domain or a reverse zone: queries for its names "
+		    "are sent to the upstream servers anyway");
+	upstream->fallthrough =
+	    xreallocarray(upstream->fallthrough, upstream->fallthrough_count + 1, sizeof zone);
+	upstream->fallthrough[upstream->fallthrough_count++] = zone;
 	return 0;
 }
 
 static int
 read_fallthrough(struct options *o, bool given)
 {
-	/* Without a value: the cluster's zone and the reverse zones. */
-	char *text = *o->fallthrough_text == '\0' ? xasprintf("%s,in-addr.arpa,ip6.arpa", o->domain)
-						  : xstrdup(o->fallthrough_text);
+	/* Without a value, the flag means the cluster's zone and the reverse zones. */
+	char *text = *o->upstream.fallthrough_text == '\0'
+			 ? xasprintf("%s,in-addr.arpa,ip6.arpa", o->zone.domain)
+			 : xstrdup(o->upstream.fallthrough_text);
 	char *item;
 	int rc = 0;
 
@@ -191,7 +196,8 @@ read_fallthrough(struct options *o, bool given)
 /* --- --external-zones, --external-ns, --external-address, --clusterset-domain --- */
 
 enum {
-	ZONE_MAX = 128, /* room for a Service, a namespace and a port in front of it, as --domain */
+	/* Leaves space for the labels of a Service, a namespace and a port, as for --domain. */
+	ZONE_MAX = 128,
 };
 
 static bool
@@ -202,7 +208,7 @@ is_reverse(const struct dname *zone)
 	return dname_from_text(&arpa, "arpa.") == 0 && dname_in_zone(zone->wire, arpa.wire) >= 0;
 }
 
-/* What any zone of ours must be. */
+/* Returns the reason why a name cannot be one of our zones, or NULL. */
 static const char *
 name_fault(const struct dname *zone)
 {
@@ -222,19 +228,19 @@ zone_fault(const struct options *o, const struct dname *zone)
 	if (why != NULL)
 		return why;
 	if (dname_in_zone(zone->wire, o->answers.zone.wire) >= 0)
-		return "it is in --domain, whose names are the cluster's own: choose another, such "
-		       "as apps.example.com";
-	for (size_t i = 0; i < o->external_zone_count; i++)
-		if (dname_equal(zone->wire, o->external_zones[i].wire))
+		return "it is in --domain, where only the cluster's objects have names: choose "
+		       "another, such as apps.example.com";
+	for (size_t i = 0; i < o->external.zone_count; i++)
+		if (dname_equal(zone->wire, o->external.zones[i].wire))
 			return "comes twice";
-	return o->external_zone_count == EXTERNAL_ZONES_MAX ? "at most 16 zones" : NULL;
+	return o->external.zone_count == EXTERNAL_ZONES_MAX ? "at most 16 zones" : NULL;
 }
 
 static int
 read_zones(struct options *o)
 {
-	for (size_t i = 0; i < o->external_zones_text.count; i++) {
-		const char *text = o->external_zones_text.items[i], *why;
+	for (size_t i = 0; i < o->external.zones_text.count; i++) {
+		const char *text = o->external.zones_text.items[i], *why;
 		struct dname zone;
 
 		if (dname_from_text(&zone, text) < 0 || zone.len == 1)
@@ -243,7 +249,7 @@ read_zones(struct options *o)
 		dname_lower(zone.wire, zone.len);
 		if ((why = zone_fault(o, &zone)) != NULL)
 			return flags_refuse("external-zones", text, why);
-		o->external_zones[o->external_zone_count++] = zone;
+		o->external.zones[o->external.zone_count++] = zone;
 	}
 	return 0;
 }
@@ -253,17 +259,17 @@ read_zones(struct options *o)
 static int
 read_clusterset(struct options *o)
 {
-	const char *text = o->clusterset_text, *why;
+	const char *text = o->clusterset.text, *why;
 
 	if (*text == '\0')
 		return 0;
-	if (dname_from_text(&o->clusterset, text) < 0 || o->clusterset.len == 1)
+	if (dname_from_text(&o->clusterset.zone, text) < 0 || o->clusterset.zone.len == 1)
 		return flags_refuse(
 		    "clusterset-domain", text, "not a DNS name, such as clusterset.local");
-	dname_lower(o->clusterset.wire, o->clusterset.len);
-	if ((why = name_fault(&o->clusterset)) != NULL)
+	dname_lower(o->clusterset.zone.wire, o->clusterset.zone.len);
+	if ((why = name_fault(&o->clusterset.zone)) != NULL)
 		return flags_refuse("clusterset-domain", text, why);
-	o->has_clusterset = true;
+	o->clusterset.wanted = true;
 	return 0;
 }
 
@@ -273,36 +279,38 @@ is_in_other(const struct dname *a, const struct dname *b)
 	return dname_in_zone(a->wire, b->wire) >= 0 || dname_in_zone(b->wire, a->wire) >= 0;
 }
 
-/* Puts the zone behind the external ones. */
+/* Puts the zone after the external zones. */
 static int
 place_clusterset(struct options *o)
 {
-	if (!o->has_clusterset)
+	if (!o->clusterset.wanted)
 		return 0;
-	if (is_in_other(&o->clusterset, &o->answers.zone))
-		return flags_refuse("clusterset-domain", o->clusterset_text,
-		    "neither may lie in the other of this and --domain");
-	for (size_t i = 0; i < o->external_zone_count; i++)
-		if (is_in_other(&o->clusterset, &o->external_zones[i]))
-			return flags_refuse("clusterset-domain", o->clusterset_text,
-			    "neither may lie in the other of this and --external-zones");
-	o->external_zones[o->external_zone_count] = o->clusterset;
+	if (is_in_other(&o->clusterset.zone, &o->answers.zone))
+		return flags_refuse("clusterset-domain", o->clusterset.text,
+		    "this zone and --domain must not be inside each other");
+	for (size_t i = 0; i < o->external.zone_count; i++)
+		if (is_in_other(&o->clusterset.zone, &o->external.zones[i]))
+			return flags_refuse("clusterset-domain", o->clusterset.text,
+			    "this zone and --external-zones must not be inside each other");
+	o->external.zones[o->external.zone_count] = o->clusterset.zone;
 	return 0;
 }
 
 /* --- --external-ns and --external-address --- */
 
-/* Whether the name is in an external zone, but none that a Service can have: it would have no address. */
+/* Whether the name is in an external zone but is not a name that a Service can have. Such a name
+ * would never have an address. */
 static bool
 has_no_address(const struct options *o, const struct dname *name)
 {
 	enum { SERVICE_AND_NAMESPACE = 2 };
-	unsigned nearest = UINT_MAX; /* labels before the innermost zone that it is in */
+	/* Number of labels of the name above the innermost zone that contains the name. */
+	unsigned nearest = UINT_MAX;
 
 	if (dname_in_zone(name->wire, o->answers.zone.wire) >= 0)
 		return false;
-	for (size_t i = 0; i < o->external_zone_count; i++) {
-		const struct dname *zone = &o->external_zones[i];
+	for (size_t i = 0; i < o->external.zone_count; i++) {
+		const struct dname *zone = &o->external.zones[i];
 		unsigned above = dname_labels(name->wire) - dname_labels(zone->wire);
 
 		if (dname_in_zone(name->wire, zone->wire) >= 0 && above < nearest)
@@ -311,20 +319,20 @@ has_no_address(const struct options *o, const struct dname *name)
 	return nearest != UINT_MAX && nearest != SERVICE_AND_NAMESPACE;
 }
 
-/* Each item is a name server's name, or an address of `ns.dns.ZONE`. */
+/* Each item is the name of a name server, or an address of `ns.dns.ZONE`. */
 static int
 read_ns(struct options *o)
 {
-	size_t count = o->external_ns_text.count;
+	size_t count = o->external.ns_text.count;
 
-	o->external_ns = xcalloc(count + 1, sizeof *o->external_ns);
-	o->external_ns_addrs = xcalloc(count + 1, sizeof *o->external_ns_addrs);
+	o->external.ns = xcalloc(count + 1, sizeof *o->external.ns);
+	o->external.ns_addrs = xcalloc(count + 1, sizeof *o->external.ns_addrs);
 	for (size_t i = 0; i < count; i++) {
-		const char *text = o->external_ns_text.items[i];
-		struct dname *name = &o->external_ns[o->external_ns_count];
+		const char *text = o->external.ns_text.items[i];
+		struct dname *name = &o->external.ns[o->external.ns_count];
 
-		if (addr_parse(text, &o->external_ns_addrs[o->external_ns_addr_count]) == 0) {
-			o->external_ns_addr_count++;
+		if (addr_parse(text, &o->external.ns_addrs[o->external.ns_addr_count]) == 0) {
+			o->external.ns_addr_count++;
 			continue;
 		}
 		if (dname_from_text(name, text) < 0 || dname_labels(name->wire) < 2)
@@ -336,7 +344,7 @@ read_ns(struct options *o)
 			return flags_refuse("external-ns", text,
 			    "in a zone of --external-zones only the Service of that name has it: "
 			    "give SERVICE.NAMESPACE.ZONE, or an address");
-		o->external_ns_count++;
+		o->external.ns_count++;
 	}
 	return 0;
 }
@@ -349,25 +357,25 @@ is_any(const struct addr *addr)
 	return addr_equal(addr, &none);
 }
 
-/* Whether --dns-bind-address has the socket already. */
+/* Whether --dns-bind-address already uses the socket. */
 static bool
 is_taken(const struct options *o, const struct server *server)
 {
 	bool taken = false;
 
-	if (server->port != o->port)
+	if (server->port != o->listen.port)
 		return false;
-	for (size_t i = 0; i < o->listen_count; i++)
-		taken = taken || is_any(&server->addr) || is_any(&o->listen[i]) ||
-			addr_equal(&server->addr, &o->listen[i]);
+	for (size_t i = 0; i < o->listen.count; i++)
+		taken = taken || is_any(&server->addr) || is_any(&o->listen.addrs[i]) ||
+			addr_equal(&server->addr, &o->listen.addrs[i]);
 	return taken;
 }
 
 static int
 read_address(struct options *o)
 {
-	const char *text = o->external_address_text, *why = NULL;
-	struct server *server = &o->external_address;
+	const char *text = o->external.address_text, *why = NULL;
+	struct server *server = &o->external.address;
 
 	if (*text == '\0')
 		return 0;
@@ -375,9 +383,9 @@ read_address(struct options *o)
 		return flags_refuse("external-address", text, why);
 	if (is_taken(o, server))
 		return flags_refuse("external-address", text,
-		    "--dns-bind-address has it with this port: choose another port, which the "
-		    "Service for the outside leads to");
-	addr_format(&server->addr, o->external_address_only);
+		    "--dns-bind-address has this address and port: choose another port, and give "
+		    "it to the external Service");
+	addr_format(&server->addr, o->external.address_only);
 	return 0;
 }
 
@@ -387,18 +395,19 @@ read_refuse(struct options *o)
 	const struct {
 		const char *word;
 		bool *refuse;
-	} words[] = { { "wildcards", &o->refuse_wildcards }, { "apex", &o->refuse_apex },
-		{ "external-ips", &o->refuse_external_ips } };
+	} words[] = { { "wildcards", &o->external.refuse_wildcards },
+		{ "apex", &o->external.refuse_apex },
+		{ "external-ips", &o->external.refuse_external_ips } };
 
 	enum { COUNT = sizeof words / sizeof words[0] };
 
-	for (size_t i = 0; i < o->external_refuse_text.count; i++) {
+	for (size_t i = 0; i < o->external.refuse_text.count; i++) {
 		size_t k = 0;
 
-		while (k < COUNT && strcmp(o->external_refuse_text.items[i], words[k].word) != 0)
+		while (k < COUNT && strcmp(o->external.refuse_text.items[i], words[k].word) != 0)
 			k++;
 		if (k == COUNT)
-			return flags_refuse("external-refuse", o->external_refuse_text.items[i],
+			return flags_refuse("external-refuse", o->external.refuse_text.items[i],
 			    "must be wildcards, apex or external-ips");
 		*words[k].refuse = true;
 	}
@@ -424,7 +433,7 @@ enum { DNS_PORT = 53 };
 static int
 read_prefix(struct options *o, const char *text)
 {
-	struct transfer_rules *rules = &o->transfer;
+	struct transfer_rules *rules = &o->transfer.rules;
 	struct addr addr;
 	unsigned bits;
 
@@ -443,7 +452,7 @@ read_prefix(struct options *o, const char *text)
 static int
 read_notify(struct options *o, const char *text)
 {
-	struct transfer_rules *rules = &o->transfer;
+	struct transfer_rules *rules = &o->transfer.rules;
 	const char *why = "at most 16 servers";
 
 	if (rules->notify_count == TRANSFER_NOTIFY_MAX ||
@@ -453,15 +462,16 @@ read_notify(struct options *o, const char *text)
 	return 0;
 }
 
-/* NOTIFY comes from where secondaries know us, if that is one address of the family. */
+/* Sends NOTIFY from the first address of each family that kubedns listens on, because secondaries
+ * know that address. The addresses 0.0.0.0 and :: do not count. */
 static void
 choose_sources(struct options *o)
 {
 	static const struct addr any4 = { .family = AF_INET }, any6 = { .family = AF_INET6 };
 
-	for (size_t i = 0; i < o->listen_count; i++) {
-		const struct addr *addr = &o->listen[i];
-		struct addr *source = &o->transfer.sources[addr->family == AF_INET6];
+	for (size_t i = 0; i < o->listen.count; i++) {
+		const struct addr *addr = &o->listen.addrs[i];
+		struct addr *source = &o->transfer.rules.sources[addr->family == AF_INET6];
 
 		if (source->family == AF_UNSPEC && !addr_equal(addr, &any4) &&
 		    !addr_equal(addr, &any6))
@@ -472,15 +482,15 @@ choose_sources(struct options *o)
 static int
 read_keys(struct options *o)
 {
-	struct transfer_rules *rules = &o->transfer;
+	struct transfer_rules *rules = &o->transfer.rules;
 	char why[TSIG_WHY_MAX];
 
-	if (*o->transfer_key == '\0')
+	if (*o->transfer.key == '\0')
 		return 0;
-	if (tsig_keys_read(&rules->keys, o->transfer_key, why) < 0)
-		return flags_refuse("transfer-key", o->transfer_key, why);
-	rules->key_file = o->transfer_key;
-	o->answers.transfer_keys = true;
+	if (tsig_keys_read(&rules->keys, o->transfer.key, why) < 0)
+		return flags_refuse("transfer-key", o->transfer.key, why);
+	rules->key_file = o->transfer.key;
+	o->answers.transfers |= TRANSFERS_BY_KEY;
 	return 0;
 }
 
@@ -489,21 +499,22 @@ read_transfer(struct options *o)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < o->transfer_notify.count && rc == 0; i++)
-		rc = read_notify(o, o->transfer_notify.items[i]);
+	for (size_t i = 0; i < o->transfer.notify.count && rc == 0; i++)
+		rc = read_notify(o, o->transfer.notify.items[i]);
 	choose_sources(o);
 	if (rc == 0)
 		rc = read_keys(o);
-	for (size_t i = 0; i < o->transfer_to.count && rc == 0; i++)
-		rc = read_prefix(o, o->transfer_to.items[i]);
-	o->answers.transfer = o->transfer.to_count > 0;
+	for (size_t i = 0; i < o->transfer.to.count && rc == 0; i++)
+		rc = read_prefix(o, o->transfer.to.items[i]);
+	if (o->transfer.rules.to_count > 0)
+		o->answers.transfers |= TRANSFERS_BY_ADDRESS;
 	return rc;
 }
 
 int
 zone_options_read(struct options *o, const struct flags_common *common)
 {
-	/* All of them, so that one run shows all mistakes. */
+	/* Calls all functions, so that one run reports all mistakes. */
 	const int results[] = { read_domain(o), read_reverse_cidrs(o), read_namespaces(o),
 		read_namespace_labels(o), read_clusterset(o),
 		read_fallthrough(o, flags_given(common, "fallthrough")), read_transfer(o),
@@ -518,10 +529,10 @@ zone_options_read(struct options *o, const struct flags_common *common)
 void
 zone_options_free(struct options *o)
 {
-	free(o->wanted_namespaces);
-	free(o->external_ns);
-	free(o->external_ns_addrs);
-	free(o->answers.reverse_zones);
-	free(o->answers.fallthrough);
-	label_selector_free(o->namespace_selector);
+	free(o->source.wanted_namespaces);
+	free(o->external.ns);
+	free(o->external.ns_addrs);
+	free(o->reverse.stage.zones);
+	free(o->upstream.stage.fallthrough);
+	label_selector_free(o->source.namespace_selector);
 }

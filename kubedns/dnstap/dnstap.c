@@ -1,4 +1,4 @@
-/* The writer: reads messages from the workers' rings and sends them to the collector. */
+/* The writer thread reads messages from the workers' rings and sends them to the collector. */
 #include "kubedns/dnstap/dnstap.h"
 
 #include <assert.h>
@@ -22,12 +22,12 @@
 
 enum {
 	RINGS_MAX = 64,
-	TURN_MAX = 1024, /* records of one worker at a time */
-	AT_ONCE = 16,    /* of them, read before they are sent */
-	GATHER_MS = 10,  /* between two looks at rings that have little */
+	ITERATION_MAX = 1024, /* records read from one worker before the next worker's turn */
+	AT_ONCE = 16,         /* records read under the lock before they are sent */
+	GATHER_MS = 10,       /* pause after an iteration that found few records */
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MAX_MS = 10000,
-	GOOD_MS = 10000, /* a connection that has lasted this long is one */
+	GOOD_MS = 10000, /* a connection that has lasted this long counts as good */
 };
 
 struct dnstap {
@@ -38,22 +38,25 @@ struct dnstap {
 	bool started;
 	atomic_bool stop;
 
-	/* The main thread counts too what was overwritten: while the writer waits for the collector. */
+	/* The main thread counts overwritten messages too, because the writer may be waiting for
+	 * the collector. */
 	pthread_mutex_t lock;
 	unsigned ring_count;
 	struct ring_follower followers[RINGS_MAX];
 
-	/* The writer's own. */
+	/* Only the writer thread uses the following members. */
 	struct dnstap_stream *stream;
-	int backoff_ms; /* the last wait for the collector; 0: none since a good connection */
-	int64_t try_ms; /* when it is tried again */
+	/* last wait before a retry, or 0 if no try has failed since a good connection */
+	int backoff_ms;
+	int64_t try_ms; /* time of the next try */
 	int64_t connected_ms;
-	bool complained; /* a try failed, since the last good connection; */
-	bool flapping;   /* or a connection ended soon */
+	bool complained; /* a try has failed since the last good connection */
+	bool flapping;   /* a connection has ended too soon */
+	struct ring_record records[AT_ONCE];
 	uint8_t frame[DNSTAP_FRAME_MAX];
 	uint64_t messages[2 * RING_MESSAGES_MAX / sizeof(uint64_t)];
 
-	/* Read by the main thread. */
+	/* The main thread reads the following members. */
 	atomic_bool connected;
 	atomic_uint_least64_t sent, lost, connections;
 };
@@ -64,8 +67,7 @@ dnstap_new(const struct dnstap_config *config)
 	struct dnstap *dnstap = xcalloc(1, sizeof *dnstap);
 
 	dnstap->target = config->target;
-	dnstap->sender.identity = config->identity;
-	dnstap->sender.version = config->version;
+	dnstap_sender_init(&dnstap->sender, config->identity, config->version);
 	dnstap->listener.wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (dnstap->listener.wake < 0)
 		log_fatal("eventfd");
@@ -87,7 +89,7 @@ dnstap_add_ring(struct dnstap *dnstap, const struct ring *ring)
 	ring_follow(&dnstap->followers[dnstap->ring_count++], ring);
 }
 
-/* --- the writer's thread --- */
+/* --- the writer thread --- */
 
 static void
 back_off(struct dnstap *dnstap)
@@ -114,16 +116,16 @@ try_connect(struct dnstap *dnstap)
 		return;
 	}
 	if (!dnstap->complained)
-		log_warnx("dnstap: %s: %s: trying again; the newest 4 MB of messages are kept, "
-			  "and DNS is answered as before",
+		log_warnx("dnstap: %s: %s: trying again; the newest 4 MB of messages are kept, and "
+			  "answers are not affected",
 		    text,
-		    rc == -EPROTO ? "what listens there does not take dnstap" : strerror(-rc));
+		    rc == -EPROTO ? "the server there does not accept dnstap" : strerror(-rc));
 	dnstap->complained = true;
 	back_off(dnstap);
 }
 
-/* A collector that takes connections and ends them is tried as rarely as one that is away, and named
- * once: only what has lasted is good. */
+/* If a collector accepts connections and soon ends them, the retries are as rare as for an unreachable collector, and the failure is
+ * logged once. Only a connection that has lasted counts as good. */
 static void
 notice_good(struct dnstap *dnstap)
 {
@@ -148,9 +150,9 @@ notice_end(struct dnstap *dnstap)
 	bool good = clock_mono_ms() - dnstap->connected_ms >= GOOD_MS;
 	atomic_store(&dnstap->connected, false);
 	if (!dnstap->flapping)
-		log_warnx("dnstap: %s: the collector has gone: trying again%s",
+		log_warnx("dnstap: %s: the collector closed the connection: trying again%s",
 		    dnstap_target_format(&dnstap->target, text),
-		    good ? "" : "; not said again until a connection lasts 10 s");
+		    good ? "" : "; not logged again until a connection lasts 10 s");
 	dnstap->flapping = !good;
 	back_off(dnstap);
 }
@@ -182,16 +184,17 @@ send_record(struct dnstap *dnstap, const struct ring_record *record, uint64_t *s
 		send_message(dnstap, &head, record->query, sent, lost);
 	if (record->response == NULL)
 		return;
-	head.kind++; /* of the same peer */
+	head.kind++; /* the kind of a response from or to the same peer */
 	head.len = record->reply_len;
 	head.response_ns = head.query_ns + record->took_ns;
 	send_message(dnstap, &head, record->response, sent, lost);
 }
 
-/* Reads the next records, as many as there is room for; how many there were. */
+/* Reads as many of the next records as fit. Returns their number. */
 static unsigned
-read_some(struct dnstap *dnstap, struct ring_follower *follower, struct ring_record *records)
+read_some(struct dnstap *dnstap, struct ring_follower *follower)
 {
+	struct ring_record *records = dnstap->records;
 	uint64_t *to = dnstap->messages, *last = to + RING_MESSAGES_MAX / sizeof *to;
 	unsigned count = 0;
 
@@ -205,26 +208,26 @@ read_some(struct dnstap *dnstap, struct ring_follower *follower, struct ring_rec
 	return count;
 }
 
-/* Sends a worker's messages, so many records at most; how many there were. */
+/* Sends a worker's messages, up to a limit of records. Returns the number of records. */
 static unsigned
-take_turn(struct dnstap *dnstap, struct ring_follower *follower, uint64_t *sent, uint64_t *lost)
+take_iteration(
+    struct dnstap *dnstap, struct ring_follower *follower, uint64_t *sent, uint64_t *lost)
 {
-	struct ring_record records[AT_ONCE];
 	unsigned count = 0, some;
 
 	pthread_mutex_lock(&dnstap->lock);
-	ring_follow_turn(follower);
+	ring_follow_iteration(follower);
 	pthread_mutex_unlock(&dnstap->lock);
-	while (count < TURN_MAX && dnstap_stream_is_open(dnstap->stream) &&
-	       (some = read_some(dnstap, follower, records)) > 0) {
+	while (count < ITERATION_MAX && dnstap_stream_is_open(dnstap->stream) &&
+	       (some = read_some(dnstap, follower)) > 0) {
 		for (unsigned i = 0; i < some; i++)
-			send_record(dnstap, &records[i], sent, lost);
+			send_record(dnstap, &dnstap->records[i], sent, lost);
 		count += some;
 	}
 	return count;
 }
 
-/* Sends some of what the rings have; the most records that one worker had. */
+/* Sends some messages from each ring. Returns the highest number of records from one ring. */
 static unsigned
 drain(struct dnstap *dnstap)
 {
@@ -233,7 +236,7 @@ drain(struct dnstap *dnstap)
 
 	dnstap->sender.wall_ns = clock_wall_ns() - clock_mono_ns();
 	for (unsigned i = 0; i < dnstap->ring_count && dnstap_stream_is_open(dnstap->stream); i++) {
-		unsigned count = take_turn(dnstap, &dnstap->followers[i], &sent, &lost);
+		unsigned count = take_iteration(dnstap, &dnstap->followers[i], &sent, &lost);
 
 		most = count > most ? count : most;
 	}
@@ -253,19 +256,21 @@ is_empty(const struct dnstap *dnstap)
 	return true;
 }
 
-/* Sleeps until a worker has a message, the collector goes, or the end comes. */
+/* Sleeps until a worker has a message, the collector closes the connection, or dnstap is
+ * stopped. */
 static void
 sleep_on(struct dnstap *dnstap)
 {
 	atomic_store(&dnstap->listener.asleep, true);
 	atomic_thread_fence(memory_order_seq_cst); /* see ring_wake_listener() */
 	if (is_empty(dnstap) && !atomic_load(&dnstap->stop))
-		dnstap_stream_wait(dnstap->stream, dnstap->flapping ? GOOD_MS : -1);
+		dnstap_stream_wait(
+		    dnstap->stream, dnstap->flapping ? clock_mono_ms() + GOOD_MS : CLOCK_NEVER);
 	atomic_store(&dnstap->listener.asleep, false);
 }
 
 static void
-turn(struct dnstap *dnstap)
+iterate(struct dnstap *dnstap)
 {
 	int64_t now_ms = clock_mono_ms();
 
@@ -273,15 +278,16 @@ turn(struct dnstap *dnstap)
 		if (now_ms >= dnstap->try_ms)
 			try_connect(dnstap);
 		else
-			dnstap_stream_wait(dnstap->stream, (int)(dnstap->try_ms - now_ms));
+			dnstap_stream_wait(dnstap->stream, dnstap->try_ms);
 		return;
 	}
-	dnstap_stream_wait(dnstap->stream, 0); /* has it gone? */
+	/* Checks whether the collector has closed the connection. */
+	dnstap_stream_wait(dnstap->stream, now_ms);
 	unsigned count = drain(dnstap);
 	if (count == 0 && dnstap_stream_is_open(dnstap->stream))
 		sleep_on(dnstap);
-	if (count < TURN_MAX)
-		dnstap_stream_wait(dnstap->stream, GATHER_MS);
+	if (count < ITERATION_MAX)
+		dnstap_stream_wait(dnstap->stream, clock_mono_ms() + GATHER_MS);
 	notice_end(dnstap);
 }
 
@@ -293,13 +299,13 @@ run(void *arg)
 	pthread_setname_np(pthread_self(), "dnstap");
 	sandbox_low_ports_done();
 	while (!atomic_load(&dnstap->stop))
-		turn(dnstap);
+		iterate(dnstap);
 	while (dnstap_stream_is_open(dnstap->stream) && drain(dnstap) > 0)
 		;
 	return NULL;
 }
 
-/* --- the main thread's --- */
+/* --- for the main thread --- */
 
 void
 dnstap_start(struct dnstap *dnstap)
@@ -317,7 +323,7 @@ dnstap_start(struct dnstap *dnstap)
 	dnstap->started = true;
 }
 
-/* Messages that were overwritten before the writer had read them. */
+/* Returns the number of messages that were overwritten before the writer had read them. */
 static uint64_t
 count_overwritten(struct dnstap *dnstap)
 {
@@ -325,7 +331,7 @@ count_overwritten(struct dnstap *dnstap)
 
 	pthread_mutex_lock(&dnstap->lock);
 	for (unsigned i = 0; i < dnstap->ring_count; i++) {
-		ring_follow_turn(&dnstap->followers[i]);
+		ring_follow_iteration(&dnstap->followers[i]);
 		overwritten += dnstap->followers[i].skipped.messages;
 	}
 	pthread_mutex_unlock(&dnstap->lock);
@@ -338,21 +344,21 @@ dnstap_metrics(struct dnstap *dnstap, struct metrics *m)
 	if (dnstap == NULL)
 		return;
 	metrics_family(m, "kubedns_dnstap_sent_total", METRIC_COUNTER,
-	    "Messages that the collector's connection has taken (--dnstap).");
+	    "Messages sent to the collector (--dnstap).");
 	metrics_value(m, (double)atomic_load(&dnstap->sent), (char *)NULL);
 	metrics_family(m, "kubedns_dnstap_dropped_total", METRIC_COUNTER,
-	    "Messages that were not sent: newer ones took their place, or the connection broke.");
+	    "Messages that were not sent: newer ones overwrote them, or the connection broke.");
 	metrics_value(m, (double)count_overwritten(dnstap), "reason", "queue_full", (char *)NULL);
 	metrics_value(m, (double)atomic_load(&dnstap->lost), "reason", "connection", (char *)NULL);
 	metrics_family(m, "kubedns_dnstap_connections_total", METRIC_COUNTER,
-	    "Times that a connection to the collector was made.");
+	    "Connections made to the collector.");
 	metrics_value(m, (double)atomic_load(&dnstap->connections), (char *)NULL);
 	metrics_family(
 	    m, "kubedns_dnstap_connected", METRIC_GAUGE, "1 while there is a connection.");
 	metrics_value(m, atomic_load(&dnstap->connected), (char *)NULL);
 }
 
-/* Messages that the rings still have. */
+/* Returns the number of messages that are still in the rings. */
 static uint64_t
 count_left(struct dnstap *dnstap)
 {
@@ -360,7 +366,7 @@ count_left(struct dnstap *dnstap)
 	uint64_t left = 0;
 
 	for (unsigned i = 0; i < dnstap->ring_count; i++) {
-		ring_follow_turn(&dnstap->followers[i]);
+		ring_follow_iteration(&dnstap->followers[i]);
 		while (ring_follow_next(&dnstap->followers[i], &record, NULL))
 			left += record.messages;
 	}

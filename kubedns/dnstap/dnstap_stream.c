@@ -18,11 +18,13 @@
 #include "lib/xalloc.h"
 
 enum {
-	LENGTH = 4,                                     /* of a frame, before it */
-	GATHERED_MAX = 2 * (LENGTH + DNSTAP_FRAME_MAX), /* sent at once */
+	/* The length field that precedes each frame. */
+	LENGTH = 4,
+	GATHERED_MAX = 2 * (LENGTH + DNSTAP_FRAME_MAX), /* number of bytes that are sent together */
 	HANDSHAKE_MS = 5000,
 	GOODBYE_MS = 1000,
-	SILENCE_MS = 30000, /* a TCP collector that acknowledges nothing for so long has gone */
+	/* A TCP collector that acknowledges nothing for this long is considered dead. */
+	SILENCE_MS = 30000,
 };
 static const char content_type[] = "protobuf:dnstap.Dnstap";
 
@@ -30,10 +32,10 @@ struct dnstap_stream {
 	struct dnstap_target target;
 	int wake;
 	const atomic_bool *stop;
-	struct fstrm_writer *writer; /* NULL: closed */
+	struct fstrm_writer *writer; /* NULL if the connection is closed */
 	int fd;
-	int error;           /* the first one of this connection */
-	int64_t deadline_ms; /* of the wait for the collector; 0: none, until `stop` */
+	int error;           /* the first error of this connection */
+	int64_t deadline_ms; /* deadline for the collector, or CLOCK_NEVER to wait until `stop` */
 	size_t gathered;
 	uint8_t out[GATHERED_MAX];
 };
@@ -60,7 +62,7 @@ fail(struct dnstap_stream *stream, int error)
 	return -error;
 }
 
-/* Waits until the socket is ready for `events`; 0, or -errno when time is over. */
+/* Waits until the socket is ready for `events`. Returns 0, or -errno if the deadline has passed. */
 static int
 wait_for(struct dnstap_stream *stream, short events)
 {
@@ -69,17 +71,18 @@ wait_for(struct dnstap_stream *stream, short events)
 		struct pollfd fds[] = { { .fd = stream->fd, .events = events },
 			{ .fd = stopping ? -1 : stream->wake, .events = POLLIN } };
 
-		if (stopping && stream->deadline_ms == 0)
+		if (stopping && stream->deadline_ms == CLOCK_NEVER)
 			stream->deadline_ms = clock_mono_ms() + GOODBYE_MS;
-		int64_t left_ms = stream->deadline_ms - clock_mono_ms();
-		if (stream->deadline_ms != 0 && left_ms <= 0)
+		int wait_ms = clock_wait_ms(stream->deadline_ms, clock_mono_ms());
+		if (wait_ms == 0)
 			return fail(stream, ETIMEDOUT);
-		int n = poll(fds, 2, stream->deadline_ms == 0 ? -1 : (int)left_ms);
+		int n = poll(fds, 2, wait_ms);
 		if (n < 0 && errno != EINTR)
 			return fail(stream, errno);
 		if (n > 0 && fds[0].revents != 0)
 			return 0;
-		/* Else to stop; or a worker woke us just before it saw that we are awake. */
+		/* Otherwise `wake` is readable. The main thread has written to it to stop this thread, or a worker has, just before it
+		 * saw that this thread is awake. */
 		uint64_t count;
 		if (n > 0 && !stopping && !atomic_load(stream->stop) &&
 		    read(stream->wake, &count, sizeof count) < 0 && errno != EAGAIN)
@@ -87,7 +90,7 @@ wait_for(struct dnstap_stream *stream, short events)
 	}
 }
 
-/* Sends what is gathered; returns how many bytes have left. */
+/* Sends the gathered bytes. Returns how many were sent. */
 static size_t
 send_gathered(struct dnstap_stream *stream)
 {
@@ -107,7 +110,7 @@ send_gathered(struct dnstap_stream *stream)
 	return sent;
 }
 
-/* --- what libfstrm calls --- */
+/* --- callbacks of libfstrm --- */
 
 static fstrm_res
 result_of(const struct dnstap_stream *stream)
@@ -178,7 +181,7 @@ stream_close(void *arg)
 	return fstrm_res_success;
 }
 
-/* libfstrm reads the collector's side of the handshake, after what it has written itself. */
+/* libfstrm reads the collector's part of the handshake here, after it has written its own part. */
 static fstrm_res
 stream_read(void *arg, void *data, size_t len)
 {
@@ -204,7 +207,7 @@ stream_read(void *arg, void *data, size_t len)
 	return result_of(stream);
 }
 
-/* Gathers; dnstap_stream_write() has made room, and control frames are short. */
+/* Gathers bytes. There is always space. dnstap_stream_write() has checked it, and control frames are short. */
 static fstrm_res
 stream_gather(void *arg, const struct iovec *iov, int count)
 {
@@ -239,7 +242,7 @@ make_writer(struct dnstap_stream *stream)
 	return writer;
 }
 
-/* The library says goodbye, unless the connection is broken. */
+/* Closes the connection. The library ends the stream properly, unless the connection is broken. */
 static void
 end(struct dnstap_stream *stream)
 {
@@ -259,7 +262,7 @@ dnstap_stream_open(struct dnstap_stream *stream)
 	bool agreed = fstrm_writer_open(stream->writer) == fstrm_res_success;
 	send_gathered(stream);
 	stream->gathered = 0;
-	stream->deadline_ms = 0;
+	stream->deadline_ms = CLOCK_NEVER;
 	if (!agreed)
 		fail(stream, EPROTO);
 	if (stream->error == 0)
@@ -274,7 +277,7 @@ dnstap_stream_is_open(const struct dnstap_stream *stream)
 	return stream->writer != NULL;
 }
 
-/* How many frames lie before `end`, whole. */
+/* Returns the number of complete frames before `end`. */
 static uint64_t
 count_frames(const uint8_t *out, size_t end)
 {
@@ -318,15 +321,16 @@ dnstap_stream_write(
 	return 0;
 }
 
-/* The collector says nothing while it takes frames: what can be read is its end. */
+/* The collector sends nothing while it accepts frames, so any input means that it has closed the
+ * connection. */
 void
-dnstap_stream_wait(struct dnstap_stream *stream, int wait_ms)
+dnstap_stream_wait(struct dnstap_stream *stream, int64_t deadline_ms)
 {
 	struct pollfd fds[] = { { .fd = stream->wake, .events = POLLIN },
 		{ .fd = stream->fd, .events = POLLIN | POLLRDHUP } };
 	uint64_t count;
 
-	if (poll(fds, 2, wait_ms) <= 0)
+	if (poll(fds, 2, clock_wait_ms(deadline_ms, clock_mono_ms())) <= 0)
 		return;
 	if (fds[0].revents != 0 && read(stream->wake, &count, sizeof count) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
@@ -345,7 +349,7 @@ dnstap_stream_free(struct dnstap_stream *stream)
 	free(stream);
 }
 
-/* --- --dnstap --- */
+/* --- the target of --dnstap --- */
 
 int
 dnstap_target_parse(const char *text, struct dnstap_target *target, const char **why)

@@ -1,7 +1,7 @@
 /*
- * The connection to the collector: Frame Streams with a handshake (libfstrm), over a Unix or TCP
- * socket. The socket is ours and not the library's, which would block for as long as the collector
- * does not read. Frames are gathered and sent together.
+ * The connection to the collector. The connection uses Frame Streams with a handshake (libfstrm),
+ * over a Unix or TCP socket. This module opens the socket, because libfstrm would block while the
+ * collector does not read. Frames are gathered and sent together.
  */
 #ifndef KUBEDNS_DNSTAP_DNSTAP_STREAM_H
 #define KUBEDNS_DNSTAP_DNSTAP_STREAM_H
@@ -15,28 +15,31 @@
 
 struct dnstap_stream;
 
-/* `wake`: a descriptor whose being readable, with `*stop` set, ends every wait within a second. */
+/* `wake` is a descriptor. When it is readable and `*stop` is set, every wait ends within a
+ * second. */
 struct dnstap_stream *dnstap_stream_new(
     const struct dnstap_target *target, int wake, const atomic_bool *stop);
 
-/* Connects and agrees on the contents, within 5 s. 0, or -errno; -EPROTO: what listens there does
- * not take dnstap. */
+/* Connects and performs the handshake, within 5 s. Returns 0 or -errno. -EPROTO means that the peer
+ * does not accept dnstap. */
 int dnstap_stream_open(struct dnstap_stream *stream);
 bool dnstap_stream_is_open(const struct dnstap_stream *stream);
 
 /*
- * Gathers one frame of at most DNSTAP_FRAME_MAX bytes, or sends all that are gathered; waits as long
- * as the collector does not read. `*sent` and `*lost` are added to: frames that have left, and those
- * that had not when the connection broke; it is closed then. 0, or -errno.
+ * dnstap_stream_write() gathers a frame of at most DNSTAP_FRAME_MAX bytes. dnstap_stream_flush()
+ * sends all gathered frames. Both functions wait while the collector does not read. Both functions
+ * add the number of sent frames to `*sent`. If the connection breaks, they close it and add the
+ * unsent frames to `*lost`. Both functions return 0 or -errno.
  */
 int dnstap_stream_write(
     struct dnstap_stream *stream, const uint8_t *frame, size_t len, uint64_t *sent, uint64_t *lost);
 int dnstap_stream_flush(struct dnstap_stream *stream, uint64_t *sent, uint64_t *lost);
 
-/* Waits for `wake`, or `wait_ms` (-1: without end); closes the stream when the collector has. */
-void dnstap_stream_wait(struct dnstap_stream *stream, int wait_ms);
+/* Waits until `wake` is readable or the deadline has passed. Closes the stream if the collector
+ * has closed the connection. */
+void dnstap_stream_wait(struct dnstap_stream *stream, int64_t deadline_ms);
 
-/* Says goodbye, if there is still somebody; NULL is fine. */
+/* Ends the stream properly if it is still open. NULL is fine. */
 void dnstap_stream_free(struct dnstap_stream *stream);
 
 #endif

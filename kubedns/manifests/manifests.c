@@ -22,11 +22,12 @@
 #include "lib/xalloc.h"
 
 enum {
-	MISTAKES_LOGGED = 20, /* of one file and reading; --check logs all */
-	ROUNDS = 4,           /* of one run, while the directory keeps changing */
-	FILE_COST = 1024,     /* what opening one costs, in bytes read */
-	WRITING_MAX_S =
-	    60, /* after the last write; a file that is still open is then read as it is */
+	MISTAKES_LOGGED = 20, /* mistakes that are logged for one reading of a file; --check logs
+			       * all mistakes */
+	ROUNDS = 4,           /* scans in one run, if the directory keeps changing */
+	FILE_COST = 1024,     /* cost of opening a file, as a number of bytes read */
+	/* After this time without a write, a file that is still open is read as it is. */
+	WRITING_MAX_S = 60,
 };
 
 static void
@@ -52,8 +53,8 @@ manifests_mistake(struct manifests *m, struct file *file, unsigned line, const c
 	if (file->mistakes++ < MISTAKES_LOGGED || m->verbose)
 		log_warnx("manifest %s", m->error);
 	else if (file->mistakes == MISTAKES_LOGGED + 1)
-		log_warnx(
-		    "manifest %s/%s: more mistakes, --check shows all", m->path, file->held.name);
+		log_warnx("manifest %s/%s: more mistakes: kubedns --check shows all of them",
+		    m->path, file->held.name);
 }
 
 static void
@@ -74,15 +75,15 @@ dir_error(struct manifests *m, int err)
 	m->dir_errno = err;
 }
 
-/* Whether the file at this name has changed and may be read; marks it present. */
+/* Whether the file with this name has changed and may be read. Marks the file as present. */
 static bool
 file_changed(struct manifests *m, struct file *file, bool force)
 {
 	struct stat st;
 
 	file->present = fstatat(m->dir, file->held.name, &st, 0) == 0;
-	/* A link that cannot be followed is an error to report; a link to nothing, or what is gone
-	 * since readdir, is not there. */
+	/* A link that cannot be followed is reported as an error. A dangling link, or a file that
+	 * was deleted since readdir(), counts as missing. */
 	if (!file->present && errno != ENOENT)
 		file->present = fstatat(m->dir, file->held.name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 	if (!file->present)
@@ -98,7 +99,7 @@ file_changed(struct manifests *m, struct file *file, bool force)
 	return changed;
 }
 
-/* Makes a struct file of each name in the directory. 0 or -errno. */
+/* Makes a struct file for each name in the directory that may be a manifest. Returns 0 or -errno. */
 static int
 list(struct manifests *m)
 {
@@ -128,12 +129,12 @@ list(struct manifests *m)
 	int err = errno;
 	closedir(dir);
 	if (full)
-		log_warnx("manifest %s: more than %d files; the rest is left out", m->path,
+		log_warnx("manifest %s: more than %d files; the others are ignored", m->path,
 		    MANIFESTS_FILES_MAX);
 	return -err;
 }
 
-/* The next scan begins after this file; NULL: at the first one. */
+/* Makes the next scan start after this file. If `file` is NULL, the next scan starts at the first file. */
 static void
 go_on_after(struct manifests *m, const struct file *file)
 {
@@ -141,7 +142,7 @@ go_on_after(struct manifests *m, const struct file *file)
 	m->after = file != NULL ? xstrdup(file->held.name) : NULL;
 }
 
-/* Whether the scan may go on; `last` is what it took last. */
+/* Whether the scan may continue. `last` is the file that it has just read. */
 static bool
 within_budget(struct manifests *m, const struct file *last)
 {
@@ -154,7 +155,7 @@ within_budget(struct manifests *m, const struct file *last)
 	return false;
 }
 
-/* Takes the files that have changed, from the place where the last scan stopped. */
+/* Reads the files that have changed, starting where the last scan stopped. */
 static void
 take_changed(struct manifests *m, bool force)
 {
@@ -172,14 +173,14 @@ take_changed(struct manifests *m, bool force)
 		manifests_take(m, file);
 		if (!within_budget(m, file))
 			return;
-		/* Events that came meanwhile may have added files before this one. */
+		/* Meanwhile, events may have added files before this file. */
 		i = manifests_file_place(m, file->held.name);
 	}
-	m->dirty = m->dirty || resumed; /* files before that place may have changed since */
+	m->dirty = m->dirty || resumed; /* earlier files may have changed since the scan started */
 }
 
-/* Takes the files that have changed, in name order. 0, or -errno when the directory cannot be read:
- * then nothing is touched. */
+/* Reads the files that have changed, in order of their names. Returns 0, or -errno if the directory
+ * cannot be read; in that case nothing changes. */
 static int
 scan(struct manifests *m, bool force)
 {
@@ -227,8 +228,8 @@ close_dir(struct manifests *m)
 	m->dir = -1;
 }
 
-/* Scans until nothing changes meanwhile, at most ROUNDS times; then sends the deletions, so that an
- * object that moves from file to file is never missing. */
+/* Scans until nothing changes during a scan, but at most ROUNDS times. Then sends the deletions. An
+ * object that moves to another file is thus never missing. */
 static int
 update(struct manifests *m, bool force)
 {
@@ -334,7 +335,8 @@ manifests_new(const char *path, event_sink sink, void *arg)
 		log_fatal("manifest eventfd");
 	m->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (m->inotify < 0)
-		log_warn("manifest %s: no inotify, changes are seen after the period only", path);
+		log_warn("manifest %s: no inotify: changes are noticed only every --config-period",
+		    path);
 	poll_also(m, m->again);
 	poll_also(m, m->inotify);
 	manifests_watch(m);
@@ -416,20 +418,20 @@ manifests_check(const char *path, bool external, bool imports)
 	return status.mistakes;
 }
 
-/* --- a file against what was known of it --- */
+/* --- comparing a file with its known content --- */
 
 /*
- * Compares one file of manifests with what was known of it. A file whose content was good before is
- * read twice, first to find the differences and then to send them, so that a file which turns out
- * to be broken near its end changes nothing; a new one is read once, and undone as a whole if it is
- * broken. Of an object in two files the one in the last file by name counts. Deletions wait for the
- * sweep, since an object may have moved to another file.
+ * Compares one file of manifests with its known content. A file that was valid before is read
+ * twice. The first reading finds the differences, the second sends them. A file with a mistake near
+ * its end thus changes nothing. A new file is read once. If it is invalid, all its changes are
+ * undone. If an object is in two files, the file with the last name takes precedence. Deletions
+ * wait for the sweep, because an object may have moved to another file.
  */
 
-/* What one pass over a file is for. */
+/* The purpose of a pass over a file. */
 enum pass {
-	PASS_COMPARE, /* find what differs; send nothing */
-	PASS_SEND,    /* send it */
+	PASS_COMPARE, /* find the differences; send nothing */
+	PASS_SEND,    /* send the differences */
 	PASS_REPLAY,  /* send the objects whose digest is 0 */
 };
 
@@ -438,11 +440,11 @@ struct reading {
 	struct file *file;
 	enum pass pass;
 	bool quiet; /* an earlier pass has logged the mistakes */
-	size_t bad; /* objects that cannot be identified */
+	size_t bad; /* number of objects that cannot be identified */
 	/*
-	 * Digests of the differences, in the file's order. If the sending pass finds others, the
-	 * file has changed in between and may be half-written. NULL in the first reading of a file,
-	 * which has no earlier pass.
+	 * Digests of the differences, in the file's order. If the sending pass finds other
+	 * differences, the file has changed between the passes and may be incomplete. NULL in the
+	 * first reading of a file, which has no earlier pass.
 	 */
 	uint64_t *changes;
 	size_t change_count, change_next;
@@ -474,7 +476,7 @@ send_event(struct manifests *m, enum object_kind kind, enum event_type type, con
 	m->sent = true;
 }
 
-/* Whether the object counts as it is in `file`: no later file has it. */
+/* Whether the object in `file` takes precedence, because no later file has it. */
 static bool
 counts(const struct manifests *m, const struct file *file, const struct object *o,
     const struct manifest_entry **other)
@@ -492,7 +494,7 @@ note_change(struct reading *r, uint64_t digest)
 	r->changes[r->change_count++] = digest;
 }
 
-/* Whether the change is the one that the comparing pass found at this place. */
+/* Whether the comparing pass found the same change at this position. */
 static bool
 expected(struct reading *r, uint64_t digest)
 {
@@ -519,9 +521,10 @@ send_change(struct reading *r, const struct object *o, struct manifest_entry *en
 			m->duplicates++;
 			if (!r->quiet || r->changes != NULL)
 				manifests_mistake(m, r->file, line,
-				    "%s %s%s%s is in %s too; %s counts", kind_name(o), o->namespace,
-				    o->namespace[0] != '\0' ? "/" : "", o->name, other->file->name,
-				    wins ? "this one" : "that one");
+				    "%s %s%s%s is also in %s; kubedns uses the object in %s",
+				    kind_name(o), o->namespace, o->namespace[0] != '\0' ? "/" : "",
+				    o->name, other->file->name,
+				    wins ? r->file->held.name : other->file->name);
 		}
 	}
 	entry->seen = true;
@@ -537,7 +540,7 @@ compare(struct reading *r, const struct object *o, const char *why, unsigned lin
 	    manifests_index_find(&r->m->index, o->kind, o->namespace, o->name, &r->file->held);
 
 	if (entry != NULL && entry->seen) {
-		object_mistake(r, o, line, "comes twice in this file", "the first counts");
+		object_mistake(r, o, line, "is in this file twice", "the first one is used");
 		return;
 	}
 	if (r->pass == PASS_REPLAY && (entry == NULL || entry->digest != 0))
@@ -545,7 +548,7 @@ compare(struct reading *r, const struct object *o, const char *why, unsigned lin
 	if (why != NULL) {
 		bool keep = entry != NULL && entry->digest != 0;
 
-		object_mistake(r, o, line, why, keep ? "keeping previous" : "left out");
+		object_mistake(r, o, line, why, keep ? "keeping previous" : "ignored");
 		if (keep)
 			entry->seen = true;
 		if (keep || o->invalid)
@@ -559,13 +562,13 @@ compare(struct reading *r, const struct object *o, const char *why, unsigned lin
 		if (entry != NULL)
 			entry->seen = true;
 	} else if (entry == NULL && r->m->index.count >= MANIFESTS_OBJECTS_MAX) {
-		object_mistake(r, o, line, "too many objects", "left out");
+		object_mistake(r, o, line, "too many objects", "ignored");
 	} else if (expected(r, digest)) {
 		send_change(r, o, entry, digest, line);
 	}
 }
 
-/* As kubectl does: an object without a namespace is in "default". */
+/* Puts an object without a namespace into "default", like kubectl does. */
 static void
 set_namespace(struct json_object *json)
 {
@@ -609,12 +612,12 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 	if ((misspelled && in_kind) || (doubtful && err != 0)) {
 		r->bad++;
 		if (!r->quiet)
-			manifests_mistake(r->m, r->file, line, "%s; left out", spelling);
+			manifests_mistake(r->m, r->file, line, "%s; ignored", spelling);
 	}
 	if (err == -EINVAL) {
 		r->bad++;
 		if (!r->quiet)
-			manifests_mistake(r->m, r->file, line, "%s%s%s; left out",
+			manifests_mistake(r->m, r->file, line, "%s%s%s; ignored",
 			    object.name != NULL ? object.name : "", object.name != NULL ? ": " : "",
 			    why);
 	}
@@ -624,7 +627,7 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 		object_read_import_labels(json, &object, &why);
 	if (err == 0)
 		compare(r, &object, why, line);
-	object_clear(&object); /* of a kind that is not read, too */
+	object_clear(&object); /* needed for kinds that are ignored too */
 }
 
 struct stamp
@@ -633,7 +636,7 @@ manifests_stamp(const struct stat *st)
 	return (struct stamp){ st->st_dev, st->st_ino, st->st_size, st->st_mtim, st->st_ctim };
 }
 
-/* Opens the file; NULL after a mistake was logged. Does not block, whatever kind of file it is. */
+/* Opens the file. Returns NULL after it has logged a mistake. Does not block, whatever the file's type. */
 static FILE *
 open_file(struct manifests *m, struct file *file, bool quiet)
 {
@@ -654,7 +657,7 @@ open_file(struct manifests *m, struct file *file, bool quiet)
 	if (in == NULL) {
 		if (!quiet)
 			manifests_mistake(m, file, 0, "%s; %s", why != NULL ? why : strerror(errno),
-			    file->known ? "keeping previous" : "left out");
+			    file->known ? "keeping previous" : "ignored");
 		if (fd >= 0)
 			close(fd);
 	}
@@ -676,7 +679,8 @@ clear_seen(struct file *file)
 		e->seen = false;
 }
 
-/* One pass over the file; true if it was read to its end and not written to meanwhile. */
+/* Makes one pass over the file. Returns true if the file was read to its end and nobody wrote to it
+ * meanwhile. */
 static bool
 read_pass(struct reading *r, enum pass pass)
 {
@@ -692,8 +696,9 @@ read_pass(struct reading *r, enum pass pass)
 	int err = documents_read(in, format_of(r->file->held.name), on_object, r, &error);
 	fclose(in);
 	/*
-	 * inotify queues the event as part of the write: if there is none now, no write was under
-	 * way while the file was read. If there is one, the file's close leads to another reading.
+	 * inotify queues an event as part of each write. If there is no event now, nobody wrote
+	 * while the file was read. If there is an event, the file will be read again when it is
+	 * closed.
 	 */
 	manifests_events(m);
 	if (r->file->writing) {
@@ -702,11 +707,11 @@ read_pass(struct reading *r, enum pass pass)
 	}
 	if (err != 0 && !r->quiet)
 		manifests_mistake(m, r->file, error.line, "%s; %s", error.reason,
-		    r->file->known ? "keeping previous" : "left out");
+		    r->file->known ? "keeping previous" : "ignored");
 	return err == 0;
 }
 
-/* Reads a file that had no content yet, once; undoes it as a whole if it turns out to be broken. */
+/* Reads a file that has no known content, once. If it is invalid, undoes all its changes. */
 static void
 take_new(struct reading *r)
 {
@@ -733,8 +738,8 @@ take_known(struct reading *r)
 		return;
 	r->quiet = true;
 	if (!read_pass(r, PASS_SEND) || r->stale || r->change_next != r->change_count) {
-		/* Changed between the passes. What was sent is right; the rest comes with another
-		 * reading. */
+		/* The file has changed between the passes. The changes that were sent are correct.
+		 * Another reading sends the other changes. */
 		file->sweep = false;
 		file->stamp = (struct stamp){ 0 };
 		r->m->dirty = true;
@@ -757,8 +762,8 @@ manifests_take(struct manifests *m, struct file *file)
 	free(r.changes);
 }
 
-/* An object that is no longer in its file: the file that holds it now is read again; without one it
- * is deleted. */
+/* Handles an object that is no longer in its file. If another file has the object, that file is
+ * read again. Otherwise the object is deleted. */
 static void
 give_up(struct manifests *m, struct manifest_entry *entry)
 {
@@ -819,6 +824,7 @@ manifests_sweep(struct manifests *m)
 		struct stamp stamp = m->files[i]->stamp;
 		m->files[i]->replay = false;
 		read_pass(&r, PASS_REPLAY);
-		m->files[i]->stamp = stamp; /* what else is new in it was not looked at */
+		/* Keep the old stamp, because this pass did not look at other changes in the file. */
+		m->files[i]->stamp = stamp;
 	}
 }

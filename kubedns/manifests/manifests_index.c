@@ -14,8 +14,8 @@ manifests_index_init(struct manifests_index *index)
 {
 	*index = (struct manifests_index){ .bucket_count = BUCKETS_MIN };
 	index->buckets = xcalloc(index->bucket_count, sizeof(struct manifest_entry *));
-	/* Seeded, so that the author of a file cannot choose names that share a chain. Without
-	 * random numbers only that is lost. */
+	/* With a secret seed, the author of a file cannot choose names that share a chain. If the
+	 * kernel has no random numbers yet, only this protection is missing. */
 	if (getrandom(&index->seed, sizeof index->seed, GRND_NONBLOCK) < 0)
 		index->seed = (uintptr_t)index->buckets;
 }
@@ -27,7 +27,7 @@ manifests_index_free(struct manifests_index *index)
 	*index = (struct manifests_index){ 0 };
 }
 
-/* Strings are hashed with their NUL, so that fields cannot run into each other. */
+/* Hashes a string with its NUL. The boundary between two fields thus changes the hash. */
 static uint64_t
 hash_text(uint64_t hash, const char *s)
 {

@@ -1,6 +1,6 @@
 /*
- * Finds misspelled members and kinds, and what an API server would refuse. An API server rejects or warns of them; in a directory of
- * manifests `clusterIp` would silently make a Service without an address.
+ * Finds misspelled members and kinds, and mistakes that an API server would reject or warn of.
+ * Without these checks, `clusterIp` in a manifest would silently make a Service without an address.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,12 +16,12 @@
 
 /* The members of one kind of JSON object. */
 struct level {
-	const char *const *read;  /* that DNS reads */
-	const char *const *other; /* that Kubernetes knows besides; NULL: none */
+	const char *const *read;  /* members that DNS reads */
+	const char *const *other; /* other members that Kubernetes defines; NULL: none */
 	struct {
 		const char *key;
 		const struct level *level;
-	} inside[3]; /* those that are objects, or lists of them */
+	} inside[3]; /* members that are objects or lists of objects */
 };
 
 #define READ_NAME(key, variable, inside) key,
@@ -99,7 +99,8 @@ static const struct kind {
 	{ "Node", { NAMES("metadata", ), NAMES(OF_ALL), { { "metadata", &metadata } } } },
 };
 
-/* No call if the first letters differ: every member of every object is compared here. */
+/* Compares the first letters before it calls a function, because this code compares every member of
+ * every object. */
 static inline bool
 same(const char *a, const char *b)
 {
@@ -115,7 +116,8 @@ is_listed(const char *const *names, const char *name)
 	return false;
 }
 
-/* The member that an unknown one resembles; NULL: it is known, or resembles none that DNS reads. */
+/* Returns the known member that the unknown member `name` resembles. Returns NULL if `name` is
+ * known, or resembles no member that DNS reads. */
 static const char *
 meant(const struct level *level, const char *name)
 {
@@ -142,7 +144,7 @@ find_in_items(
 	return false;
 }
 
-/* The first misspelled member of `json` and below. */
+/* Finds the first misspelled member of `json` and of the objects in it. */
 static bool
 find_misspelled(
     const struct level *level, struct json_object *json, const char **name, const char **word)
@@ -185,7 +187,7 @@ manifests_misspelled(
 			continue;
 		if (!find_misspelled(&kinds[i].level, json, &name, &word))
 			return false;
-		snprintf(what, size, "\"%.64s\" is unknown; %s is meant", name, word);
+		snprintf(what, size, "\"%.64s\" is unknown; did you mean %s?", name, word);
 		return true;
 	}
 	struct spelling spelling = spelling_of(kind, strlen(kind));
@@ -193,11 +195,13 @@ manifests_misspelled(
 		spelling_try(&spelling, kinds[i].name);
 	*in_kind = spelling.word != NULL && strcmp(kind, "ConfigMap") != 0;
 	if (*in_kind)
-		snprintf(what, size, "kind \"%.64s\" is unknown; %s is meant", kind, spelling.word);
+		snprintf(
+		    what, size, "kind \"%.64s\" is unknown; did you mean %s?", kind, spelling.word);
 	return *in_kind;
 }
 
-/* The group of an apiVersion: "" of "v1", "discovery.k8s.io" of "discovery.k8s.io/v1". */
+/* Returns the length of the group in an apiVersion: the length of "discovery.k8s.io" for
+ * "discovery.k8s.io/v1", and 0 for "v1". */
 static size_t
 group_len(const char *api_version)
 {
@@ -206,8 +210,8 @@ group_len(const char *api_version)
 	return slash != NULL ? (size_t)(slash - api_version) : 0;
 }
 
-/* A version that our kinds do not have, in the group that they have: another group's Service is
- * none of ours. */
+/* Whether the object has the group of a known kind but an unknown version. A kind of another group,
+ * such as a Service of Knative, is not a known kind. */
 static bool
 is_other_version(struct json_object *json, const char *kind_hint, char *what, size_t size)
 {
@@ -228,14 +232,15 @@ is_other_version(struct json_object *json, const char *kind_hint, char *what, si
 		if (strcmp(kinds[i].name, kind) != 0 || group_len(version) != group_len(ours) ||
 		    strncmp(version, ours, group_len(ours)) != 0)
 			continue;
-		snprintf(what, size, "%s: apiVersion \"%.64s\" is unknown; %s is meant", kind,
+		snprintf(what, size, "%s: apiVersion \"%.64s\" is unknown; did you mean %s?", kind,
 		    version, ours);
 		return true;
 	}
 	return false;
 }
 
-/* Letters, digits, '-' and '_' in labels of 1 to 63; a dot may end it. */
+/* Whether the text is a host name: labels of 1 to 63 letters, digits, '-' and '_', with an optional
+ * final dot. */
 static bool
 is_host_name(const char *text)
 {
@@ -276,8 +281,8 @@ manifests_doubtful(struct json_object *json, const char *kind_hint, struct objec
 	    !is_host_name(object->service.external_name) &&
 	    addr_parse(object->service.external_name, &addr) < 0) {
 		snprintf(what, size,
-		    "externalName \"%.64s\" is not a DNS name; a host name such as www.example.org "
-		    "is meant",
+		    "externalName \"%.64s\" is not a DNS name; use a host name such as "
+		    "www.example.org",
 		    object->service.external_name);
 		object->service.external_name = "";
 		return true;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kubedns/cluster/store.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
@@ -79,7 +80,7 @@ recorded_filter_set(
 	return 0;
 }
 
-/* Whether `name` is `parent` or below it; both in lower case. */
+/* Whether `name` is `parent` or below it. Both names are in lower case. */
 static bool
 is_below(const struct dname *name, const struct dname *parent)
 {
@@ -106,7 +107,8 @@ recorded_filter_matches(const struct recorded_filter *filter, const struct ring_
 	return filter->name.len == 0 || is_below(&record->name, &filter->name);
 }
 
-/* For JSON. A name as text has no quotes and control bytes, only the backslashes of escapes. */
+/* Escapes a name for JSON. A name in text form contains no quotes and no control bytes, only the
+ * backslashes of its own escapes. */
 static void
 double_backslashes(const char *text, char *out, size_t max)
 {
@@ -151,4 +153,38 @@ recorded_answer_line(const struct ring_record *record, const struct store *store
 	    rcode, record->truncated ? "true" : "false", record->size, made, record->took_ns / 1e6,
 	    pod);
 	return (size_t)n < ANSWER_LINE_MAX ? (size_t)n : ANSWER_LINE_MAX - 1;
+}
+
+/* --- clients --- */
+
+/* The names need no escaping in JSON, because Kubernetes allows no such characters and object.c
+ * rejects them. */
+static void
+as_members(const struct store_pod *pod, char text[CLIENT_TEXT_MAX])
+{
+	int len = snprintf(text, CLIENT_TEXT_MAX, ",\"namespace\":\"%s\"", pod->namespace);
+
+	if (pod->name == NULL)
+		return;
+	len += snprintf(text + len, CLIENT_TEXT_MAX - (size_t)len, ",\"pod\":\"%s\"", pod->name);
+	if (*pod->node != '\0')
+		snprintf(text + len, CLIENT_TEXT_MAX - (size_t)len, ",\"node\":\"%s\"", pod->node);
+}
+
+void
+client_text(
+    const struct store *store, const struct addr *addr, bool json, char text[CLIENT_TEXT_MAX])
+{
+	struct store_pod pod;
+
+	*text = '\0';
+	if (!store_find_pod(store, addr, &pod))
+		return;
+	if (json)
+		as_members(&pod, text);
+	else if (pod.name == NULL)
+		snprintf(text, CLIENT_TEXT_MAX, " namespace %s", pod.namespace);
+	else
+		snprintf(text, CLIENT_TEXT_MAX, " pod %s/%s%s%s", pod.namespace, pod.name,
+		    *pod.node == '\0' ? "" : " on ", pod.node);
 }

@@ -1,6 +1,6 @@
 /*
- * Selects recorded answers by client, name, type and rcode, and formats one as a line: for /queries
- * and the query log.
+ * Filters recorded answers by client, name, type and rcode, and formats an answer as a line, for
+ * /queries and the query log. Adds the name of the client's pod.
  */
 #ifndef KUBEDNS_PAGES_ANSWER_LINE_H
 #define KUBEDNS_PAGES_ANSWER_LINE_H
@@ -9,26 +9,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/pages/client_text.h"
 #include "kubedns/serve/observe/ring.h"
+#include "lib/addr.h"
 
-/* What all answers shown have; {.rcode = -1} lets all through. */
+struct store;
+
+/* A filter. {.rcode = -1} matches all answers. */
 struct recorded_filter {
-	struct addr client; /* a prefix; family 0: any client */
+	struct addr client; /* an address prefix; family 0: any client */
 	unsigned client_bits;
-	struct dname name; /* the name or one below it; len 0: any */
+	struct dname name; /* matches this name and all names below it; len 0: any */
 	uint16_t type;     /* 0: any */
 	int rcode;         /* -1: any */
 };
 
 /*
- * Sets one part from text: `client` (an address, or a prefix such as 10.1.0.0/16), `name`, `type`,
- * `rcode`. 0, or -EINVAL with `*why` what is accepted (static).
+ * Sets one part of the filter from text: `client` (an address, or a prefix such as 10.1.0.0/16),
+ * `name`, `type` or `rcode`. Returns 0, or -EINVAL and sets `*why` to the accepted form (static).
  */
 int recorded_filter_set(
     struct recorded_filter *filter, const char *part, const char *text, const char **why);
 
-/* The parts that recorded_filter_set() knows; ends with NULL. */
+/* The parts that recorded_filter_set() accepts; NULL-terminated. */
 extern const char *const recorded_filter_parts[];
 
 bool recorded_filter_matches(
@@ -37,10 +39,21 @@ bool recorded_filter_matches(
 enum { ANSWER_LINE_MAX = 2304 };
 
 /*
- * Writes what was asked and answered, without a time, as text or members of a JSON object, with the
- * pod that `store` says has the client's address; returns the length.
+ * Writes the query and its answer, without a time, as text or as members of a JSON object. Adds the
+ * pod that has the client's address according to `store`. Returns the length.
  */
 size_t recorded_answer_line(const struct ring_record *record, const struct store *store, bool json,
     char line[ANSWER_LINE_MAX]);
+
+enum { CLIENT_TEXT_MAX = 704 }; /* space for a namespace, a pod and a node */
+
+/*
+ * Writes the client's pod. The pod is looked up when somebody reads the line, never when a query is
+ * answered. The text is ` pod prod/web-1 on node-a`. If the node is unknown, it is ` pod
+ * prod/web-1`. If the pod's name is unknown, it is ` namespace prod`. With `json`, it is a list of
+ * members of a JSON object, each after a comma. It is "" if no pod is known to have the address.
+ */
+void client_text(
+    const struct store *store, const struct addr *addr, bool json, char text[CLIENT_TEXT_MAX]);
 
 #endif

@@ -9,23 +9,23 @@
 #include "kubedns/pages/answer_line.h"
 #include "kubedns/serve/worker.h"
 #include "lib/clock.h"
-#include "lib/flags.h"
+#include "lib/duration.h"
 #include "lib/xalloc.h"
 
 enum {
 	LIMIT_DEFAULT = 1000,
 	CLOCK_STEP_NS = 10000000,
-	/* The most that a turn of the main thread looks at, about 10 ms: a recorder of 1 GB has millions of
-	 * answers, and a filter may match none. */
+	/* Number of answers that one iteration of the main thread searches, about 10 ms. A recorder
+	 * of 1 GB has millions of answers, and a filter may match none of them. */
 	LOOKS_MAX = 50000,
 };
 
-/* --- all workers' rings as one --- */
+/* --- the rings of all workers as one --- */
 
 struct source {
 	const struct ring *ring;
-	uint64_t next;             /* the position of the record to read */
-	struct ring_record record; /* its next one, if it has one */
+	uint64_t next;             /* position of the next record to read */
+	struct ring_record record; /* the next record, if there is one */
 	bool has;
 };
 
@@ -36,9 +36,9 @@ struct queries_reader {
 };
 
 /*
- * The offset from the monotonic to the wall clock. It stays the same until the wall clock is set or
- * has drifted: an answer's time must not change from one page to the next, since `after` refers to
- * it.
+ * Returns the offset from the monotonic clock to the wall clock. The offset does not change until
+ * the wall clock is set or has drifted. The time of an answer must stay the same from one page to
+ * the next, because the parameter `after` refers to it.
  */
 static int64_t
 wall_offset(void)
@@ -116,7 +116,7 @@ queries_time(int64_t wall_ns, char text[QUERIES_TIME_MAX])
 	return text;
 }
 
-/* The same back; 0 or -EINVAL. */
+/* Parses a time as queries_time() writes it. Returns 0 or -EINVAL. */
 static int
 time_parse(const char *text, int64_t *wall_ns)
 {
@@ -139,17 +139,20 @@ struct queries {
 	struct queries_reader *reader;
 	const struct store *store;
 	struct recorded_filter filter;
-	int64_t after_ns; /* of the wall clock: older ones are not shown */
+	int64_t after_ns; /* wall clock time; older answers are not shown */
 	unsigned long left;
 	bool json, ended;
-	unsigned looks;    /* left in this turn */
-	int64_t oldest_ns; /* that was looked at */
+	unsigned looks;    /* number of answers that may still be searched in this iteration */
+	int64_t oldest_ns; /* time of the oldest answer that was searched */
 	char line[ANSWER_LINE_MAX + 64];
 	size_t len, sent;
 };
 
-/* The line of a turn that has found none among all that it may look at: an empty piece would be the end of
- * the body. JSON gets an empty line. False: the end it is. */
+/*
+ * Writes a line if the iteration has found no match among all the answers that it may search.
+ * Without a line, the piece would be empty, which would end the body. In JSON, the line is empty.
+ * Returns false if the search is at its end.
+ */
 static bool
 looking_line(struct queries *q)
 {
@@ -163,8 +166,8 @@ looking_line(struct queries *q)
 	return true;
 }
 
-/* Writes the next line, false: none in this turn, or at all. The last one of the text says how far back it
- * goes. */
+/* Writes the next line. Returns false if there is no more line in this iteration, or none at all.
+ * In text format, the last line tells how far back the search went. */
 static bool
 next_line(struct queries *q)
 {
@@ -178,7 +181,7 @@ next_line(struct queries *q)
 			return false;
 		q->looks--;
 		if (!queries_reader_next(q->reader, &record, &wall_ns) ||
-		    wall_ns / 1000 <= q->after_ns / 1000) /* times are shown in microseconds */
+		    wall_ns / 1000 <= q->after_ns / 1000) /* times are displayed in microseconds */
 			break;
 		q->oldest_ns = wall_ns;
 		if (!recorded_filter_matches(&q->filter, &record))
@@ -228,7 +231,8 @@ queries_free(void *arg)
 	free(q);
 }
 
-/* The parameters but for the filter's; 0, or -EINVAL with the one and what is accepted. */
+/* Reads the parameters, except the parameters of the filter. Returns 0, or -EINVAL with the invalid
+ * parameter and its accepted form. */
 static int
 read_parameters(struct queries *q, const struct http_request *request, const char **name,
     const char **value, const char **why)
@@ -239,7 +243,7 @@ read_parameters(struct queries *q, const struct http_request *request, const cha
 	*name = "last";
 	*why = "a duration such as 5m or 30s";
 	if ((*value = http_query(request, *name)) != NULL) {
-		if (flags_duration(*value, &last_ms) < 0 || last_ms < 0)
+		if (duration_parse(*value, &last_ms) < 0 || last_ms < 0)
 			return -EINVAL;
 		q->after_ns = clock_wall_ns() - last_ms * NS_PER_MS;
 	}

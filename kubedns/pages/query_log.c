@@ -7,32 +7,34 @@
 
 #include "kubedns/serve/observe/observers.h"
 #include "lib/clock.h"
-#include "lib/flags.h"
+#include "lib/duration.h"
 #include "lib/hash.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-enum { TURN_MS = 200, TURNS_PER_S = 1000 / TURN_MS, TELL_MS = 10000 };
+enum { PERIOD_MS = 200, PERIODS_PER_S = 1000 / PERIOD_MS, TELL_MS = 10000 };
 
 struct query_log {
-	struct observers *observers; /* NULL: --recorder=off */
+	struct observers *observers; /* NULL with --recorder=off */
 	const struct store *store;
 	bool on;
 	struct query_log_wish wish;
-	int64_t until_ms; /* monotonic; 0: until it is switched off */
+	int64_t until_ms; /* monotonic time; CLOCK_NEVER: until the log is disabled */
 	int64_t next_ms;
 
-	/* Of this turn: an even sample of the answers that match. */
-	struct ring_record *sample; /* `room` records; NULL: none matches yet */
+	/* This iteration's random sample of the matching answers. */
+	/* The sample has space for as many records as capacity() returns. NULL: no answer has
+	 * matched yet. */
+	struct ring_record *sample;
 	uint64_t matches;
 	uint64_t random;
 
-	/* Since the last line about it. */
+	/* Totals since the last line about skipped answers. */
 	int64_t told_ms;
 	uint64_t matched, written, skipped;
 };
 
-/* --- what is wanted --- */
+/* --- parameters --- */
 
 static int
 set_rate(struct query_log_wish *wish, const char *text, const char **why)
@@ -41,7 +43,7 @@ set_rate(struct query_log_wish *wish, const char *text, const char **why)
 	unsigned long rate = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
 
 	*why = "a number of lines a second from 5 to 100000";
-	if (end == NULL || *end != '\0' || rate < TURNS_PER_S || rate > QUERY_LOG_RATE_MAX)
+	if (end == NULL || *end != '\0' || rate < PERIODS_PER_S || rate > QUERY_LOG_RATE_MAX)
 		return -EINVAL;
 	wish->rate = (unsigned)rate;
 	return 0;
@@ -88,21 +90,24 @@ query_log_wish_parse(struct query_log_wish *wish, const char *text, char **part,
 
 /* --- observing --- */
 
-/* Lines for one turn. */
+/* Returns the number of lines for one iteration. */
 static size_t
-room(const struct query_log *log)
+capacity(const struct query_log *log)
 {
-	return log->wish.rate / TURNS_PER_S;
+	return log->wish.rate / PERIODS_PER_S;
 }
 
-/* A place in the sample for a match: each of n matches is in it with the same probability (Vitter,
- * algorithm R). `room` or more: the match is left out. */
+/*
+ * Chooses the index in the sample for a match. Each match is in the sample with the same
+ * probability (Vitter, algorithm R). If the index is not below capacity(), the match is not in the
+ * sample.
+ */
 static uint64_t
 choose_place(struct query_log *log)
 {
 	uint64_t n = log->matches++;
 
-	if (n < room(log))
+	if (n < capacity(log))
 		return n;
 	log->random = hash_step(log->random, n, HASH_START);
 	return log->random % (n + 1);
@@ -116,10 +121,10 @@ consume(void *arg, const struct ring_record *record)
 	if (!recorded_filter_matches(&log->wish.filter, record))
 		return;
 	uint64_t place = choose_place(log);
-	if (place >= room(log))
+	if (place >= capacity(log))
 		return;
 	if (log->sample == NULL)
-		log->sample = xcalloc(room(log), sizeof *log->sample);
+		log->sample = xmalloc(capacity(log) * sizeof *log->sample);
 	log->sample[place] = *record;
 }
 
@@ -129,7 +134,7 @@ static void
 begin(struct query_log *log)
 {
 	log->on = true;
-	log->next_ms = clock_mono_ms() + TURN_MS;
+	log->next_ms = clock_mono_ms() + PERIOD_MS;
 	log->told_ms = log->next_ms;
 	log->matched = log->written = 0;
 	observers_set(log->observers, &query_log_observer, log);
@@ -141,6 +146,8 @@ query_log_new(
     struct observers *observers, const struct store *store, const struct query_log_wish *wish)
 {
 	struct query_log *log = xcalloc(1, sizeof *log);
+
+	log->until_ms = CLOCK_NEVER;
 
 	log->observers = observers;
 	log->store = store;
@@ -159,14 +166,14 @@ by_time(const void *a, const void *b)
 	return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
 }
 
-/* Ends a turn: writes its sample. */
+/* Ends an iteration: writes its sample. */
 static void
 write_lines(struct query_log *log)
 {
 	char line[ANSWER_LINE_MAX];
 
 	observers_drain(log->observers);
-	size_t count = log->matches < room(log) ? (size_t)log->matches : room(log);
+	size_t count = log->matches < capacity(log) ? (size_t)log->matches : capacity(log);
 	if (count > 0)
 		qsort(log->sample, count, sizeof *log->sample, by_time);
 	for (size_t i = 0; i < count; i++) {
@@ -180,7 +187,7 @@ write_lines(struct query_log *log)
 	log->sample = NULL;
 }
 
-/* Says what was left out, every ten seconds. */
+/* Logs how many answers were skipped, every ten seconds. */
 static void
 tell_left_out(struct query_log *log, int64_t now_ms)
 {
@@ -190,14 +197,14 @@ tell_left_out(struct query_log *log, int64_t now_ms)
 	if (since_ms < TELL_MS && log->on)
 		return;
 	if (log->matched > log->written)
-		log_warnx("query log: %llu of %llu answers were written: rate=%u lines a second is "
-			  "what --log-queries allows",
+		log_warnx("query log: %llu of %llu answers were written: the limit is rate=%u "
+			  "lines a second (--log-queries)",
 		    (unsigned long long)log->written, (unsigned long long)log->matched,
 		    log->wish.rate);
 	if (skipped > log->skipped)
-		log_warnx("query log: %llu answers were not seen: they were overwritten within %d "
-			  "ms: a larger --recorder= keeps them longer",
-		    (unsigned long long)(skipped - log->skipped), TURN_MS);
+		log_warnx("query log: %llu answers were missed: they were overwritten within %d "
+			  "ms: use a larger --recorder",
+		    (unsigned long long)(skipped - log->skipped), PERIOD_MS);
 	log->told_ms = now_ms;
 	log->matched = log->written = 0;
 	log->skipped = skipped;
@@ -214,30 +221,26 @@ end(struct query_log *log, const char *why)
 }
 
 int64_t
-query_log_wait_ms(const struct query_log *log)
+query_log_due_ms(const struct query_log *log)
 {
-	int64_t now_ms = clock_mono_ms();
-
-	if (!log->on)
-		return -1;
-	return log->next_ms > now_ms ? log->next_ms - now_ms : 0;
+	return log->on ? log->next_ms : CLOCK_NEVER;
 }
 
 void
-query_log_turn(struct query_log *log)
+query_log_iteration(struct query_log *log)
 {
 	int64_t now_ms = clock_mono_ms();
 
 	if (!log->on || now_ms < log->next_ms)
 		return;
-	log->next_ms = now_ms + TURN_MS;
+	log->next_ms = now_ms + PERIOD_MS;
 	write_lines(log);
 	tell_left_out(log, now_ms);
-	if (log->until_ms != 0 && now_ms >= log->until_ms)
-		end(log, ": its time is over");
+	if (now_ms >= log->until_ms)
+		end(log, ": the time in for= is over");
 }
 
-/* --- the switch --- */
+/* --- enabling and disabling --- */
 
 static void
 switch_on(struct query_log *log, const struct http_request *request, struct http_response *response)
@@ -248,7 +251,7 @@ switch_on(struct query_log *log, const struct http_request *request, struct http
 	long long for_ms = 0;
 
 	wish_init(&wish);
-	if (value != NULL && (flags_duration(value, &for_ms) < 0 || for_ms <= 0)) {
+	if (value != NULL && (duration_parse(value, &for_ms) < 0 || for_ms <= 0)) {
 		http_text(response, 400, "for=%s: a duration such as 10m is needed\n", value);
 		return;
 	}
@@ -261,7 +264,7 @@ switch_on(struct query_log *log, const struct http_request *request, struct http
 	if (log->on)
 		write_lines(log);
 	log->wish = wish;
-	log->until_ms = for_ms > 0 ? clock_mono_ms() + for_ms : 0;
+	log->until_ms = for_ms > 0 ? clock_mono_ms() + for_ms : CLOCK_NEVER;
 	begin(log);
 	log_info("query log: on, at most %u lines a second%s", wish.rate,
 	    for_ms > 0 ? ", for a while" : "");

@@ -12,6 +12,7 @@
 #include "kubedns/config/external_setup.h"
 #include "kubedns/config/hosts_maps.h"
 #include "kubedns/manifests/manifests.h"
+#include "kubedns/pages/digest_page.h"
 #include "kubedns/pages/queries_page.h"
 #include "kubedns/pages/query_log.h"
 #include "kubedns/config/settings.h"
@@ -21,6 +22,7 @@
 #include "kubedns/transfer/transfer.h"
 #include "kubedns/config/wanted_namespaces.h"
 #include "kubedns/api/api_source.h"
+#include "kubedns/audit/audit.h"
 #include "kubedns/show/explain.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/worker.h"
@@ -59,7 +61,7 @@ observe_stamp(void *arg, enum service_kind kind, int64_t trigger_time_ns)
 	const struct published *published = arg;
 	double took_s = (double)(published->now_ns - trigger_time_ns) / 1e9;
 
-	/* Another machine's clock set the stamp: a change from the future took no time. */
+	/* The clock of another machine made the stamp. A stamp in the future counts as a latency of 0. */
 	histogram_observe(&published->status->programming[kind], took_s < 0 ? 0 : took_s);
 }
 
@@ -86,11 +88,11 @@ handle_health(const struct http_request *request, struct http_response *response
 		    (long long)stalled_ms / 1000);
 }
 
-/* Why a directory of manifests is not synced. Caller frees. */
+/* Returns the reason why a directory of manifests is not synced. The caller frees the reason. */
 static char *
 manifests_progress(const struct status *status, bool reasons)
 {
-	const char *path = status->options->objects_dir;
+	const char *path = status->options->source.objects_dir;
 	struct manifests_status held;
 
 	if (!reasons)
@@ -101,8 +103,8 @@ manifests_progress(const struct status *status, bool reasons)
 	return xasprintf("--objects-dir=%s: being read, %zu objects so far\n", path, held.objects);
 }
 
-/* Which manifests are broken, a line; "" for none. `reasons`: with the name of a file and the
- * mistake in it. Caller frees. */
+/* Returns a line about invalid manifests, or "". With `reasons`, the line includes the name of a
+ * file and its mistake. The caller frees it. */
 static char *
 manifests_notes(const struct status *status, bool reasons)
 {
@@ -119,11 +121,11 @@ manifests_notes(const struct status *status, bool reasons)
 	    reasons && held.error != NULL ? held.error : "");
 }
 
-/* Whether clients may be sent here, and why not, as /readiness?format=json names it. */
+/* Whether clients may be sent to this server. If not, the reason that /readiness?format=json shows. */
 struct readiness {
 	bool ready;
 	enum readiness_reason reason;
-	char *text; /* for people; from malloc */
+	char *text; /* text for people; from malloc() */
 };
 
 static char *
@@ -151,8 +153,8 @@ unready_text(const struct status *status, bool local, bool waits, bool known)
 	    waits ? "another kubedns has the port: waiting until the resolver answers\n" : "",
 	    status->synced ? "" : "not synced yet\n", known ? "" : progress,
 	    known || local ? ""
-			   : "the reasons are in the log, and here for peers in the pod (kubectl "
-			     "port-forward)\n");
+			   : "the log has the reasons; this page shows them only to clients in the "
+			     "pod (kubectl port-forward)\n");
 
 	free(progress);
 	return text;
@@ -161,7 +163,8 @@ unready_text(const struct status *status, bool local, bool waits, bool known)
 static struct readiness
 judge_readiness(const struct status *status, bool local)
 {
-	/* Not before it has joined: then the kubelet tells the other one to go. */
+	/* Not ready before this kubedns has joined the port. When it becomes ready, the kubelet
+	 * stops the other kubedns. */
 	bool waits = status->synced && !status->draining && status->workers != NULL &&
 		     workers_held(status->workers);
 	bool zones = status->synced && api_source_awaits_zones(status->watch);
@@ -179,7 +182,7 @@ judge_readiness(const struct status *status, bool local)
 	return r;
 }
 
-/* For the sidecar, which must not search the text. */
+/* Returns readiness as JSON for the sidecar, which thus need not parse the text. */
 static char *
 readiness_json(const struct status *status, const struct readiness *r)
 {
@@ -231,27 +234,29 @@ visibility_metrics(const struct status *status, struct metrics *m)
 
 	store_visibility_size(status->store, &listed, &pairs);
 	metrics_family(m, "kubedns_visibility_namespaces", METRIC_GAUGE,
-	    "Namespaces with a list of others that they see, or that see them.");
+	    "Namespaces with a list of namespaces that they can resolve, or that can resolve "
+	    "them.");
 	metrics_value(m, (double)listed, NULL);
 	metrics_family(m, "kubedns_visibility_pairs", METRIC_GAUGE,
-	    "Pairs of namespaces of which one sees the other by a list.");
+	    "Pairs of namespaces where the first can resolve names of the second because of a "
+	    "list.");
 	metrics_value(m, (double)pairs, NULL);
 }
 
-/* --memory's parts; nothing without. */
+/* Writes the parts of --memory. Writes nothing without that option. */
 static void
 memory_metrics(const struct options *o, struct metrics *m)
 {
-	if (o->in_flight == 0)
+	if (o->limits.in_flight == 0)
 		return;
 	metrics_family(m, "kubedns_memory_part_bytes", METRIC_GAUGE,
-	    "What --memory gives to each part that it bounds.");
-	metrics_value(m, (double)o->recorder_bytes, "part", "recorder", NULL);
-	metrics_value(m, (double)o->answer_cache_bytes, "part", "answer_cache", NULL);
-	metrics_value(m, (double)o->tcp_bytes, "part", "tcp", NULL);
+	    "Bytes that --memory gives to each part.");
+	metrics_value(m, (double)o->observe.recorder_bytes, "part", "recorder", NULL);
+	metrics_value(m, (double)o->upstream.answer_cache_bytes, "part", "answer_cache", NULL);
+	metrics_value(m, (double)o->limits.tcp_bytes, "part", "tcp", NULL);
 	metrics_family(m, "kubedns_memory_in_flight", METRIC_GAUGE,
-	    "How many queries to other servers --memory gives room.");
-	metrics_value(m, o->in_flight, NULL);
+	    "Queries in flight to other servers that --memory allows.");
+	metrics_value(m, o->limits.in_flight, NULL);
 }
 
 static void
@@ -263,31 +268,30 @@ objects_metrics(const struct status *status, struct metrics *m)
 	} kinds[] = { { OBJECT_SERVICE, "service" }, { OBJECT_SLICES, "endpointslice" },
 		{ OBJECT_NAMESPACE, "namespace" }, { OBJECT_POD, "pod" }, { OBJECT_NODE, "node" } };
 
-	metrics_family(m, "kubedns_objects", METRIC_GAUGE, "Kubernetes objects held, by kind.");
+	metrics_family(
+	    m, "kubedns_objects", METRIC_GAUGE, "Kubernetes objects in memory, by kind.");
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
 		metrics_value(m, (double)store_count(status->store, kinds[i].kind), "kind",
 		    kinds[i].name, NULL);
 	metrics_family(m, "kubedns_objects_cut_total", METRIC_COUNTER,
-	    "Objects read of which a part was left out: more ports, endpoints or addresses than "
-	    "one "
-	    "may have.");
+	    "Objects of which a part was ignored, because they have too many ports, endpoints or "
+	    "addresses.");
 	metrics_value(m, (double)store_cut_total(status->store), NULL);
-	if (status->options->answers.visibility)
+	if (status->options->clients.view.visibility)
 		visibility_metrics(status, m);
-	metrics_family(
-	    m, "kubedns_synced", METRIC_GAUGE, "1 once everything needed has been seen.");
+	metrics_family(m, "kubedns_synced", METRIC_GAUGE, "1 after the first sync.");
 	metrics_value(m, status->synced, NULL);
 	metrics_family(m, "kubedns_initial_sync_timed_out", METRIC_GAUGE,
 	    "1 if the first sync took longer than --initial-sync-timeout.");
 	metrics_value(m, status->sync_timed_out, NULL);
-	metrics_family(
-	    m, "kubedns_publishes_total", METRIC_COUNTER, "Changes of the tree made visible.");
+	metrics_family(m, "kubedns_publishes_total", METRIC_COUNTER,
+	    "Times that changes were published to the workers.");
 	metrics_value(m, (double)status->publishes, NULL);
 	metrics_family(m, "kubedns_replaced_bytes", METRIC_GAUGE,
-	    "Memory of replaced parts of the tree that waits for its last reader.");
+	    "Bytes of replaced parts of the tree that readers may still use.");
 	metrics_value(m, (double)treecache_garbage(status->cache), NULL);
 	metrics_family(m, "kubedns_dns_programming_duration_seconds", METRIC_HISTOGRAM,
-	    "From the trigger of a change of endpoints to its answer.");
+	    "Time from the change of an endpoint until answers contain the change.");
 	for (unsigned k = 0; k < SERVICE_KIND_COUNT; k++)
 		metrics_histogram(m, &status->programming[k], "service_kind", kind_names[k], NULL);
 }
@@ -302,22 +306,23 @@ manifests_metrics(const struct status *status, struct metrics *m)
 	    m, "kubedns_manifest_files", METRIC_GAUGE, "Files of --objects-dir that are read.");
 	metrics_value(m, (double)held.files, NULL);
 	metrics_family(m, "kubedns_manifest_files_broken", METRIC_GAUGE,
-	    "Files whose last reading found a mistake.");
+	    "Files in which the last read found a mistake.");
 	metrics_value(m, (double)held.broken, NULL);
 }
 
-/* Who is asked for names that are not ours; nothing without --resolver. The sidecar tells the front
- * topology by it. */
+/* Writes the server for external names. Writes nothing without --resolver. The sidecar recognises
+ * the front topology by this metric. */
 static void
 resolver_metrics(const struct options *o, struct metrics *m)
 {
 	char text[SERVER_TEXT_MAX];
 
-	if (!o->has_resolver)
+	if (!o->upstream.has_resolver)
 		return;
 	metrics_family(m, "kubedns_resolver_info", METRIC_GAUGE,
-	    "1; the label is the address of --resolver, to which external names are sent.");
-	metrics_value(m, 1, "resolver", server_format(&o->resolver, text), NULL);
+	    "Always 1; the label is the address of --resolver, which gets queries for external "
+	    "names.");
+	metrics_value(m, 1, "resolver", server_format(&o->upstream.resolver, text), NULL);
 }
 
 static void
@@ -329,10 +334,10 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	struct stats *sum = xcalloc(1, sizeof *sum);
 	uint64_t queue_drops = workers_stats(status->workers, sum);
 
-	stats_metrics_skydns(
-	    sum, m, status->options->metrics_namespace, status->options->metrics_subsystem);
+	stats_metrics_skydns(sum, m, status->options->observe.metrics_namespace,
+	    status->options->observe.metrics_subsystem);
 	stats_metrics(sum, m, queue_drops);
-	if (status->options->coredns_metrics) {
+	if (status->options->observe.coredns_metrics) {
 		char *server = xasprintf("dns://:%u", workers_port(status->workers));
 		char zone[DNAME_TEXT_MAX];
 
@@ -344,12 +349,14 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	observers_metrics(status->observers, m);
 	dnstap_metrics(status->dnstap, m);
 	objects_metrics(status, m);
+	digest_metrics(status->digest, m);
 	memory_metrics(status->options, m);
 	resolver_metrics(status->options, m);
 	if (status->manifests != NULL)
 		manifests_metrics(status, m);
 	else
 		api_source_metrics(status->watch, m);
+	audit_metrics(status->audit, m);
 	settings_metrics(status->settings, m);
 	hosts_maps_metrics(status->hosts, m);
 	external_names_metrics(status->external, m);
@@ -363,8 +370,8 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	response->body = metrics_finish(m, &response->len);
 }
 
-/* Adds to an explanation what --answer-cache has of the name. Not to those by DNS, where anybody
- * could find out what others have asked. */
+/* Adds to an explanation what --answer-cache has for the name. Explanations over DNS do not have
+ * this part. Otherwise anybody could find out which names other clients have looked up. */
 static void
 explain_kept(const struct status *status, const char *name, struct http_response *response)
 {
@@ -388,16 +395,16 @@ explain_kept(const struct status *status, const char *name, struct http_response
 	}
 }
 
-/* The tree as it is, from the place of a client whose address is known: not less than all of it. */
+/* Returns the whole tree, without restrictions of --visibility. If there is a client, answers
+ * depend on that client's place. */
 static const struct tree *
 explained_tree(const struct status *status, const struct addr *client, struct view *view)
 {
 	const struct tree *tree = treecache_next(status->cache);
-	struct answer_config config = status->options->answers;
+	const struct view_config all = { .pod_places = status->options->clients.view.pod_places };
 	enum view_client who;
 
-	config.visibility = false;
-	return client == NULL ? tree : view_of(view, &config, tree, client, &who);
+	return client == NULL ? tree : view_of(view, &all, tree, client, &who);
 }
 
 static void
@@ -407,8 +414,8 @@ handle_explain(const struct http_request *request, struct http_response *respons
 	const char *name = http_query(request, "name");
 
 	if (name == NULL || *name == '\0') {
-		http_text(response, 400, "which name? ask /explain?name=web.default.svc.%s\n",
-		    status->options->domain);
+		http_text(response, 400, "name= is missing: use /explain?name=web.default.svc.%s\n",
+		    status->options->zone.domain);
 		return;
 	}
 	const char *client = http_query(request, "client");
@@ -439,6 +446,16 @@ handle_cache(const struct http_request *request, struct http_response *response,
 }
 
 static void
+handle_digest(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	(void)request;
+	/* The main thread does not change the digest while it makes this page. */
+	response->body = digest_text(status->digest, &response->len);
+}
+
+static void
 handle_queries(const struct http_request *request, struct http_response *response, void *arg)
 {
 	const struct status *status = arg;
@@ -446,24 +463,56 @@ handle_queries(const struct http_request *request, struct http_response *respons
 	queries_respond(status->workers, status->store, request, response);
 }
 
-/* The other pods of this pod's Service, "ADDRESS ready" or "ADDRESS not ready", a line each. */
+static char *
+neighbours_json(const struct neighbour *found, size_t count)
+{
+	struct json_object *o = json_object_new_object(), *list = json_object_new_array();
+	char text[ADDR_TEXT_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *item = json_object_new_object();
+
+		json_object_object_add(
+		    item, "address", json_object_new_string(addr_format(&found[i].addr, text)));
+		json_object_object_add(item, "ready", json_object_new_boolean(found[i].ready));
+		json_object_array_add(list, item);
+	}
+	json_object_object_add(o, "neighbours", list);
+	char *json = xasprintf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	json_object_put(o);
+	return json;
+}
+
+/* Lists the other pods of this pod's Service: one per line, "ADDRESS ready" or "ADDRESS not
+ * ready", or as JSON for the sidecar. */
 static void
 handle_neighbours(const struct http_request *request, struct http_response *response, void *arg)
 {
-	enum { NEIGHBOURS_MAX = 64, LINE_MAX_LEN = ADDR_TEXT_MAX + 16 };
+	enum { NEIGHBOURS_MAX = 64 };
 	const struct status *status = arg;
 	const struct options *o = status->options;
+	const char *format = http_query(request, "format");
 	struct neighbour found[NEIGHBOURS_MAX];
-	char lines[NEIGHBOURS_MAX * LINE_MAX_LEN] = "", text[ADDR_TEXT_MAX];
-	size_t len = 0;
+	char address[ADDR_TEXT_MAX];
 
-	(void)request;
-	size_t count = store_neighbours(status->store, o->config_map_namespace, o->ns_addrs,
-	    o->ns_addr_count, found, NEIGHBOURS_MAX);
-	for (size_t i = 0; i < count; i++)
-		len += (size_t)snprintf(lines + len, sizeof lines - len, "%s %s\n",
-		    addr_format(&found[i].addr, text), found[i].ready ? "ready" : "not ready");
+	size_t count = store_neighbours(status->store, o->configmap.namespace, o->zone.ns_addrs,
+	    o->zone.ns_addr_count, found, NEIGHBOURS_MAX);
+	if (format != NULL && strcmp(format, "json") == 0) {
+		response->body = neighbours_json(found, count);
+		response->len = strlen(response->body);
+		response->content_type = "application/json";
+		return;
+	}
+	char *lines = xstrdup("");
+	for (size_t i = 0; i < count; i++) {
+		char *more = xasprintf("%s%s %s\n", lines, addr_format(&found[i].addr, address),
+		    found[i].ready ? "ready" : "not ready");
+
+		free(lines);
+		lines = more;
+	}
 	http_text(response, 200, "%s", lines);
+	free(lines);
 }
 
 static void
@@ -493,6 +542,7 @@ const struct http_route status_routes[] = {
 	{ "/metrics", handle_metrics, false },
 	{ "/cache", handle_cache, true },
 	{ "/explain", handle_explain, true },
+	{ "/digest", handle_digest, true },
 	{ "/queries", handle_queries, true },
 	{ "/neighbours", handle_neighbours, true },
 	{ "/top", handle_top, true },

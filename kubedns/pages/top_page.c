@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/pages/client_text.h"
+#include "kubedns/pages/answer_line.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/serve/observe/top_clients.h"
 #include "lib/clock.h"
@@ -20,28 +20,29 @@ static const char *const class_names[TOP_COUNT] = { [TOP_ALL] = "queries",
 	[TOP_AAAA] = "aaaa",
 	[TOP_OUTSIDE] = "outside" };
 
-/* A client, or a name: what it is known by, and what it has of each class, in samples. */
+/* A client or a name, with its samples in each class. */
 struct talker {
 	uint8_t key[TOP_NAME_MAX];
 	double of[TOP_COUNT];
 };
 
-/* The counts, of clients and of names. */
+/* The counts of all clients and names. */
 struct top {
-	double seconds; /* that they stand for */
+	double seconds; /* the time that the counts represent */
 	double totals[TOP_COUNT];
 	size_t client_count, name_count;
 	struct talker *clients, *names;
 };
 
-/* --- adding up --- */
+/* --- adding up counts --- */
 
 static void
 add_counts(double of[TOP_COUNT], const struct top_counts *counts)
 {
 	for (unsigned c = 0; c < TOP_COUNT; c++)
 		of[c] += counts->of[c];
-	of[TOP_ALL] -= counts->error; /* the lower bound: the rest may be another's */
+	/* The lower bound is used, because other clients or names may have sent the difference. */
+	of[TOP_ALL] -= counts->error;
 }
 
 static int
@@ -52,7 +53,7 @@ by_key(const void *a, const void *b)
 	return memcmp(x->key, y->key, sizeof x->key);
 }
 
-/* Merges the entries of long names that end the same. */
+/* Merges the entries of long names with the same end. */
 static size_t
 merge(struct talker *talkers, size_t count)
 {
@@ -69,7 +70,7 @@ merge(struct talker *talkers, size_t count)
 	return kept;
 }
 
-/* What is counted up to now. */
+/* Reads the counts up to now. */
 static void
 top_read(struct top *top, struct observers *observers, struct top_clients *counted)
 {
@@ -218,7 +219,8 @@ print_list(const struct page *page, const char *what, struct talker *talkers, si
 		fputc(']', page->out);
 }
 
-/* by, limit and format; 0, or -EINVAL after the explanation. */
+/* Reads the parameters by, limit and format. Returns 0, or -EINVAL after it has written an
+ * explanation to the response. */
 static int
 read_parameters(
     struct page *page, const struct http_request *request, struct http_response *response)
@@ -314,10 +316,12 @@ top_metrics(struct observers *observers, struct top_clients *counted, struct met
 	if (counted != NULL)
 		top_read(&top, observers, counted);
 	ratio_family(m, "kubedns_top_client_ratio",
-	    "The heaviest client's part of all queries, and of those of a kind; who it is: /top.",
+	    "Share of the client that sends most queries, of all queries and of each kind; /top "
+	    "shows the client.",
 	    top.clients, top.client_count, top.totals);
 	ratio_family(m, "kubedns_top_name_ratio",
-	    "The most asked name's part of all queries, and of those of a kind; which: /top.",
+	    "Share of the name that is queried most, of all queries and of each kind; /top shows "
+	    "the name.",
 	    top.names, top.name_count, top.totals);
 	top_free(&top);
 }

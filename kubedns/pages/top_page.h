@@ -1,6 +1,7 @@
 /*
- * /top: the clients that send most queries and the names that are queried most.
- * The metrics have ten series of these; one for each client would be as many as there are pods.
+ * The page /top lists the clients that send most queries, and the names that are queried most. The
+ * metrics have only ten series. A series for each client would mean as many series as there are
+ * pods.
  */
 #ifndef KUBEDNS_PAGES_TOP_PAGE_H
 #define KUBEDNS_PAGES_TOP_PAGE_H
@@ -12,12 +13,12 @@
 struct observers;
 struct top_clients;
 
-/* Answers a request, whose parameters are by=CLASS, limit=N and format=json. `counted` is NULL with
+/* Answers a request with the parameters by=CLASS, limit=N and format=json. `counted` is NULL with
  * --recorder=off. */
 void top_respond(struct observers *observers, struct top_clients *counted,
     const struct store *store, const struct http_request *request, struct http_response *response);
 
-/* kubedns_top_client_ratio and kubedns_top_name_ratio: the part that the heaviest one has. */
+/* Writes kubedns_top_client_ratio and kubedns_top_name_ratio: the share of the heaviest client or name. */
 void top_metrics(struct observers *observers, struct top_clients *counted, struct metrics *m);
 
 #endif

@@ -15,23 +15,23 @@ confine_needs(const struct status *status, enum sandbox_mode mode)
 	size_t count;
 	const struct server *upstreams = settings_upstreams(status->settings, &count);
 
-	if (*o->config_dir != '\0')
-		sandbox_read_replaced(s, o->config_dir);
-	if (*o->objects_dir != '\0')
-		sandbox_read_replaced(s, o->objects_dir);
-	if (o->transfer.key_file != NULL)
-		sandbox_read_replaced(s, o->transfer.key_file);
+	if (*o->configmap.dir != '\0')
+		sandbox_read_replaced(s, o->configmap.dir);
+	if (*o->source.objects_dir != '\0')
+		sandbox_read_replaced(s, o->source.objects_dir);
+	if (o->transfer.rules.key_file != NULL)
+		sandbox_read_replaced(s, o->transfer.rules.key_file);
 	sandbox_connect(s, DNS_PORT);
 	for (size_t i = 0; i < count; i++)
 		sandbox_connect(s, upstreams[i].port);
-	if (o->has_resolver)
-		sandbox_connect(s, o->resolver.port);
-	if (o->has_search_resolver)
-		sandbox_connect(s, o->search_resolver.port);
-	if (o->dnstap.server.port != 0)
-		sandbox_connect(s, o->dnstap.server.port);
-	for (size_t i = 0; i < o->until_synced.count; i++)
-		sandbox_connect(s, o->until_synced.servers[i].port);
+	if (o->upstream.has_resolver)
+		sandbox_connect(s, o->upstream.resolver.port);
+	if (o->search.has_resolver)
+		sandbox_connect(s, o->search.resolver.port);
+	if (o->observe.dnstap.server.port != 0)
+		sandbox_connect(s, o->observe.dnstap.server.port);
+	for (size_t i = 0; i < o->upstream.until_synced.count; i++)
+		sandbox_connect(s, o->upstream.until_synced.servers[i].port);
 	api_source_needs(status->watch, s);
 	return s;
 }
@@ -40,9 +40,11 @@ unsigned
 confine_keeps(const struct status *status)
 {
 	return SANDBOX_KEEP_THREADS |
-	       (*status->options->dnstap.path != '\0' ? SANDBOX_KEEP_UNIX : 0) |
-	       (status->options->share_port ? SANDBOX_KEEP_LISTEN : 0) |     /* at its turn */
-	       (workers_held(status->workers) ? SANDBOX_KEEP_LOW_PORTS : 0); /* to join */
+	       (*status->options->observe.dnstap.path != '\0' ? SANDBOX_KEEP_UNIX : 0) |
+	       (status->options->listen.share_port ? SANDBOX_KEEP_LISTEN
+						   : 0) | /* to listen later */
+	       /* to bind the port again later */
+	       (workers_held(status->workers) ? SANDBOX_KEEP_LOW_PORTS : 0);
 }
 
 void
@@ -54,8 +56,7 @@ confine_check_upstreams(const struct settings *settings)
 
 	for (size_t i = 0; i < count; i++)
 		if (!sandbox_may_connect(upstreams[i].port))
-			log_warnx(
-			    "upstream %s: the sandbox was entered without TCP port %u: answers "
-			    "too long for UDP fail until kubedns is started again",
+			log_warnx("upstream %s: the sandbox does not allow TCP port %u: answers "
+				  "that are too long for UDP fail until kubedns is restarted",
 			    server_format(&upstreams[i], text), upstreams[i].port);
 }

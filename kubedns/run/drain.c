@@ -1,11 +1,13 @@
 #include "kubedns/run/drain.h"
 
-/* Starts waiting for --drain-quiet without a question. */
+#include "lib/clock.h"
+
+/* Starts the wait for a time of --drain-quiet without a query. */
 static void
 expect_quiet(struct drain *drain, int64_t now_ms, uint64_t questions)
 {
 	drain->questions = questions;
-	drain->quiet_at_ms = drain->quiet_ms == 0 ? INT64_MAX : now_ms + drain->quiet_ms;
+	drain->quiet_at_ms = drain->quiet_ms == 0 ? CLOCK_NEVER : now_ms + drain->quiet_ms;
 }
 
 void
@@ -20,7 +22,7 @@ drain_begin(
 bool
 drain_over(struct drain *drain, int64_t now_ms, uint64_t questions, bool in_flight)
 {
-	if (drain->until_ms == 0)
+	if (drain->until_ms == CLOCK_NEVER)
 		return false;
 	if (questions != drain->questions || in_flight)
 		expect_quiet(drain, now_ms, questions);
@@ -28,12 +30,9 @@ drain_over(struct drain *drain, int64_t now_ms, uint64_t questions, bool in_flig
 }
 
 int64_t
-drain_wait_ms(const struct drain *drain, int64_t now_ms)
+drain_due_ms(const struct drain *drain, int64_t now_ms)
 {
-	if (drain->until_ms == 0)
-		return -1;
-	int64_t ms = drain->until_ms - now_ms;
-	if (drain->quiet_ms != 0 && ms > DRAIN_LOOK_MS)
-		ms = DRAIN_LOOK_MS;
-	return ms < 0 ? 0 : ms;
+	if (drain->until_ms == CLOCK_NEVER || drain->quiet_ms == 0)
+		return drain->until_ms;
+	return clock_earlier(drain->until_ms, now_ms + DRAIN_LOOK_MS);
 }

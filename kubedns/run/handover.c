@@ -7,6 +7,7 @@
 
 #include "kubedns/serve/worker.h"
 #include "lib/addr.h"
+#include "lib/clock.h"
 #include "lib/dname.h"
 #include "lib/log.h"
 #include "lib/sandbox.h"
@@ -14,18 +15,20 @@
 #include "lib/xalloc.h"
 
 enum {
-	LOOK_MS = 1000, /* between looks at whether the other kubedns is there */
-	ASK_MS = 250,   /* the same, and between questions, while the resolver has not answered */
+	LOOK_MS = 1000, /* interval between checks of the other kubedns */
+	ASK_MS = 250,   /* the same interval, and the interval between queries, until the resolver
+			 * has responded */
 };
 
 struct handover {
 	struct workers *workers;
 	struct server resolver;
-	int fd;         /* UDP; -1: there is no resolver, or it has answered */
-	bool connected; /* to the resolver, to which there may be no way yet */
+	int fd;         /* UDP socket; -1: there is no resolver, or it has responded */
+	bool connected; /* `fd` is connected to the resolver; connecting fails while there is no
+			 * route */
 	uint16_t id;
 	bool synced, draining, said_waiting;
-	int64_t next_ms; /* of the next look, on the monotonic clock */
+	int64_t next_ms; /* monotonic time of the next check */
 };
 
 static void
@@ -69,7 +72,7 @@ handover_free(struct handover *h)
 	free(h);
 }
 
-/* Takes an answer, or asks again. One that cannot be sent now is asked again soon anyway. */
+/* Reads a response, or sends the query again. A query that cannot be sent now is retried soon. */
 static void
 ask_resolver(struct handover *h)
 {
@@ -83,7 +86,7 @@ ask_resolver(struct handover *h)
 		h->connected = connect(h->fd, (struct sockaddr *)&ss, addr_len) == 0;
 	if (!h->connected)
 		return;
-	/* A port without a server is an error, which comes once for each question. */
+	/* A closed port causes one error for each query. */
 	while ((n = recv(h->fd, wire, sizeof wire, 0)) >= 0)
 		if (n >= DNS_HEADER && wire[0] == h->id >> 8 && wire[1] == (h->id & 0xff) &&
 		    (wire[2] & FLAG_QR >> 8) != 0) {
@@ -106,7 +109,7 @@ join(struct handover *h, bool other)
 	close_question(h);
 	sandbox_low_ports_done();
 	log_info("dns: serving port %u %s", workers_port(h->workers),
-	    other ? "beside the other kubedns" : "alone: the other kubedns has gone");
+	    other ? "together with the other kubedns" : "alone: the other kubedns has stopped");
 	return 0;
 }
 
@@ -123,12 +126,13 @@ say_waiting(struct handover *h)
 	char text[SERVER_TEXT_MAX];
 
 	if (!h->said_waiting)
-		log_info("dns: port %u stays the other kubedns's until the resolver %s answers",
+		log_info("dns: the other kubedns keeps port %u until the resolver %s answers",
 		    workers_port(h->workers), server_format(&h->resolver, text));
 	h->said_waiting = true;
 }
 
-/* Workers that serve, before SIGTERM, go on whoever else is there. */
+/* Whether there is nothing to do, because the workers serve and there was no SIGTERM. The other
+ * kubedns does not matter then. */
 static bool
 is_settled(const struct handover *h)
 {
@@ -136,7 +140,7 @@ is_settled(const struct handover *h)
 }
 
 int
-handover_turn(struct handover *h, bool synced, bool draining, int64_t now_ms)
+handover_iteration(struct handover *h, bool synced, bool draining, int64_t now_ms)
 {
 	if (h == NULL)
 		return 0;
@@ -162,9 +166,7 @@ handover_turn(struct handover *h, bool synced, bool draining, int64_t now_ms)
 }
 
 int64_t
-handover_wait_ms(const struct handover *h, int64_t now_ms)
+handover_due_ms(const struct handover *h)
 {
-	if (h == NULL || is_settled(h))
-		return -1;
-	return h->next_ms > now_ms ? h->next_ms - now_ms : 0;
+	return h == NULL || is_settled(h) ? CLOCK_NEVER : h->next_ms;
 }

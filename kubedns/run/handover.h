@@ -1,12 +1,12 @@
 /*
- * When this kubedns joins and leaves the port that it shares with another one in an update
- * (--share-port; serve/shared_port.h says how). A kubedns that found another one at the port joins
- * once it is synced and its --resolver, where there is one, has answered a question; or when the
- * other has gone. From SIGTERM on it leaves the port to another that has joined, and takes it back
- * when that has gone.
+ * Decides when this kubedns joins and leaves the port that it shares with another kubedns during an
+ * update (--share-port). serve/net/shared_port.h describes how. If another kubedns was at the port
+ * first, this kubedns joins when it is synced. If it has a --resolver, that must also have
+ * responded to a query. It also joins when the other kubedns has ended. After SIGTERM, it leaves
+ * the port to another kubedns that has joined, and returns if that kubedns ends.
  *
- * The question is "version.bind" (CH, TXT), which a dnsmasq answers itself. Whatever it answers
- * counts, since it is the other servers' part to be right.
+ * The query to the resolver is "version.bind" (CH, TXT), which dnsmasq answers itself. Any response
+ * counts. The correctness of answers depends on other servers, not on dnsmasq.
  */
 #ifndef KUBEDNS_RUN_HANDOVER_H
 #define KUBEDNS_RUN_HANDOVER_H
@@ -18,17 +18,19 @@ struct handover;
 struct server;
 struct workers;
 
-/* `workers` outlive it; `resolver` NULL: none is waited for. Caller frees. */
+/* `workers` must outlive the result. `resolver` is NULL if there is no resolver to wait for. The
+ * caller frees the result. */
 struct handover *handover_new(struct workers *workers, const struct server *resolver);
 void handover_free(struct handover *h);
 
 /*
- * Once a turn of the loop. 0, or -errno after one log line: the port could not be joined, and
- * nothing is left but to end. After the first join the right to bind low ports is given up.
+ * Call it once per iteration of the loop. Returns 0. Returns -errno after one log line if the port
+ * could not be joined. The program must then end. After the first join, drops the permission to
+ * bind low ports.
  */
-int handover_turn(struct handover *h, bool synced, bool draining, int64_t now_ms);
+int handover_iteration(struct handover *h, bool synced, bool draining, int64_t now_ms);
 
-/* Milliseconds until handover_turn() has something to look at; -1: nothing by itself. */
-int64_t handover_wait_ms(const struct handover *h, int64_t now_ms);
+/* Returns when handover_iteration() has something to check, or CLOCK_NEVER. */
+int64_t handover_due_ms(const struct handover *h);
 
 #endif

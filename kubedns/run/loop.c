@@ -1,6 +1,6 @@
 /*
- * The main thread's loop: the only writer of the tree. It waits in one place, api_source_wait(), and
- * ends each turn with a publish.
+ * The loop of the main thread, which is the only writer of the tree. It waits in one place,
+ * api_source_wait(), and ends each iteration with a publish.
  */
 #include <poll.h>
 #include <signal.h>
@@ -9,6 +9,7 @@
 
 #include "kubedns/config/hosts_maps.h"
 #include "kubedns/api/api_source.h"
+#include "kubedns/audit/audit.h"
 #include "kubedns/run/handover.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
@@ -39,7 +40,8 @@ loop_fill_fds(struct kubedns *k)
 
 /* --- the loop --- */
 
-/* How many questions the workers have read, and whether one waits for another server. */
+/* Returns the number of queries that the workers have read. Sets `*in_flight` to whether a query is
+ * waiting for another server. */
 static uint64_t
 questions(const struct kubedns *k, bool *in_flight)
 {
@@ -62,16 +64,16 @@ begin_drain(struct kubedns *k, const char *signal)
 	const struct options *o = &k->options;
 	bool in_flight;
 
-	if (o->drain_quiet_ms > 0)
-		log_info("%s: not ready any more, answering until no question has come for %lld "
-			 "ms, for another %lld ms at most",
-		    signal, (long long)o->drain_quiet_ms, (long long)o->drain_ms);
+	if (o->limits.drain_quiet_ms > 0)
+		log_info("%s: shutting down: answering until no query has come for %lld ms, for at "
+			 "most %lld ms",
+		    signal, (long long)o->limits.drain_quiet_ms, (long long)o->limits.drain_ms);
 	else
-		log_info("%s: not ready any more, answering for another %lld ms", signal,
-		    (long long)o->drain_ms);
+		log_info("%s: shutting down: answering for another %lld ms", signal,
+		    (long long)o->limits.drain_ms);
 	k->status.draining = true;
-	drain_begin(
-	    &k->drain, clock_mono_ms(), o->drain_ms, o->drain_quiet_ms, questions(k, &in_flight));
+	drain_begin(&k->drain, clock_mono_ms(), o->limits.drain_ms, o->limits.drain_quiet_ms,
+	    questions(k, &in_flight));
 }
 
 static void
@@ -98,44 +100,38 @@ take_signals(struct kubedns *k)
 	}
 }
 
-static int
-least(int64_t a, int64_t b)
-{
-	int64_t less = a < 0 ? b : b < 0 || a < b ? a : b;
-
-	return less > 60000 ? 60000 : (int)less;
-}
-
-/* How much of the second that serials come from is over. */
+/* Returns how many milliseconds of the current second have passed, by the clock for serials. */
 static int64_t
 now_in_second_ms(const struct kubedns *k)
 {
 	return (clock_mono_ns() + k->wall_ahead_ns) % 1000000000 / 1000000;
 }
 
-static int
-wait_ms(const struct kubedns *k)
+/* Returns the next time at which the loop has something to do, even if no event arrives. */
+static int64_t
+next_deadline_ms(const struct kubedns *k)
 {
-	int64_t now = clock_mono_ms(), ms = k->next_period_ms - now;
+	int64_t now = clock_mono_ms(), next = k->next_period_ms;
 
-	ms = least(ms, drain_wait_ms(&k->drain, now));
+	next = clock_earlier(next, drain_due_ms(&k->drain, now));
 	if (!k->status.synced && !k->status.sync_timed_out)
-		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
-	ms = least(ms, handover_wait_ms(k->handover, now));
-	ms = least(ms, reclaim_wait_ms(k, now));
-	ms = least(ms, hosts_maps_wait_ms(k->status.hosts, now));
-	/* The next second begins within one. */
+		next = clock_earlier(
+		    next, k->started_ms + k->options.source.initial_sync_timeout_ms + 1);
+	next = clock_earlier(next, audit_due_ms(k->status.audit));
+	next = clock_earlier(next, handover_due_ms(k->handover));
+	next = clock_earlier(next, reclaim_due_ms(k));
+	next = clock_earlier(next, hosts_maps_due_ms(k->status.hosts));
+	/* The next second starts within one second. */
 	if (k->status.transfer != NULL && transfer_waits(k->status.transfer))
-		ms = least(ms, 1000 - (now_in_second_ms(k)));
+		next = clock_earlier(next, now + 1000 - now_in_second_ms(k));
 	if (k->status.query_log != NULL)
-		ms = least(ms, query_log_wait_ms(k->status.query_log));
-	ms = ms < 0 ? 0 : ms;
+		next = clock_earlier(next, query_log_due_ms(k->status.query_log));
 	if (k->http != NULL)
-		ms = least(ms, http_timeout_ms(k->http));
-	return k->metrics == NULL ? (int)ms : least(ms, http_timeout_ms(k->metrics));
+		next = clock_earlier(next, http_due_ms(k->http));
+	return k->metrics == NULL ? next : clock_earlier(next, http_due_ms(k->metrics));
 }
 
-/* Answers from before a change of the configuration end with it. */
+/* Removes cached answers that are older than a change of the configuration. */
 static void
 flush_answers(struct kubedns *k)
 {
@@ -147,20 +143,21 @@ flush_answers(struct kubedns *k)
 }
 
 void
-loop_turn(struct kubedns *k)
+loop_iteration(struct kubedns *k)
 {
 	struct status *s = &k->status;
 
-	api_source_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
+	api_source_wait(s->watch, k->fds, FD_COUNT, next_deadline_ms(k));
 	bool period = clock_mono_ms() >= k->next_period_ms;
 
 	if (period)
-		k->next_period_ms = clock_mono_ms() + k->options.config_period_ms;
+		k->next_period_ms = clock_mono_ms() + k->options.configmap.period_ms;
 	if (k->fds[FD_SIGNAL].revents != 0)
 		take_signals(k);
 	if (k->status.draining)
 		check_drain(k);
 	api_source_run(s->watch);
+	audit_run(s->audit, s->watch, clock_mono_ms());
 	if (s->manifests != NULL && (period || k->fds[FD_OBJECTS].revents != 0))
 		manifests_run(s->manifests, period);
 	if ((period || k->fds[FD_CONFIG].revents != 0 || k->fds[FD_RESOLV].revents != 0) &&
@@ -170,17 +167,17 @@ loop_turn(struct kubedns *k)
 		transfer_read_keys(s->transfer);
 	if (settings_failing(s->settings, api_source_failing_since_ms(s->watch), clock_mono_ms()))
 		publish_context(k);
-	publish_turn(k);
+	publish_iteration(k);
 	flush_answers(k);
 	if (k->fds[FD_OBSERVE].revents != 0)
 		observers_drain(s->observers);
 	if (s->query_log != NULL)
-		query_log_turn(s->query_log);
+		query_log_iteration(s->query_log);
 	if (k->http != NULL)
 		http_run(k->http);
 	if (k->metrics != NULL)
 		http_run(k->metrics);
-	if (handover_turn(k->handover, s->synced, s->draining, clock_mono_ms()) < 0)
+	if (handover_iteration(k->handover, s->synced, s->draining, clock_mono_ms()) < 0)
 		k->stop = k->failed = true;
 	reclaim_when_quiet(k);
 }

@@ -1,17 +1,20 @@
 /*
- * What the main thread has learned in a turn becomes what readers see: the settings in force, the
- * tree of cluster names and that of the external zones, all with one publish. The replaced nodes are
- * freed here too.
+ * Turns the events of the source (API or manifests) into the data that readers see. Objects go to
+ * the store and to the external names. The ConfigMap goes to the settings. At the end of an
+ * iteration, one publish shows all changes to readers: the active settings, the tree of cluster
+ * names, and the tree of external zones. Replaced nodes are freed here too.
  */
 #include <stdlib.h>
 
 #include "kubedns/api/api_source.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/run/confine.h"
+#include "kubedns/audit/audit.h"
 #include "kubedns/config/external_setup.h"
 #include "kubedns/config/hosts_maps.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
+#include "kubedns/pages/digest_page.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/config/settings.h"
 #include "kubedns/transfer/transfer.h"
@@ -21,16 +24,18 @@
 #include "treecache/treecache.h"
 
 enum {
-	/* Replaced nodes are freed at once when they amount to this much, else after RECLAIM_MS
-	 * without a change: a grace period interrupts every CPU that a reader runs on twice, which
-	 * is much of the cost of a single change. */
+	/*
+	 * Replaced nodes are freed at once if they have this size, otherwise after RECLAIM_MS
+	 * without a change. A grace period twice interrupts every CPU on which a reader runs. These
+	 * interrupts are much of the cost of a single change.
+	 */
 	RECLAIM_BYTES = 256 * 1024,
 	RECLAIM_MS = 1000,
 };
 
 /* --- settings --- */
 
-/* Renews the answer_context; readers get it with the next publish. */
+/* Makes a new answer_context. Readers get it with the next publish. */
 void
 publish_context(struct kubedns *k)
 {
@@ -57,6 +62,41 @@ publish_settings(struct kubedns *k)
 		api_source_want_federations(k->status.watch);
 }
 
+/* --- events --- */
+
+/* The event_sink. All objects except the ConfigMap go to the store. */
+void
+event_sink_take(void *arg, enum object_kind kind, enum event_type type, const struct object *object)
+{
+	struct kubedns *k = arg;
+	const char *zone, *region;
+
+	audit_event(k->status.audit, kind, type, object);
+	wanted_namespaces_event(k->status.namespaces, type, object);
+	if (kind != OBJECT_CONFIGMAP) {
+		store_event(k->status.store, kind, type, object);
+		external_names_event(k->status.external, kind, type, object);
+	} else if (k->status.manifests == NULL && object != NULL) {
+		if (settings_config_map(k->status.settings, type == EVENT_DELETED ? NULL : object))
+			publish_settings(k);
+	}
+	if (kind == OBJECT_CONFIGMAP && k->status.manifests == NULL && type == EVENT_SYNCED)
+		settings_config_map_listed(k->status.settings);
+	if (kind == OBJECT_NODE) {
+		store_location(k->status.store, &zone, &region);
+		if (settings_location(k->status.settings, zone, region))
+			publish_settings(k);
+	}
+}
+
+void
+hosts_sink_take(void *arg, const char *namespace, enum event_type type, const struct object *object)
+{
+	struct kubedns *k = arg;
+
+	hosts_maps_event(k->status.hosts, namespace, type, object);
+}
+
 /* --- trees --- */
 
 static void
@@ -66,7 +106,7 @@ check_synced(struct kubedns *k)
 
 	if (s->synced)
 		return;
-	/* While the directory is missing the answer is SERVFAIL, not NXDOMAIN. */
+	/* While the directory is missing, answers are SERVFAIL, not NXDOMAIN. */
 	s->synced = s->manifests != NULL ? manifests_synced(s->manifests)
 					 : s->watch != NULL && api_source_ready(s->watch);
 	if (s->synced)
@@ -75,17 +115,17 @@ check_synced(struct kubedns *k)
 		    store_count(s->store, OBJECT_SERVICE), store_count(s->store, OBJECT_SLICES),
 		    store_count(s->store, OBJECT_NAMESPACE));
 	else if (!s->sync_timed_out &&
-		 clock_mono_ms() - k->started_ms > k->options.initial_sync_timeout_ms) {
+		 clock_mono_ms() - k->started_ms > k->options.source.initial_sync_timeout_ms) {
 		char *progress = api_source_status(s->watch, true);
 
 		s->sync_timed_out = true;
-		log_errorx("not synced after %lld ms; answering SERVFAIL and trying on: %s",
-		    (long long)k->options.initial_sync_timeout_ms, progress);
+		log_errorx("not synced after %lld ms; answering SERVFAIL, still trying: %s",
+		    (long long)k->options.source.initial_sync_timeout_ms, progress);
 		free(progress);
 	}
 }
 
-/* Bytes of both trees that were replaced and not yet freed; and frees them. */
+/* Returns the bytes of both trees that were replaced and not freed yet. The next function frees them. */
 static size_t
 garbage(const struct kubedns *k)
 {
@@ -100,9 +140,9 @@ reclaim(struct kubedns *k)
 }
 
 /*
- * The serial of a change that is made now: the Unix second, which goes on counting when the clock is
- * set back: serials of one process never go back. After a restart they can, if the clock was set
- * back by more than the restart took.
+ * Returns the serial for a change that is made now, in Unix time. The serial continues to increase
+ * even if the clock is set back. The serials of one process thus never decrease. The serials can
+ * decrease after a restart, if the clock was set back by more than the duration of the restart.
  */
 static uint32_t
 serial_now(struct kubedns *k, int64_t wall_ns)
@@ -114,7 +154,7 @@ serial_now(struct kubedns *k, int64_t wall_ns)
 	return (uint32_t)((now_ns + k->wall_ahead_ns) / 1000000000);
 }
 
-/* With --visibility: the table fits the namespaces of the same snapshot. */
+/* With --visibility, replaces the table, which must match the namespaces of the same snapshot. */
 static void
 renew_visibility(struct kubedns *k)
 {
@@ -127,7 +167,7 @@ renew_visibility(struct kubedns *k)
 	publish_context(k);
 }
 
-/* With --nearest: the table fits the nodes' numbers of the same snapshot. */
+/* With --nearest, replaces the table, which must match the node numbers of the same snapshot. */
 static void
 renew_places(struct kubedns *k)
 {
@@ -140,35 +180,37 @@ renew_places(struct kubedns *k)
 	publish_context(k);
 }
 
-/* Makes all changes of this turn visible to readers at once. */
+/* Makes all changes of this iteration visible to readers at once. */
 void
-publish_turn(struct kubedns *k)
+publish_iteration(struct kubedns *k)
 {
 	struct status *s = &k->status;
+	struct api_source_version versions[API_SOURCE_VERSIONS_MAX];
 
 	check_synced(k);
 	if (s->synced && settings_families(s->settings, store_has_family(s->store, AF_INET),
 			     store_has_family(s->store, AF_INET6)))
 		publish_settings(k);
-	if (hosts_maps_wait_ms(s->hosts, clock_mono_ms()) == 0)
+	if (clock_mono_ms() >= hosts_maps_due_ms(s->hosts))
 		publish_context(k);
-	/* Until the first sync only the settings are published: all answers are SERVFAIL, and a
-	 * tree that readers have not seen is changed in place. */
+	/* Until the first sync only the settings are published. All answers are SERVFAIL until
+	 * then, and a tree that readers have not seen can be changed in place. */
 	if (!s->synced && k->published_context)
 		return;
-	if (k->options.answers.visibility)
+	if (k->options.clients.view.visibility)
 		renew_visibility(k);
-	if (k->options.answers.pod_places)
+	if (k->options.clients.view.pod_places)
 		renew_places(k);
 	int64_t now_ns = clock_wall_ns();
 	uint32_t serial = serial_now(k, now_ns);
 	if (s->transfer != NULL)
-		transfer_turn(s->transfer, serial);
+		transfer_iteration(s->transfer, serial);
 	if (external_names_publish(
 		s->external, serial, s->synced && api_source_external_ready(s->watch))) {
 		s->publishes++;
 		k->published_ms = clock_mono_ms();
 	}
+	digest_change(s->digest, k->cache);
 	if (treecache_publish(k->cache, serial, s->synced)) {
 		status_published(s, now_ns);
 		k->published_ms = clock_mono_ms();
@@ -177,24 +219,21 @@ publish_turn(struct kubedns *k)
 		if (s->synced)
 			wanted_namespaces_check(s->namespaces, s->store);
 	}
+	digest_show(s->digest, versions, s->synced ? api_source_versions(s->watch, versions) : 0);
 	k->published_context = true;
 	if (garbage(k) >= RECLAIM_BYTES)
 		reclaim(k);
 }
 
 int64_t
-reclaim_wait_ms(const struct kubedns *k, int64_t now_ms)
+reclaim_due_ms(const struct kubedns *k)
 {
-	int64_t due_ms = k->published_ms + RECLAIM_MS;
-
-	if (garbage(k) == 0)
-		return -1;
-	return due_ms > now_ms ? due_ms - now_ms : 0;
+	return garbage(k) == 0 ? CLOCK_NEVER : k->published_ms + RECLAIM_MS;
 }
 
 void
 reclaim_when_quiet(struct kubedns *k)
 {
-	if (reclaim_wait_ms(k, clock_mono_ms()) == 0)
+	if (clock_mono_ms() >= reclaim_due_ms(k))
 		reclaim(k);
 }

@@ -1,6 +1,6 @@
 /*
- * Where a query came from and its reply must go, kept while the query is in flight to another
- * server.
+ * The client that sent a query and gets the reply. The client is stored while the query is in
+ * flight to another server.
  */
 #ifndef KUBEDNS_SERVE_CLIENT_H
 #define KUBEDNS_SERVE_CLIENT_H
@@ -12,26 +12,27 @@
 
 #include "kubedns/serve/observe/stats.h"
 
-/* Room for one IPV6_PKTINFO, the larger of the two. */
+/* Space for one IPV6_PKTINFO message, which is larger than the message for IPv4. */
 enum { PKTINFO_ROOM = CMSG_SPACE(sizeof(struct in6_pktinfo)) };
 
-/* An address and port, as a socket has them. */
+/* An address and port in the form that sockets use. */
 union client_addr {
 	struct sockaddr sa;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
 };
 
-/* A UDP client: its address and port, and the local address that it asked. */
+/* A UDP client: its address and port, and the local address to which it sent the query. */
 struct udp_peer {
-	uint8_t socket;      /* index among the worker's sockets */
-	uint8_t control_len; /* 0 unless bound to a wildcard */
+	uint8_t socket;      /* index of the socket in the worker's list */
+	uint8_t control_len; /* 0 unless the socket is bound to a wildcard address */
 	socklen_t addr_len;
 	union client_addr addr;
 	_Alignas(struct cmsghdr) uint8_t control[PKTINFO_ROOM];
 };
 
-/* A TCP client: its connection, if it is still the same one. */
+/* A TCP client: a reference to its connection. A different generation means that the slot has been
+ * reused. */
 struct tcp_peer {
 	uint32_t slot, generation;
 	union client_addr addr;
@@ -40,14 +41,14 @@ struct tcp_peer {
 struct client {
 	enum stats_proto proto;
 	enum stats_family family;
-	uint32_t hash; /* of the address alone: for bounds per client */
+	uint32_t hash; /* hash of the address without the port, for limits per client */
 	union {
 		struct udp_peer udp;
 		struct tcp_peer tcp;
 	} peer;
 };
 
-/* The client's address, whichever way it came. */
+/* Returns the client's address, for UDP and TCP. */
 static inline const struct sockaddr *
 client_sockaddr(const struct client *client)
 {
@@ -55,8 +56,8 @@ client_sockaddr(const struct client *client)
 }
 
 /*
- * Hashes the address of `sa`, not the port. Keyed, so that a client cannot choose an address that
- * collides with another client's.
+ * Hashes the address of `sa` without the port. The hash is keyed. A client can therefore not choose
+ * an address whose hash equals the hash of another client's address.
  */
 static inline uint32_t
 client_hash(const struct sockaddr *sa, uint64_t key)

@@ -1,28 +1,33 @@
 #include "kubedns/serve/fair_share.h"
 
 #include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/observe/heavy_hitters.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum {
-	SAMPLE = 4,         /* one packet in so many is counted */
-	FIRST_COUNT = 64,   /* samples that end the first window early: the queue is full */
-	HEAVY_PART = 16,    /* a client is heavy if it sends more than this part of all */
-	QUIET_WINDOWS = 50, /* without a client to hold back, then measuring ends */
+	SAMPLE = 4, /* one packet of this many is counted */
+	/* After this number of samples, the first window ends early, because the queue is full. */
+	FIRST_COUNT = 64,
+	HEAVY_PART = 16, /* a client is heavy if it sends more than 1/16 of all packets */
+	/* Measuring ends after this number of windows without a client to limit. */
+	QUIET_WINDOWS = 50,
 };
 static const int64_t window_ns = 20 * INT64_C(1000000);
 static const int64_t patience_ns = 4 * INT64_C(1000000);
-static const double headroom = 0.9;      /* of the capacity is shared out */
-static const double catch_up = 0.5;      /* instead, while a queue is half full */
-static const double least_share = 0.001; /* always passes, to measure the demand */
-static const double decay = 0.8;         /* of a demand, per window: an attack may only pause */
+static const double headroom = 0.9; /* part of the capacity that the clients share */
+static const double catch_up = 0.5; /* used instead of `headroom` while a queue is half full */
+/* This share of a client's packets always passes, so that the client's demand can be measured. */
+static const double least_share = 0.001;
+/* A demand decreases at most to this part in each window, because an attack may only pause. */
+static const double decay = 0.8;
 
-/* A heavy client, and its packets in a window, those that the filter dropped included. */
+/* A heavy client, and the number of its packets in a window. Packets that the filter dropped are included. */
 struct demand {
 	struct addr addr;
 	double packets;
@@ -33,24 +38,61 @@ struct fair_share {
 	struct udp_socket sockets[UDP_SOCKETS_MAX];
 	size_t socket_count;
 
-	bool behind;              /* a queue was half full in this window, */
-	int64_t behind_ns;        /* since then: */
-	size_t behind_socket;     /* this one, */
-	uint32_t behind_bytes;    /* with so many */
+	bool behind;              /* a queue was half full in this window */
+	int64_t behind_ns;        /* time since which a queue was half full */
+	size_t behind_socket;     /* socket of that queue */
+	uint32_t behind_bytes;    /* bytes that were in that queue */
 	double rate;              /* packets answered in a nanosecond of work */
-	unsigned quiet;           /* windows */
-	int64_t start_ns;         /* of the window */
-	int64_t busy_ns, idle_ns; /* in it: with UDP, and waiting */
-	uint64_t packets;         /* in it */
-	unsigned phase;           /* which packet of a batch is the next sample */
-	uint64_t drops;           /* of the kernel, at the last look */
+	unsigned quiet;           /* number of windows without a client to limit */
+	int64_t start_ns;         /* start of the window */
+	int64_t busy_ns, idle_ns; /* time in the window spent on UDP, and time spent waiting */
+	uint64_t packets;         /* packets in the window */
+	unsigned phase;           /* index of the next sample in a batch */
+	uint64_t drops;           /* packets dropped by the kernel so far */
 	struct heavy_hitters hitters;
-	struct demand demands[SOCKET_FILTER_MAX]; /* of the clients in `held` */
+	/* The demands of the clients in `held`, which are limited. */
+	struct demand demands[SOCKET_FILTER_MAX];
 
-	pthread_mutex_t lock; /* of what follows, for readers in other threads */
+	pthread_mutex_t lock; /* protects the following members from readers in other threads */
 	size_t held_count;
 	struct client_share held[SOCKET_FILTER_MAX];
 };
+
+/* --- the addresses that send most --- */
+
+void
+heavy_hitters_add(struct heavy_hitters *hitters, const struct sockaddr *from)
+{
+	const bool v4 = from->sa_family == AF_INET;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)from;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)from;
+	struct addr addr = { .family = v4 ? AF_INET : AF_INET6 };
+
+	if (v4)
+		memcpy(addr.bytes, &in->sin_addr, sizeof in->sin_addr);
+	else
+		memcpy(addr.bytes, &in6->sin6_addr, sizeof in6->sin6_addr);
+
+	struct hitter *least = &hitters->entries[0];
+	hitters->total++;
+	for (unsigned i = 0; i < hitters->used; i++) {
+		struct hitter *entry = &hitters->entries[i];
+
+		if (memcmp(&entry->addr, &addr, sizeof addr) == 0) {
+			entry->count++;
+			return;
+		}
+		if (entry->count < least->count)
+			least = entry;
+	}
+	if (hitters->used < HITTERS) {
+		hitters->entries[hitters->used++] = (struct hitter){ addr, 1, 0 };
+		return;
+	}
+	*least = (struct hitter){ addr, least->count + 1, least->count };
+}
+
+/* --- shares --- */
 
 struct fair_share *
 fair_share_new(struct worker_context *context, const struct udp_socket *sockets, size_t count)
@@ -96,7 +138,7 @@ start_window(struct fair_share *fair)
 	fair->hitters.total = fair->hitters.used = 0;
 }
 
-/* Bytes in the socket's queue if it is at least half full, else 0. */
+/* Returns the number of bytes in the socket's queue if the queue is at least half full, else 0. */
 static uint32_t
 half_full(const struct fair_share *fair, size_t socket)
 {
@@ -128,8 +170,8 @@ fair_share_behind(struct fair_share *fair, size_t socket)
 }
 
 /*
- * Whether the queue has not become shorter for a while, or overflows. A queue that becomes shorter
- * was filled while the worker was not scheduled, which is no client's fault.
+ * Returns whether the queue overflows or has not become shorter for some time. A queue that becomes shorter was filled while the worker was
+ * not scheduled. No client has caused it.
  */
 static bool
 stays_behind(struct fair_share *fair)
@@ -161,7 +203,7 @@ fair_share_idle(struct fair_share *fair, int64_t ns)
 	fair->idle_ns += ns;
 }
 
-/* The client's place in `held`, or held_count. */
+/* Returns the client's index in `held`, or held_count if it is not there. */
 static size_t
 held_index(const struct fair_share *fair, const struct addr *addr)
 {
@@ -172,7 +214,8 @@ held_index(const struct fair_share *fair, const struct addr *addr)
 	return i;
 }
 
-/* Inserts into the list, heaviest first; a full list loses its lightest. Returns the new count. */
+/* Inserts a demand into the list, which is sorted by demand, the largest first. If the list is full, the smallest demand is dropped.
+ * Returns the new count. */
 static size_t
 insert_demand(struct demand *demands, size_t count, struct demand demand)
 {
@@ -189,9 +232,9 @@ insert_demand(struct demand *demands, size_t count, struct demand demand)
 }
 
 /*
- * Finds the heavy clients. What a held client has sent is what has passed the filter, divided by
- * the share that may pass, but at least `decay` times its last demand: an attack may pause.
- * `*others`: the packets of all other clients.
+ * Finds the heavy clients. The demand of a limited client is the number of packets that passed the filter, divided by the share that may
+ * pass. The demand is at least `decay` times the last demand, because an attack may pause. Sets `*others` to the packets of all other
+ * clients.
  */
 static size_t
 find_demands(
@@ -248,8 +291,8 @@ set_filters(struct fair_share *fair, const struct client_share *held, size_t cou
 }
 
 /*
- * How many packets the kernel has dropped since the last call. With a filter they all count as
- * shed: the kernel does not tell those of the filter from those of a full queue.
+ * Returns the number of packets that the kernel has dropped since the last call. If there is a filter, all these packets count as dropped
+ * by the filter. The kernel does not distinguish these from packets that a full queue dropped.
  */
 static uint32_t
 take_drops(struct fair_share *fair)
@@ -263,7 +306,7 @@ take_drops(struct fair_share *fair)
 	return more;
 }
 
-/* How many packets the worker could have answered in the window. */
+/* Returns the number of packets that the worker could have answered in the window. */
 static double
 window_capacity(struct fair_share *fair)
 {
@@ -275,12 +318,12 @@ window_capacity(struct fair_share *fair)
 double
 max_min_level(const double *demands, size_t count, double others, double capacity)
 {
-	double room = capacity - others;
+	double left = capacity - others;
 
-	if (room < 0)
+	if (left < 0)
 		return -1;
-	/* Each round meets the demands below the level, and shares the rest among the others. */
-	double level = count > 0 ? room / (double)count : room;
+	/* Each round meets the demands below the level, and shares the remaining capacity among the other demands. */
+	double level = count > 0 ? left / (double)count : left;
 	for (size_t round = 0; round < count; round++) {
 		double taken = 0;
 		size_t above = 0;
@@ -293,7 +336,7 @@ max_min_level(const double *demands, size_t count, double others, double capacit
 		}
 		if (above == 0)
 			break;
-		level = (room - taken) / (double)above;
+		level = (left - taken) / (double)above;
 	}
 	return level;
 }
@@ -304,18 +347,19 @@ decide(struct fair_share *fair, bool begins)
 	struct demand demands[SOCKET_FILTER_MAX], kept[SOCKET_FILTER_MAX];
 	struct client_share held[SOCKET_FILTER_MAX];
 	double packets[SOCKET_FILTER_MAX] = { 0 }, others, sum;
-	/* Behind, it has to catch up first. */
+	/* if a queue is half full, the worker must catch up first */
 	double fits = window_capacity(fair) * (fair->behind ? catch_up : headroom);
 	size_t count = find_demands(fair, demands, &others), held_count = 0;
 	uint32_t drops = take_drops(fair);
 
 	sum = others;
 	for (size_t i = 0; i < count; i++) {
-		if (fair->held_count == 0 && fair->packets > 0) /* their part of the overflow */
+		/* Adds the client's part of the packets lost by overflow. */
+		if (fair->held_count == 0 && fair->packets > 0)
 			demands[i].packets *= 1 + (double)drops / (double)fair->packets;
 		sum += packets[i] = demands[i].packets;
 	}
-	/* Nothing is dropped while all fits, and only a queue that stays full starts a filter. */
+	/* The filter drops nothing while the worker can answer all packets. Only a queue that stays full starts a filter. */
 	bool needed = sum > fits && (begins || fair->held_count > 0);
 	double level = needed ? max_min_level(packets, count, others, fits) : -1;
 	for (size_t i = 0; i < count && level >= 0; i++)
@@ -333,10 +377,10 @@ decide(struct fair_share *fair, bool begins)
 }
 
 int64_t
-fair_share_turn(struct fair_share *fair)
+fair_share_iteration(struct fair_share *fair)
 {
 	if (!fair->context->measuring)
-		return 0;
+		return CLOCK_NEVER;
 	int64_t end_ns = fair->start_ns + window_ns;
 	bool begins = fair->held_count == 0 && stays_behind(fair);
 	if (fair->context->now_ns < end_ns && !begins)
@@ -344,7 +388,7 @@ fair_share_turn(struct fair_share *fair)
 	decide(fair, begins);
 	fair->context->measuring = fair->quiet < QUIET_WINDOWS;
 	start_window(fair);
-	return fair->context->measuring ? fair->start_ns + window_ns : 0;
+	return fair->context->measuring ? fair->start_ns + window_ns : CLOCK_NEVER;
 }
 
 size_t

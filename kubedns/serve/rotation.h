@@ -1,15 +1,16 @@
 /*
- * Which record of an RRset comes first, chosen anew for each query. Random, not a counter: a
- * resolver library asks for A and AAAA in turns, and a counter would give A every second record
- * only.
+ * Chooses, for each query, which record of an RRset is first. The choice is random and not a
+ * counter, because a resolver library alternates between A and AAAA queries. With a counter, A
+ * queries would only get every second record.
  */
 #ifndef KUBEDNS_SERVE_ROTATION_H
 #define KUBEDNS_SERVE_ROTATION_H
 
 #include <stdint.h>
 
-/* The upper half of a linear congruential generator (Knuth's constants): uniform enough to spread
- * load, in two instructions. It need not be hard to guess. */
+/* Returns the upper half of a linear congruential generator (Knuth's constants). The generator
+ * is uniform enough to distribute load, and takes two instructions. Its numbers may be
+ * predictable. */
 static inline uint32_t
 rotation_next(uint64_t *state)
 {

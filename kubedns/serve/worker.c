@@ -14,10 +14,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "kubedns/serve/upstream/awaited_names.h"
+#include "kubedns/answer/zone_lookup.h"
+#include "kubedns/serve/held_queries.h"
 #include "kubedns/serve/net/batch_io.h"
 #include "kubedns/serve/fair_share.h"
-#include "kubedns/serve/upstream/forward_or_relay.h"
+#include "kubedns/serve/upstream/upstream.h"
 #include "kubedns/serve/net/shared_port.h"
 #include "kubedns/serve/net/sockets.h"
 #include "kubedns/serve/net/tcp.h"
@@ -30,16 +31,17 @@
 #include "lib/sandbox.h"
 #include "lib/xalloc.h"
 
-/* A list of servers that the main thread hands to a worker, which frees it. */
+/* A list of servers that the main thread passes to a worker. The worker frees it. */
 struct server_list {
 	size_t count;
 	struct server servers[UPSTREAMS_MAX];
 };
 
-/* What a worker is to do with its TCP listeners: see shared_port.h. */
+/* An order to a worker about its TCP listeners (see shared_port.h). */
 enum port_order { PORT_AS_IT_IS, PORT_JOIN, PORT_LEAVE };
 
-/* Zone transfers that have ended, on their way from the transfer's threads to the worker whose connections they were on. */
+/* Zone transfers that have ended. The transfer's threads add them to this list. The worker that has the connection takes them from the
+ * list. */
 struct stream_end {
 	struct stream_end *next;
 	uint32_t slot, generation;
@@ -47,11 +49,12 @@ struct stream_end {
 };
 
 struct ended_transfers {
-	_Atomic(struct stream_end *) newest; /* NULL: none */
-	int wake;                            /* the worker's eventfd, written to after each */
+	_Atomic(struct stream_end *) newest; /* NULL if the list is empty */
+	/* Eventfd of the worker, written after each addition. */
+	int wake;
 };
 
-/* A transfer_end's function; `arg` is the ended_transfers. From any thread. */
+/* The function of a struct transfer_end. Any thread may call it. `arg` is the struct ended_transfers. */
 static void
 ended_transfers_add(void *arg, uint32_t slot, uint32_t generation, bool whole)
 {
@@ -66,7 +69,7 @@ ended_transfers_add(void *arg, uint32_t slot, uint32_t generation, bool whole)
 		log_fatal("eventfd");
 }
 
-/* Lets the connections go on; `tcp` NULL: there are none any more. */
+/* Lets the connections of ended transfers continue. If `tcp` is NULL, there are no connections any more. */
 static void
 ended_transfers_take(struct ended_transfers *ends, struct tcp *tcp)
 {
@@ -80,51 +83,53 @@ ended_transfers_take(struct ended_transfers *ends, struct tcp *tcp)
 	}
 }
 
-/* One thread and what it owns; what other threads read has cache lines of its own. */
+/* A thread and its data. Members that other threads read are in separate cache lines. */
 struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	_Alignas(64) struct worker_context context;
 	unsigned index;
 	struct udp *udp;
 	struct tcp *tcp;
-	struct forward_or_relay *forwarding;
-	struct awaited *awaited; /* NULL: no --hold-ms */
-	struct fair_share *fair; /* NULL: --fair-share=off */
-	int64_t due_ns;          /* when its timers must be looked at, whatever happens */
+	struct upstream *forwarding;
+	struct held_queries *held; /* NULL without --hold-ms */
+	struct fair_share *fair;   /* NULL with --fair-share=off */
+	int64_t due_ns;            /* when the next timer expires, or CLOCK_NEVER */
 	pthread_t pthread;
 	int heartbeat; /* timerfd */
-	int wake;      /* eventfd: look at `stop` and `upstreams` */
+	int wake;      /* eventfd that tells the worker to look at `stop` and `upstreams` */
 	atomic_bool stop;
-	_Atomic(struct server_list *) upstreams; /* new ones, not yet taken */
+	_Atomic(struct server_list *) upstreams; /* a new list that the worker has not taken yet */
 	struct ended_transfers streamed;
-	_Atomic(enum port_order) port_order;     /* not yet obeyed */
-	_Alignas(64) _Atomic(int64_t) passed_ns; /* when it last passed its loop */
+	_Atomic(enum port_order) port_order;     /* an order that the worker has not executed yet */
+	_Alignas(64) _Atomic(int64_t) passed_ns; /* when the worker last completed an iteration */
 	struct stats stats;
 };
 
 struct workers {
 	bool started;
-	bool recorder; /* not --recorder=off */
+	bool recorder; /* false with --recorder=off */
 	uint16_t port;
-	struct shared_port *shared; /* NULL: no --share-port */
+	struct shared_port *shared; /* NULL without --share-port */
 	unsigned count;
 	struct worker *workers[WORKERS_MAX];
 };
 
-/* In the worker's thread: obeys an order about its listeners. */
-static void worker_obey(struct tcp *tcp, enum port_order order);
+/* Executes an order about the listeners, in the worker's thread. */
+static void worker_apply(struct tcp *tcp, enum port_order order);
 
-/* Wakes a worker to look at its orders. */
+/* Wakes a worker so that it looks at its orders. */
 static void worker_wake(const struct worker *worker);
 
 enum {
-	/* UDP replies at --external-address, which strangers with forged addresses reach: what a client without
-	 * EDNS gets. A factor of 8 in the place of 20; longer answers come over TCP. */
+	/* Maximum size of a UDP reply at --external-address. Attackers with forged source addresses can reach that address. The limit is
+	 * the same as for a client without EDNS, so the amplification factor is 8 instead of 20. Longer answers need TCP. */
 	EXTERNAL_REPLY_MAX = DNS_UDP_MIN,
-	EVENTS_MAX = 16, /* at a time; all of them are dispatched, for some are edge-triggered */
+	/* Events per call. All events are dispatched, because some are edge-triggered. */
+	EVENTS_MAX = 16,
 	EVENT_ROUNDS = 4,
-	TCP_MEMORY = 16 * 1024 * 1024, /* of all workers' connections */
+	TCP_MEMORY = 16 * 1024 * 1024, /* bytes for all workers' connections */
 };
-static const int64_t heartbeat_ns = NS_PER_S; /* a worker passes its loop at least so often */
+/* A worker completes an iteration at least this often. */
+static const int64_t heartbeat_ns = NS_PER_S;
 
 /* --- in the worker's thread --- */
 
@@ -137,14 +142,14 @@ take_orders(struct worker *worker)
 		log_fatal("eventfd");
 	struct server_list *list = atomic_exchange(&worker->upstreams, NULL);
 	if (list != NULL)
-		forward_or_relay_servers(worker->forwarding, list->servers, list->count);
+		upstream_servers(worker->forwarding, list->servers, list->count);
 	free(list);
-	worker_obey(worker->tcp, atomic_exchange(&worker->port_order, PORT_AS_IT_IS));
+	worker_apply(worker->tcp, atomic_exchange(&worker->port_order, PORT_AS_IT_IS));
 	ended_transfers_take(&worker->streamed, worker->tcp);
-	awaited_published(worker->awaited);
+	held_queries_published(worker->held);
 }
 
-/* The wake-up is all that is wanted; without the read the timer would stay readable. */
+/* Reads the heartbeat timer, because an unread timer stays readable. The timer's only purpose is to wake the worker. */
 static void
 take_heartbeat(const struct worker *worker)
 {
@@ -176,46 +181,46 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 	case PART_UNTIL_SYNCED:
 	case PART_RELAY_UDP:
 	case PART_RELAY_TCP:
-		forward_or_relay_event(worker->forwarding, key, events);
+		upstream_event(worker->forwarding, key, events);
 		break;
 	}
 }
 
-/* Runs the timers and sends what the turn has gathered. */
+/* Runs the timers and sends the replies that the iteration has gathered. */
 static void
 run_timers(struct worker *worker)
 {
 	worker->context.stirred = false;
-	int64_t due_ns = awaited_turn(worker->awaited); /* first: it may ask other servers */
-	due_ns = earlier(due_ns, forward_or_relay_turn(worker->forwarding));
-	due_ns = earlier(due_ns, tcp_turn(worker->tcp));
+	/* held_queries_iteration() comes first, because it may query other servers. */
+	int64_t due_ns = held_queries_iteration(worker->held);
+	due_ns = clock_earlier(due_ns, upstream_iteration(worker->forwarding));
+	due_ns = clock_earlier(due_ns, tcp_iteration(worker->tcp));
 	if (worker->context.measuring)
-		due_ns = earlier(due_ns, fair_share_turn(worker->fair));
+		due_ns = clock_earlier(due_ns, fair_share_iteration(worker->fair));
 	udp_flush(worker->udp);
-	worker->due_ns = due_ns == 0 ? CLOCK_NEVER : due_ns;
+	worker->due_ns = due_ns;
 }
 
 /*
- * The milliseconds that the loop may wait; -1: no timer is due before the heartbeat. A turn that only
- * answered UDP has moved no timer.
+ * Returns how many milliseconds the loop may wait, or -1 if no timer is due before the heartbeat. An iteration that only answered UDP
+ * queries has changed no timer.
  *
- * poll() with a time limit sets and cancels a kernel timer, which is a good part of what a packet that
- * comes alone costs. So the usual wait has none.
+ * A poll() with a timeout sets and cancels a kernel timer, which is a considerable part of the cost
+ * of a single packet. The usual wait therefore has no timeout.
  */
 static int
-finish_turn(struct worker *worker)
+finish_iteration(struct worker *worker)
 {
 	const struct worker_context *now = &worker->context;
 
 	if (now->stirred || now->measuring || worker->due_ns <= now->now_ns)
 		run_timers(worker);
-	int64_t left_ns = worker->due_ns - now->now_ns;
-	if (left_ns > heartbeat_ns)
+	if (worker->due_ns - now->now_ns > heartbeat_ns)
 		return -1;
-	return left_ns <= 0 ? 0 : (int)((left_ns + 999999) / 1000000);
+	return clock_wait_ns(worker->due_ns, now->now_ns);
 }
 
-/* Handles events of everything but the UDP sockets. */
+/* Handles the events of all descriptors except the UDP sockets. */
 static void
 take_events(struct worker *worker)
 {
@@ -224,7 +229,7 @@ take_events(struct worker *worker)
 	int n = EVENTS_MAX;
 
 	worker->context.stirred = true;
-	worker->context.turn++;
+	worker->context.iteration++;
 	for (unsigned r = 0; r < EVENT_ROUNDS && n == EVENTS_MAX; r++) {
 		if (r > 0 && worker_time(&worker->context) >= end_ns)
 			break;
@@ -258,24 +263,24 @@ loop(struct worker *worker)
 		for (unsigned i = 0; i < sockets; i++)
 			if (fds[i].revents != 0)
 				udp_readable(worker->udp, i);
-		wait_ms = finish_turn(worker);
+		wait_ms = finish_iteration(worker);
 		atomic_store_explicit(
 		    &worker->passed_ns, worker->context.now_ns, memory_order_relaxed);
 	}
 }
 
-/* The last turn: answers what has arrived, and SERVFAIL to what is in flight. */
+/* Runs the last iteration. Answers the queries that have arrived, and answers SERVFAIL to queries in flight. */
 static void
-last_turn(struct worker *worker)
+last_iteration(struct worker *worker)
 {
 	worker_time(&worker->context);
 	udp_poll(worker->udp);
-	awaited_finish_all(worker->awaited);
-	forward_or_relay_finish_all(worker->forwarding);
+	held_queries_finish_all(worker->held);
+	upstream_finish_all(worker->forwarding);
 	udp_flush(worker->udp);
 }
 
-/* The thread names itself: naming another one needs a write to /proc. */
+/* Each thread sets its own name, because naming another thread needs a write to /proc. */
 static void
 take_name(unsigned index)
 {
@@ -294,12 +299,12 @@ run(void *arg)
 	sandbox_low_ports_done();
 	rcu_join();
 	loop(worker);
-	last_turn(worker);
+	last_iteration(worker);
 	rcu_part();
 	return NULL;
 }
 
-/* --- the way back to a client, for inflight.c --- */
+/* --- replies to clients, for inflight.c --- */
 
 static void
 client_hold(void *arg, const struct client *client)
@@ -311,13 +316,14 @@ client_hold(void *arg, const struct client *client)
 }
 
 static uint8_t *
-client_room(void *arg, const struct client *client, size_t *max)
+client_reserve(void *arg, const struct client *client, size_t *max)
 {
 	struct worker *worker = arg;
 	bool tcp = client->proto == PROTO_TCP;
 
 	*max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD;
-	return tcp ? tcp_reply_room(worker->tcp) : udp_reply_room(worker->udp, &client->peer.udp);
+	return tcp ? tcp_reply_reserve(worker->tcp)
+		   : udp_reply_reserve(worker->udp, &client->peer.udp);
 }
 
 static void
@@ -333,12 +339,12 @@ client_done(void *arg, const struct client *client, size_t len)
 
 /* --- in the main thread --- */
 
-/* A worker's sockets: those of all its names, and those of --external-address. */
+/* The sockets of a worker. `external` has the sockets of --external-address, and `own` all other sockets. */
 struct all_sockets {
-	struct sockets own, external; /* `external.count` 0: there are none */
+	struct sockets own, external; /* `external.count` is 0 without --external-address */
 };
 
-/* 0: the most. */
+/* `wanted`, but at most `most`. 0 means `most`. */
 static size_t
 at_most(size_t wanted, size_t most)
 {
@@ -364,8 +370,8 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct all_
 			fds[count++] = both[i]->tcp[worker->index][f];
 			both[i]->tcp[worker->index][f] = -1;
 		}
-	worker->tcp = tcp_new(
-	    &worker->context, forward_or_relay_inflight(worker->forwarding), fds, count, &tcp);
+	worker->tcp =
+	    tcp_new(&worker->context, upstream_inflight(worker->forwarding), fds, count, &tcp);
 	if (!sockets->own.held)
 		tcp_listen(worker->tcp);
 }
@@ -387,8 +393,7 @@ make_udp(struct worker *worker, const struct workers_config *config, struct all_
 				s == &sockets->own ? DNS_UDP_PAYLOAD : EXTERNAL_REPLY_MAX };
 			s->udp[worker->index][f] = -1;
 		}
-	worker->udp =
-	    udp_new(&worker->context, forward_or_relay_inflight(worker->forwarding), udp, count);
+	worker->udp = udp_new(&worker->context, upstream_inflight(worker->forwarding), udp, count);
 	if (config->fair_share)
 		worker->fair = fair_share_new(&worker->context, udp, count);
 	udp_fair_share(worker->udp, worker->fair);
@@ -397,16 +402,17 @@ make_udp(struct worker *worker, const struct workers_config *config, struct all_
 static void
 make_forwarding(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
-	const struct client_ops clients = { worker, client_hold, client_room, client_done };
+	const struct client_ops clients = { worker, client_hold, client_reserve, client_done };
+	uint32_t hold_ms = zone_config(config->answers)->hold_ms;
 
-	worker->forwarding = forward_or_relay_new(&worker->context, &clients, config, threads);
-	if (config->answers->hold_ms > 0)
-		worker->awaited = awaited_new(&worker->context, &clients,
-		    forward_or_relay_inflight(worker->forwarding),
-		    (AWAITED_MAX + threads - 1) / threads, config->answers->hold_ms);
+	worker->forwarding = upstream_new(&worker->context, &clients, config, threads);
+	if (hold_ms > 0)
+		worker->held = held_queries_new(&worker->context, &clients,
+		    upstream_inflight(worker->forwarding),
+		    (HELD_QUERIES_MAX + threads - 1) / threads, hold_ms);
 }
 
-/* The heartbeat: a periodic timer. */
+/* Creates the heartbeat, a periodic timer. */
 static void
 make_heartbeat(struct worker *worker)
 {
@@ -429,7 +435,7 @@ make_context(struct worker *worker, const struct workers_config *config)
 	context->tree = config->tree;
 	context->answers = config->answers;
 	context->external = config->external_answers;
-	worker_answers_explain(context, config->explain);
+	worker_thread_init(context);
 	context->transfer = config->transfer;
 	context->streamed =
 	    (struct transfer_end){ .ended = ended_transfers_add, .arg = &worker->streamed };
@@ -483,8 +489,8 @@ worker_new(const struct workers_config *config, struct all_sockets *sockets, uns
 static void
 worker_free(struct worker *worker)
 {
-	awaited_free(worker->awaited);
-	forward_or_relay_free(worker->forwarding);
+	held_queries_free(worker->held);
+	upstream_free(worker->forwarding);
 	tcp_free(worker->tcp);
 	fair_share_free(worker->fair);
 	udp_free(worker->udp);
@@ -498,7 +504,7 @@ worker_free(struct worker *worker)
 	free(worker);
 }
 
-/* Signals are the main thread's, through its signalfd. */
+/* Blocks all signals in the thread, because the main thread reads them through its signalfd. */
 static void
 worker_start(struct worker *worker)
 {
@@ -585,8 +591,8 @@ workers_upstreams(struct workers *workers, const struct server *servers, size_t 
 		list->count = count;
 		if (count > 0)
 			memcpy(list->servers, servers, count * sizeof *servers);
-		free(atomic_exchange(
-		    &workers->workers[i]->upstreams, list)); /* one that was never taken */
+		/* Frees a list that the worker had not taken. */
+		free(atomic_exchange(&workers->workers[i]->upstreams, list));
 		worker_wake(workers->workers[i]);
 	}
 }
@@ -595,7 +601,7 @@ void
 workers_published(const struct workers *workers)
 {
 	for (unsigned i = 0; i < workers->count; i++)
-		if (awaited_any(workers->workers[i]->awaited))
+		if (held_queries_any(workers->workers[i]->held))
 			worker_wake(workers->workers[i]);
 }
 
@@ -671,7 +677,7 @@ workers_leave(struct workers *workers)
 }
 
 static void
-worker_obey(struct tcp *tcp, enum port_order order)
+worker_apply(struct tcp *tcp, enum port_order order)
 {
 	if (order == PORT_JOIN)
 		tcp_listen(tcp);
@@ -679,7 +685,7 @@ worker_obey(struct tcp *tcp, enum port_order order)
 		tcp_leave(tcp);
 }
 
-/* --- what other threads read of the workers --- */
+/* --- data that other threads read from the workers --- */
 
 int64_t
 workers_stalled_ms(const struct workers *workers)

@@ -1,11 +1,13 @@
 /*
- * What every part of a worker (udp, tcp, inflight, forward, relay) is given: its clock, its epoll,
- * its counters, and what answers are made from. All of it belongs to the worker's thread.
+ * The data that all parts of a worker (udp, tcp, inflight, forward, relay) share. The context has
+ * the clock, the epoll, the counters, and the sources of answers. All of it belongs to the worker's
+ * thread.
  *
- * A worker polls its UDP sockets and one epoll that holds every other descriptor. Each descriptor's
- * epoll data is a key: the part that takes the event, that part's slot, and the slot's generation
- * (or the descriptor itself), so that an event for something that was closed and reused earlier in
- * the same batch is recognised as stale.
+ * A worker polls its UDP sockets and one epoll, which has every other descriptor. The epoll data of
+ * a descriptor is a key. The key has the part that handles the events, that part's slot, and the
+ * generation of the slot (or the descriptor itself). A slot may be closed and reused while a batch
+ * of events is handled. The generation in the key shows that an event of that batch is for the old
+ * descriptor.
  */
 #ifndef KUBEDNS_SERVE_WORKER_CONTEXT_H
 #define KUBEDNS_SERVE_WORKER_CONTEXT_H
@@ -24,34 +26,32 @@ struct view; /* kubedns/answer/view.h */
 
 struct worker_context {
 	int epoll;
-	int64_t now_ns; /* monotonic; read after each wait and after each batch */
-	bool measuring; /* fair_share.c counts packets */
-	/* Something happened that may have moved a timer, which is anything but an answer over UDP
-	 * from the tree or from --answer-cache. */
+	int64_t now_ns; /* monotonic time; updated after each wait and after each batch */
+	bool measuring; /* fair_share.c is counting packets */
+	/* The iteration may have changed a timer. UDP answers from the tree or from
+	 * --answer-cache never change a timer. */
 	bool stirred;
-	uint32_t turn;     /* counts the loop's turns with events of the epoll */
-	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
-	uint64_t hash_key; /* of client addresses */
+	uint32_t iteration; /* counts the iterations that had events from the epoll */
+	/* The last iteration ran out of time, so connections are read in small pieces. */
+	bool loaded;
+	uint64_t hash_key; /* key for hashes of client addresses */
 	struct stats *stats;
-	struct ring *ring; /* of observe/observe.h; NULL: no observer is on */
+	struct ring *ring; /* see observe/observe.h; NULL if no observer is enabled */
 	const struct treecache *tree;
 	const struct answer_config *answers;
-	const struct answer_config *external; /* at --external-address; NULL: there is none */
-	struct view *view;         /* of the client of the message at hand: client_view.h */
-	struct transfer *transfer; /* NULL: no --transfer-to */
-	/* Told when a zone transfer on a TCP connection has ended. */
+	const struct answer_config *external; /* configuration for --external-address, or NULL */
+	struct view *view;         /* view of the client of the current message (client_view.h) */
+	struct transfer *transfer; /* NULL without --transfer-to */
+	/* Called when a zone transfer on a TCP connection has ended. */
 	struct transfer_end streamed;
-	struct answer_thread thread; /* its `explain` NULL: --explain-by-dns=off */
+	struct answer_thread thread; /* worker_thread_init() sets it up */
 };
 
-/* Gives answers the clock, and who explains names: workers_config.explain. */
+/* Sets up context->thread, which has the clock and the counters for answers. */
 static inline void
-worker_answers_explain(
-    struct worker_context *context, char *(*explain)(const struct answer_config *config,
-					const struct tree *tree, const char *name, size_t *len))
+worker_thread_init(struct worker_context *context)
 {
 	context->thread = (struct answer_thread){ .now_ns = &context->now_ns,
-		.explain = explain,
 		.explained = &context->stats->explained,
 		.explain_refused = &context->stats->explain_refused,
 		.nearest = context->stats->nearest,
@@ -59,19 +59,19 @@ worker_answers_explain(
 }
 
 /*
- * How long a turn of the loop may serve one UDP socket, and how long all other descriptors
+ * Time that one iteration of the loop may spend on one UDP socket, and on all other descriptors
  * together.
  */
 static const int64_t WORKER_BUDGET_NS = 2000000;
 
-/* Reads the clock into now_ns and returns it. */
+/* Reads the clock into now_ns and returns the time. */
 static inline int64_t
 worker_time(struct worker_context *context)
 {
 	return context->now_ns = clock_mono_ns();
 }
 
-/* The part that takes an event. */
+/* The part of the worker that handles an event. */
 enum worker_part {
 	PART_WAKE,
 	PART_HEARTBEAT,
@@ -109,7 +109,7 @@ worker_key_tag(uint64_t key)
 	return (uint32_t)key;
 }
 
-/* epoll_ctl() on the worker's epoll; 0, or -1 with errno set. */
+/* Calls epoll_ctl() on the worker's epoll. Returns 0, or -1 with errno set. */
 static inline int
 worker_epoll_ctl(
     const struct worker_context *context, int op, int fd, uint32_t events, uint64_t key)
@@ -119,27 +119,18 @@ worker_epoll_ctl(
 	return epoll_ctl(context->epoll, op, fd, &event);
 }
 
-/* A number of workers_config, or its default where it is 0. */
+/* Returns a number of workers_config, or its default if it is 0. */
 static inline unsigned
 setting_or(unsigned value, unsigned fallback)
 {
 	return value != 0 ? value : fallback;
 }
 
-/* A worker's part of a total, rounded up. */
+/* Returns one worker's part of a total, rounded up. */
 static inline unsigned
 worker_share(unsigned total, unsigned threads)
 {
 	return (total + threads - 1) / threads;
-}
-
-/* The earlier of two deadlines; 0 means "none". */
-static inline int64_t
-earlier(int64_t a_ns, int64_t b_ns)
-{
-	if (a_ns == 0 || b_ns == 0)
-		return a_ns + b_ns;
-	return a_ns < b_ns ? a_ns : b_ns;
 }
 
 #endif

@@ -8,16 +8,16 @@
 #include "lib/xalloc.h"
 
 /*
- * The namespaces are listed at the start, and each is looked up when it is written: 10,000 names
- * are 720 KB, while the whole page would be many megabytes.
+ * The page is written in pieces. At the start, the labels of all namespaces are listed. Each namespace is looked up when it is written.
+ * 10,000 labels need 720 KB. The whole page would need many megabytes.
  */
 struct dump {
 	const struct answer_config *config;
 	const struct treecache *cache;
 	uint8_t (*names)[1 + DNAME_LABEL_MAX + 8]; /* labels of the namespaces */
-	struct dname one;                          /* the name that was asked for */
+	struct dname one;                          /* the requested name */
 	size_t count, at;
-	char *text; /* written and not yet sent */
+	char *text; /* text that was written here and not sent yet */
 	size_t len, sent;
 	bool whole, opened, any, ended;
 };
@@ -28,7 +28,7 @@ struct json {
 	FILE *out;
 	const struct answer_config *config;
 	unsigned depth;
-	bool first; /* in the current object */
+	bool first; /* no member of the current object has been written */
 };
 
 /* --- JSON as Go's MarshalIndent writes it --- */
@@ -83,7 +83,7 @@ json_close(struct json *j)
 
 /* --- entries --- */
 
-/* kube-dns's skymsg fields: zero values are left out. */
+/* Writes an entry with the fields of kube-dns's skymsg. Fields with a zero value are omitted. */
 static void
 entry(struct json *j, const char *key, const char *host, unsigned port, unsigned priority,
     unsigned weight, uint32_t ttl_s)
@@ -144,7 +144,7 @@ node_entries(struct json *j, const struct node *node)
 	}
 }
 
-/* Endpoints, each under its own full name. */
+/* Writes endpoints, each under its full name. */
 static void
 endpoint_set_entries(struct json *j, const struct endpoint_set *endpoints)
 {
@@ -197,9 +197,9 @@ dump_node(void *arg, const struct node *node)
 	json_close(j);
 }
 
-/* --- the stream --- */
+/* --- writing the page in pieces --- */
 
-/* The labels from the root to the zone, opened: "local", "cluster". */
+/* Opens an object for each label from the root to the zone, such as "local" and "cluster". */
 static void
 open_zone(struct json *j)
 {
@@ -227,7 +227,7 @@ open_depth(const struct answer_config *config)
 static void
 close_zone(struct json *j)
 {
-	json_close(j); /* svc's children */
+	json_close(j); /* the children of svc */
 	json_close(j); /* svc */
 	while (j->depth > 1)
 		json_close(j);
@@ -246,7 +246,7 @@ next_piece(struct dump *d)
 	d->sent = 0;
 	j.out = open_memstream(&d->text, &d->len);
 	if (j.out == NULL)
-		abort(); /* only for want of memory */
+		abort(); /* fails only if memory runs out */
 	if (!d->whole) {
 		const struct node *node = tree_find(tree, d->one.wire);
 

@@ -1,6 +1,6 @@
 /*
- * /cache: the tree as the JSON that kube-dns showed there, streamed: objects with `ChildNodes` and
- * `Entries`, indented by tabs.
+ * The page /cache has the tree as JSON in the format of kube-dns: objects with `ChildNodes` and
+ * `Entries`, indented by tabs. The page is streamed.
  */
 #ifndef KUBEDNS_SHOW_CACHEDUMP_H
 #define KUBEDNS_SHOW_CACHEDUMP_H
@@ -10,9 +10,9 @@
 #include "treecache/treecache.h"
 
 /*
- * Makes `response` a stream of the names at and below `name` (text; NULL: all). Each namespace is
- * from one snapshot; between two namespaces the cluster may change. 0, or -ENOENT when the name is
- * not in the tree.
+ * Makes `response` a stream of the names at and below `name` (text). If `name` is NULL, the stream
+ * has all names. Each namespace comes from a single snapshot, but the cluster may change between
+ * two namespaces. Returns 0, or -ENOENT if the name is not in the tree.
  */
 int cachedump_begin(struct http_response *response, const struct answer_config *config,
     const struct treecache *cache, const char *name);

@@ -1,12 +1,18 @@
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <curl/curl.h>
+
+#include "kubedns/answer/explanation_stage.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
 #include "kubedns/answer/reason.h"
 #include "kubedns/show/explain_internal.h"
+#include "lib/log.h"
+#include "lib/percent.h"
 #include "lib/spelling.h"
 #include "lib/xalloc.h"
 
@@ -24,7 +30,7 @@ say_source(const struct explanation *e, const struct store_source *source)
 		    (unsigned long long)source->resource_version);
 }
 
-/* --- what exists --- */
+/* --- names that exist --- */
 
 static void
 say_service(const struct explanation *e)
@@ -50,10 +56,10 @@ say_service(const struct explanation *e)
 	}
 }
 
-/* Of very many each is looked for in the whole cluster's, and nobody reads on. */
+/* Number of slices in a list. Each slice costs a lookup among all slices of the cluster, and nobody would read a longer list. */
 enum { SLICES_SHOWN_MAX = 20 };
 
-/* Counts it in `*shown`; false: this was one too many, and none should follow. */
+/* Prints a slice and counts it in `*shown`. Returns false if the limit is reached. Then no more slices should follow. */
 static bool
 say_slice(const struct explanation *e, const struct slice_endpoints *slice, unsigned *shown)
 {
@@ -66,9 +72,10 @@ say_slice(const struct explanation *e, const struct slice_endpoints *slice, unsi
 	fprintf(e->out, "  from ");
 	if (store_find_slice(e->config->store, slice->slot, &source))
 		say_source(e, &source);
-	fprintf(e->out, ": %u published of %u endpoints", slice->published, slice->count);
+	fprintf(e->out, ": %u of %u endpoints have records", slice->published, slice->count);
 	if (slice->unique != slice->published)
-		fprintf(e->out, ", %u of them counted elsewhere", slice->published - slice->unique);
+		fprintf(e->out, ", %u of them also in another EndpointSlice",
+		    slice->published - slice->unique);
 	fprintf(e->out, "\n");
 	return true;
 }
@@ -94,7 +101,7 @@ say_slices(const struct explanation *e, const struct resolved *resolved)
 	}
 }
 
-/* An empty non-terminal, or a name of --zonal in whose zone nothing is. */
+/* Explains NODATA. The name is an empty non-terminal, or a name of --zonal without endpoints in its zone. */
 static void
 say_nodata(const struct explanation *e, const struct resolved *resolved)
 {
@@ -105,7 +112,7 @@ say_nodata(const struct explanation *e, const struct resolved *resolved)
 		reason_find(&reason, e->config->answers, e->config->tree, &e->name, e->below,
 		    resolved, TYPE_A);
 	if (reason.kind != REASON_ZONE && reason.kind != REASON_ZONE_UNKNOWN) {
-		fprintf(e->out, "  no records of its own (NODATA): only names below it\n");
+		fprintf(e->out, "  no records of this name (NODATA), only of names below it\n");
 		return;
 	}
 	reason_text(&reason, text);
@@ -123,7 +130,7 @@ say_answers(const struct explanation *e, const struct resolved *resolved)
 		unsigned before = records;
 
 		explain_query(e, e->name.wire, types[i], &records);
-		/* A CNAME answers every type; once is enough. */
+		/* A CNAME answers every type, so one query is enough. */
 		if (e->below > 0 && records > before && types[i] == TYPE_A &&
 		    (resolved->kind == RESOLVED_CNAME ||
 			(resolved->kind == RESOLVED_NODE &&
@@ -134,21 +141,38 @@ say_answers(const struct explanation *e, const struct resolved *resolved)
 		say_nodata(e, resolved);
 }
 
+static void
+say_not_synced(const struct explanation *e)
+{
+	fprintf(e->out,
+	    "%s: kubedns has not read the cluster yet; its page /readiness shows the reason.\n",
+	    upstream_config(e->config->answers)->until_synced
+		? "Sent to other servers (--until-synced)"
+		: "SERVFAIL");
+}
+
+/* Called for a name that does not exist. If --fallthrough applies, prints that other servers are queried. */
+static void
+say_fallthrough(const struct explanation *e)
+{
+	if (answer_falls_through(e->config->answers, &e->name))
+		fprintf(e->out,
+		    "Because of --fallthrough, the query is sent to the upstream servers.\n");
+}
+
 static void explain_missing(const struct explanation *e, const struct resolved *resolved);
 
-/* Explains by the first of these stages that has the name and something to say of it. */
+/* Explains the name with the first of these stages that matches it and has an explanation. */
 static bool explain_by_stages(struct explanation *e, const struct stage *const *stages);
 
-/* Explains a name of our zone, which is e->name. */
+/* Explains e->name, which is in our zone. */
 static void
 explain_ours(struct explanation *e)
 {
 	struct resolved resolved = { .kind = RESOLVED_NODE };
 
 	if (!e->config->synced) {
-		fprintf(e->out, "%s: not synced yet; /readiness of kubedns says what is missing.\n",
-		    e->config->answers->until_synced ? "Asked of others (--until-synced)"
-						     : "SERVFAIL");
+		say_not_synced(e);
 		return;
 	}
 	if (e->below > 0)
@@ -158,17 +182,15 @@ explain_ours(struct explanation *e)
 		return;
 	if (resolved.kind == RESOLVED_NOTHING) {
 		explain_missing(e, &resolved);
-		if (answer_falls_through(e->config->answers, &e->name))
-			fprintf(e->out, "So it is asked of the upstream servers "
-					"(--fallthrough).\n");
+		say_fallthrough(e);
 		return;
 	}
 	fprintf(e->out, "%s exists.\n", e->text);
 	say_answers(e, &resolved);
 	if (resolved.kind == RESOLVED_POD)
-		fprintf(e->out, "  the name spells its address (--pods)\n");
+		fprintf(e->out, "  a pod's name, which contains its address (--pods)\n");
 	else if (resolved.kind == RESOLVED_CNAME)
-		fprintf(e->out, "  a federation's name\n");
+		fprintf(e->out, "  the name of a federation\n");
 	else
 		say_service(e);
 	say_slices(e, &resolved);
@@ -184,23 +206,48 @@ explain_address(struct explanation *e, const struct addr *addr)
 	unsigned records = 0, shown = 0;
 	int rcode = explain_query(e, e->name.wire, TYPE_PTR, &records);
 
-	if (rcode < 0 && e->config->answers->ptr_in_cidrs) {
+	if (rcode < 0 && reverse_config(e->config->answers)->cidrs_only) {
 		fprintf(e->out,
-		    "Its zone is not in --reverse-cidrs, and with --ptr=cidrs no other address "
-		    "has a name here: it is asked of the upstream servers.\n");
+		    "The address is not in --reverse-cidrs, and with --ptr=cidrs kubedns has no "
+		    "names for other addresses: the query is sent to the upstream servers.\n");
 		return;
 	}
 	if (rcode < 0)
-		fprintf(e->out,
-		    "Nothing here has this address, and its zone is not in --reverse-cidrs: "
-		    "it is asked of the upstream servers.\n");
+		fprintf(e->out, "No Service or endpoint has this address, and it is not in "
+				"--reverse-cidrs: the query is sent to the upstream servers.\n");
 	else if (records == 0)
-		fprintf(e->out,
-		    "Nothing here has this address, in a zone of --reverse-cidrs: NXDOMAIN.\n");
+		fprintf(e->out, "NXDOMAIN: no Service or endpoint has this address, which is in "
+				"--reverse-cidrs.\n");
 	reverse_find(&walk, e->config->tree, addr);
 	while (!explain_is_brief(e) && reverse_next(&walk, &ref))
 		if (ref.slice != NULL && !say_slice(e, ref.slice, &shown))
 			return;
+}
+
+/* Explains a name in a reverse zone that is not the name of a whole address. The name may be the zone itself, the name of a prefix, or a
+ * name that spells no address. */
+static void
+explain_prefix(const struct explanation *e, const struct dname *zone)
+{
+	unsigned records = 0;
+	char text[DNAME_TEXT_MAX];
+
+	dname_to_text(zone->wire, text);
+	if (e->name.len == zone->len) {
+		fprintf(e->out, "%s is a zone of --reverse-cidrs.\n", e->text);
+		explain_query(e, e->name.wire, TYPE_NS, &records);
+	} else if (explain_query(e, e->name.wire, TYPE_PTR, &records) == RCODE_NOERROR) {
+		fprintf(e->out,
+		    "%s exists, in the zone %s of --reverse-cidrs.\n  no records of this name "
+		    "(NODATA), only of names below it\n",
+		    e->text, text);
+	} else {
+		fprintf(e->out,
+		    "NXDOMAIN: %s is in the zone %s of --reverse-cidrs, and no Service or endpoint "
+		    "has an address in it.\n",
+		    e->text, text);
+		say_fallthrough(e);
+	}
 }
 
 static const uint8_t *
@@ -216,26 +263,31 @@ explain_outside(const struct explanation *e)
 	const uint8_t *stub = stub_domain(e);
 	char text[DNAME_TEXT_MAX];
 
-	fprintf(e->out, "%s is outside of the zones of this server: ", e->text);
-	if (stub != NULL)
+	fprintf(e->out, "%s is not in a zone of this server: ", e->text);
+	if (context != NULL && (context->closed || (stub != NULL && context->stubs_closed)))
 		fprintf(e->out,
-		    "it is in the stub domain %s, so dnsmasq asks that domain's servers "
-		    "(ConfigMap key stubDomains), not the upstream servers.\n",
+		    "SERVFAIL, because ConfigMap key %s has tls:// and is refused. A query in "
+		    "plain text is not sent instead. The log has the reason.\n",
+		    stub != NULL ? "stubDomains" : "upstreamNameservers or stubDomains");
+	else if (stub != NULL)
+		fprintf(e->out,
+		    "it is in the stub domain %s, so dnsmasq or unbound sends the query to that "
+		    "domain's servers (ConfigMap key stubDomains), not to the upstream servers.\n",
 		    dname_to_text(stub, text));
 	else if (context != NULL && !context->forwarding)
-		fprintf(e->out, "REFUSED, for there is no upstream server.\n");
+		fprintf(e->out, "REFUSED, because there is no upstream server.\n");
 	else
-		fprintf(e->out, "it is asked of the upstream servers.\n");
+		fprintf(e->out, "the query is sent to the upstream servers.\n");
 	if (context == NULL)
 		return;
 	if (filter_holds(e->config->answers, context, TYPE_AAAA, e->name.wire))
-		fprintf(e->out, "  but for AAAA: NODATA at once with EDE 17 (--filter-aaaa)\n");
+		fprintf(e->out, "  AAAA queries get NODATA with EDE 17 instead (--filter-aaaa)\n");
 	if (filter_holds(e->config->answers, context, TYPE_A, e->name.wire))
-		fprintf(e->out, "  but for A: NODATA at once with EDE 17 (--filter-a)\n");
+		fprintf(e->out, "  A queries get NODATA with EDE 17 instead (--filter-a)\n");
 }
 
-/* Warns of a stub domain inside one of our zones: dnsmasq sends its names to the stub servers,
- * unless kubedns answers first. */
+/* Warns about a stub domain inside one of our zones. dnsmasq or unbound sends names of the stub domain to the stub servers, unless kubedns answers
+ * first. */
 static void
 say_shadow(const struct explanation *e)
 {
@@ -248,19 +300,18 @@ say_shadow(const struct explanation *e)
 	dname_to_text(stub, text);
 	if (context->front)
 		fprintf(e->out,
-		    "The stub domain %s (stubDomains) has no effect on it: kubedns stands before "
-		    "dnsmasq and answers first.\n",
+		    "The stub domain %s (stubDomains) has no effect on this name: kubedns is in "
+		    "front of dnsmasq or unbound and answers first.\n",
 		    text);
 	else
 		fprintf(e->out,
-		    "But the stub domain %s (stubDomains) is in the way: dnsmasq asks its servers, "
-		    "and clients do not get what kubedns says here.\n",
+		    "But clients do not get this answer: the name is in the stub domain %s "
+		    "(stubDomains), so dnsmasq or unbound sends the query to that domain's "
+		    "servers.\n",
 		    text);
 }
 
 /* --- short names --- */
-
-/* Short names: what a pod's search list makes of them. */
 
 static bool
 exists(const struct explanation *e)
@@ -283,7 +334,7 @@ namespace_exists(const struct explanation *e, const uint8_t *label)
 	return node != NULL && tree_child(tree, node, label) != NULL;
 }
 
-/* Which suffix a name such as "web.prod" (0) or "web.prod.svc" (1) probably lacks; -1: none. */
+/* Returns which suffix a name probably lacks: 0 for a name such as "web.prod", 1 for "web.prod.svc", -1 for other names. */
 static int
 meant_suffix(const struct explanation *e)
 {
@@ -295,10 +346,11 @@ meant_suffix(const struct explanation *e)
 	return namespace_exists(e, last) ? 0 : -1;
 }
 
-/* By DNS anybody may ask, and most of them may be of those that are not named. */
+/* Number of Services that an explanation examines. Anybody may request explanations over DNS, and most Services may be in namespaces
+ * that are not shown. */
 enum { OWNERS_LOOKED_AT_MAX = 1000 };
 
-/* "web": every pod's resolver asks for it in the pod's own namespace. */
+/* Explains a single label such as "web". A pod's resolver looks it up in the pod's own namespace. */
 static void
 explain_lone_label(const struct explanation *e)
 {
@@ -311,14 +363,16 @@ explain_lone_label(const struct explanation *e)
 	explain_label(e->name.wire, label);
 	dname_to_text(answers->zone.wire, zone);
 	fprintf(e->out,
-	    "%s is a short name: a pod's resolver asks for %s.NAMESPACE.svc.%s, with the pod's own "
-	    "namespace, then for %s.svc.%s, %s.%s and %s itself.\n",
+	    "%s is a short name: a pod's resolver queries %s.NAMESPACE.svc.%s, with the pod's own "
+	    "namespace, then %s.svc.%s, %s.%s and %s itself.\n",
 	    label, label, zone, label, zone, label, zone, e->text);
 	owners_find(&walk, e->config->tree, e->name.wire);
 	while ((owner = owners_next(&walk)) != NULL && count <= REASON_OWNERS_MAX) {
 		if (looked_at++ == OWNERS_LOOKED_AT_MAX) {
-			fprintf(e->out, "  and perhaps in others: more than %u have one\n",
-			    OWNERS_LOOKED_AT_MAX);
+			fprintf(e->out,
+			    "  more than %u namespaces have a Service %s: the others were not "
+			    "examined\n",
+			    OWNERS_LOOKED_AT_MAX, label);
 			return;
 		}
 		if (!reason_may_name(answers, e->config->tree, owner))
@@ -330,7 +384,7 @@ explain_lone_label(const struct explanation *e)
 			    explain_label(owner->name + 1 + owner->name[0], text));
 	}
 	if (count == 0)
-		fprintf(e->out, "  no namespace has a Service %s that answers\n", label);
+		fprintf(e->out, "  no namespace has a Service %s with records\n", label);
 }
 
 static bool
@@ -359,11 +413,11 @@ explain_short(struct explanation *e, const struct dname *asked)
 		bool found = exists(e);
 		if (!found && i != meant)
 			continue;
-		fprintf(
-		    e->out, "%s is a short name: a pod's search list makes it %s\n", text, e->text);
+		fprintf(e->out, "%s is a short name: a pod's search list completes it to %s\n",
+		    text, e->text);
 		explain_ours(e);
 		if (!found)
-			fprintf(e->out, "A resolver then asks for %s itself.\n", text);
+			fprintf(e->out, "The resolver then queries %s itself.\n", text);
 		return true;
 	}
 	explain_set_name(e, asked);
@@ -373,11 +427,11 @@ explain_short(struct explanation *e, const struct dname *asked)
 /* --- names that do not exist --- */
 
 /*
- * Explains names of our zone that do not exist: the sentence of the extended DNS error
- * (answer/reason.h), what to do, and the most similar name, if there is one.
+ * Explains names of our zone that do not exist. The explanation has the sentence of the extended DNS error (answer/reason.h), advice, and
+ * the most similar existing name, if there is one.
  */
 
-/* --- what to do --- */
+/* --- advice --- */
 
 static void
 todo_pods(const struct explanation *e, const struct reason *reason)
@@ -388,31 +442,32 @@ todo_pods(const struct explanation *e, const struct reason *reason)
 	explain_label(reason->service, service);
 	if (reason->kind == REASON_NO_ENDPOINTS)
 		fprintf(e->out,
-		    "Does its selector match any pod, and do they run? kubectl -n %s describe "
-		    "service %s\n",
+		    "Does the selector of the Service match any pod, and do these pods run? "
+		    "kubectl -n %s describe service %s\n",
 		    namespace, service);
 	else
 		fprintf(e->out,
-		    "Look at the pods' readiness probes: kubectl -n %s describe pod; "
-		    "publishNotReadyAddresses names them before.\n",
+		    "Check the pods' readiness probes: kubectl -n %s describe pod. With "
+		    "publishNotReadyAddresses, pods have names before they are ready.\n",
 		    namespace);
 }
 
-/* One line about what to do, or none where the sentence says it already. */
+/* Prints one line of advice, unless the sentence above already contains it. */
 static void
 say_todo(const struct explanation *e, const struct reason *reason)
 {
 	static const char *const todo[REASON_COUNT] = {
-		[REASON_NAMESPACE] = ("kubectl get namespaces; is it left out by --namespaces or "
-				      "--namespace-labels?"),
-		[REASON_SERVICE_OTHER] = "From another namespace a Service is SERVICE.NAMESPACE.",
-		[REASON_NAMESPACE_OTHER] = "From another namespace a Service is SERVICE.NAMESPACE.",
-		[REASON_NO_ADDRESS] = "The API server has not given it a clusterIP.",
+		[REASON_NAMESPACE] = ("Does kubectl get namespaces show it? If so, --namespaces or "
+				      "--namespace-labels leaves it out."),
+		[REASON_SERVICE_OTHER] = "From other namespaces, use the name SERVICE.NAMESPACE.",
+		[REASON_NAMESPACE_OTHER] = "From other namespaces, use the name SERVICE.NAMESPACE.",
+		[REASON_NO_ADDRESS] = "The API server has not given the Service a clusterIP.",
 		[REASON_SEARCHED] =
-		    ("The resolver goes on to its next search domain and to the name "
-		     "itself: a final dot in the name saves the detour."),
-		[REASON_SEARCHED_MAYBE] =
-		    "If so, the resolver goes on: a final dot in the name saves the detour.",
+		    ("The resolver then tries its next search domain, and at last the name itself. "
+		     "A final dot in the name avoids these queries."),
+		[REASON_SEARCHED_MAYBE] = ("If so, the resolver tries the next name. A final dot "
+					   "in the name avoids these "
+					   "queries."),
 		[REASON_PORT] =
 		    "The ports of a Service have names; see kubectl get service -o yaml.",
 		[REASON_PODS_OFF] = "kubedns answers them with --pods=insecure or --pods=verified.",
@@ -431,19 +486,19 @@ say_todo(const struct explanation *e, const struct reason *reason)
 	}
 }
 
-/* --- the nearest name --- */
+/* --- the most similar name --- */
 
 struct nearest {
 	const struct explanation *e;
 	const uint8_t *wanted;
 	char best[DNAME_LABEL_MAX + 1];
 	size_t best_distance;
-	unsigned compared, looked_at; /* that are left */
-	bool services;                /* the parent is a namespace */
+	/* remaining limits for comparisons and for endpoints to look at */
+	unsigned compared, looked_at;
+	bool services; /* the parent is a namespace */
 };
 
-/* Remembers a label that is nearer than the nearest so far; not if more than a third of its letters
- * differ. */
+/* Stores a label if it is more similar than the best label so far. Ignores a label if more than a third of its letters differ. */
 static void
 consider(struct nearest *nearest, const uint8_t *label)
 {
@@ -483,7 +538,8 @@ consider_node(void *arg, const struct node *node)
 	return true;
 }
 
-/* By DNS only those of headless Services, whose addresses' PTRs say them. */
+/* Considers host names of endpoints. Over DNS, considers only host names of headless Services, because PTR records reveal these names
+ * anyway. */
 static void
 consider_endpoints(struct nearest *nearest, const struct node *parent)
 {
@@ -494,7 +550,7 @@ consider_endpoints(struct nearest *nearest, const struct node *parent)
 
 		if (nearest->looked_at == 0)
 			return;
-		nearest->looked_at--; /* for the slice itself, which may have none */
+		nearest->looked_at--; /* counts the slice itself, which may be empty */
 		for (unsigned i = 0; i < slice->published; i++) {
 			const uint8_t *host = slice_name(slice, i);
 
@@ -510,8 +566,8 @@ consider_endpoints(struct nearest *nearest, const struct node *parent)
 static void
 say_nearest(const struct explanation *e, const struct node *parent, const struct reason *reason)
 {
-	/* By DNS anybody may ask, and the worker's other clients wait meanwhile: a namespace may have
-	 * 100,000 Services, and looking at each is a cache miss. */
+	/* Anybody may request this over DNS, and the worker's other clients must wait. A namespace may have 100,000 Services, and a look
+	 * at each Service is a cache miss. */
 	bool by_dns = e->config->store == NULL;
 	struct nearest nearest = { .e = e,
 		.wanted = reason->label != NULL ? reason->label
@@ -529,7 +585,7 @@ say_nearest(const struct explanation *e, const struct node *parent, const struct
 		fprintf(e->out, "Nearest there: %s\n", nearest.best);
 }
 
-/* The last node on the way down to the name. */
+/* Returns the deepest existing node on the path to the name. */
 static const struct node *
 last_node(const struct explanation *e)
 {
@@ -544,7 +600,7 @@ last_node(const struct explanation *e)
 	return node;
 }
 
-/* Says that a namespace exists, but --namespace-labels leaves it out. */
+/* Prints that a namespace exists but --namespace-labels does not select it. */
 static void
 say_left_out(const struct explanation *e)
 {
@@ -584,7 +640,7 @@ explain_missing(const struct explanation *e, const struct resolved *resolved)
 	}
 }
 
-/* --- the stages, in the order in which a query passes them (answer/stage.h) --- */
+/* --- the stages, in the order in which a query passes them (answer/stages.h) --- */
 
 bool
 explain_zone(struct explanation *e)
@@ -597,22 +653,55 @@ explain_zone(struct explanation *e)
 bool
 explain_reverse(struct explanation *e)
 {
+	const struct dname *zone = reverse_zone_of_name(e->config->answers, &e->name);
 	struct addr addr;
 	int bits = resolve_reverse_name(&e->name, &addr);
+	bool whole = bits == 32 || bits == 128;
 
-	if (bits != 32 && bits != 128)
+	if (zone == NULL && !whole)
 		return false;
-	explain_address(e, &addr);
+	if (zone != NULL && !e->config->synced)
+		say_not_synced(e);
+	else if (whole)
+		explain_address(e, &addr);
+	else
+		explain_prefix(e, zone);
 	say_shadow(e);
 	return true;
 }
 
-/* Here the name is explained that is asked about, not that there are explanations. */
+/* Prints nothing. `_explain` was removed from the name, and the other stages explain the remaining name. */
 bool
 explain_explanation(struct explanation *e)
 {
 	(void)e;
 	return false;
+}
+
+/* Explains that an external name of two labels is no short name of a Service: the cluster does not have its namespace. */
+static void
+say_no_namespace(const struct explanation *e, const struct dname *asked)
+{
+	struct explanation full = { .out = e->out, .config = e->config };
+	struct resolved resolved = { .kind = RESOLVED_NOTHING };
+	struct dname svc, name = *asked;
+	char text[REASON_TEXT_MAX];
+	struct reason reason;
+
+	dname_from_text(&svc, "svc.");
+	if (!e->config->synced || e->name.count != 2 || dname_append(&name, svc.wire) < 0 ||
+	    dname_append(&name, e->config->answers->zone.wire) < 0)
+		return;
+	explain_set_name(&full, &name);
+	reason_find(&reason, e->config->answers, e->config->tree, &full.name, full.below, &resolved,
+	    TYPE_A);
+	/* Without the guess that a search list completed the name. Here that is certain. */
+	if (reason.kind != REASON_NAMESPACE_OTHER)
+		reason.kind = REASON_NAMESPACE;
+	reason_text(&reason, text);
+	fprintf(e->out, "If it is meant as SERVICE.NAMESPACE: %s.\n", text);
+	if (reason.kind == REASON_NAMESPACE)
+		say_nearest(&full, last_node(&full), &reason);
 }
 
 bool
@@ -621,8 +710,12 @@ explain_upstream(struct explanation *e)
 	struct dname asked = { .len = e->name.len };
 
 	memcpy(asked.wire, e->name.wire, asked.len);
-	if (stub_domain(e) != NULL || !explain_short(e, &asked))
+	if (stub_domain(e) != NULL) {
 		explain_outside(e);
+	} else if (!explain_short(e, &asked)) {
+		explain_outside(e);
+		say_no_namespace(e, &asked);
+	}
 	return true;
 }
 
@@ -636,7 +729,7 @@ explain_by_stages(struct explanation *e, const struct stage *const *stages)
 	};
 	const struct answer_config *answers = e->config->answers;
 
-	for (; *stages != NULL; stages++) /* a rewrite changes the name */
+	for (; *stages != NULL; stages++) /* a rewrite may change the name */
 		if ((*stages)->match(
 			answers, e->config->tree, &e->name, name_below(&e->name, &answers->zone)) &&
 		    explain[(*stages)->id](e))
@@ -650,7 +743,7 @@ explain(struct explanation *e, const char *text)
 	struct dname qname;
 
 	if (*text == '\0' || dname_from_text(&qname, text) < 0) {
-		fprintf(e->out, "That is not a DNS name: labels of 1 to 63 bytes, 255 in all.\n");
+		fprintf(e->out, "Not a DNS name: a label has 1 to 63 bytes, a name 255 at most.\n");
 		return;
 	}
 	dname_lower(qname.wire, qname.len);
@@ -665,7 +758,7 @@ explain_text(const struct explain_config *config, const char *name, size_t *len)
 	struct explanation e = { .out = open_memstream(&text, len), .config = config };
 
 	if (e.out == NULL)
-		abort(); /* only for want of memory */
+		abort(); /* fails only if memory runs out */
 	explain(&e, name);
 	fclose(e.out);
 	return text;
@@ -680,4 +773,47 @@ explain_brief(
 	};
 
 	return explain_text(&config, name, len);
+}
+
+void
+explain_by_dns(struct answer_config *answers, char *(*digest)(const void *arg, size_t *len),
+    const void *digest_arg)
+{
+	static struct explanation_config config = { .explain = explain_brief };
+
+	config.digest = digest;
+	config.digest_arg = digest_arg;
+	answers->stage_config[STAGE_explanation] = &config;
+	stages_build(answers);
+}
+
+/* --- --explain: sends the request to the running kubedns, whose main thread knows the objects
+ * --- */
+
+int
+explain_ask(const char *name, const char *address, long port)
+{
+	CURL *curl = curl_easy_init();
+	bool any = strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::") == 0;
+	long status = 0;
+
+	if (curl == NULL)
+		return -ENOMEM;
+	char *escaped = percent_encode(name);
+	char *url =
+	    xasprintf("http://%s:%ld/explain?name=%s", any ? "127.0.0.1" : address, port, escaped);
+	curl_easy_setopt(curl, CURLOPT_URL, url);
+	curl_easy_setopt(curl, CURLOPT_PROXY, "");
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 5000L);
+	CURLcode code = curl_easy_perform(curl); /* prints to stdout */
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	if (code != CURLE_OK)
+		log_errorx("--explain: %s: %s; is kubedns running, with --healthz-port=%ld?", url,
+		    curl_easy_strerror(code), port);
+	else if (status != 200)
+		log_errorx("--explain: %s answered %ld", url, status);
+	free(url);
+	free(escaped);
+	curl_easy_cleanup(curl);
+	return code == CURLE_OK && status == 200 ? 0 : -EIO;
 }

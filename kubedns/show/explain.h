@@ -1,7 +1,7 @@
 /*
- * Explains to people why a name is answered as it is: which object at which resourceVersion each
- * record comes from, or which label does not exist, why, what to do, and which existing label is
- * most like it.
+ * Explains why a name has its answer, in text for people. Prints the object and resourceVersion
+ * from which each record comes. For a missing name, prints the label that does not exist, the
+ * reason, advice, and the most similar existing label.
  *
  *	--explain --HTTP--> /explain --.
  *	the sidecar's page, /ask ------+--> explain_text() --.
@@ -24,23 +24,33 @@ struct external;
 struct explain_config {
 	const struct answer_config *answers;
 	const struct tree *tree;
-	const struct store *store; /* NULL: for anybody who asks by DNS, briefly, with nothing that
-				    * could not be found by asking */
-	const struct external *external;     /* NULL without --external-zones, and as above */
-	const struct clusterset *clusterset; /* NULL without --clusterset-domain, and as above */
+	/* NULL for requests over DNS. Such requests get a brief explanation, which only contains
+	 * facts that DNS queries can find out. */
+	const struct store *store;
+	/* NULL without --external-zones, and for requests over DNS. */
+	const struct external *external;
+	/* NULL without --clusterset-domain, and for requests over DNS. */
+	const struct clusterset *clusterset;
 	bool synced;
 };
 
-/* The explanation of `name` (text, final dot or not) as lines; length in `len`. Caller frees. */
+/* Returns the explanation of `name` (text, with or without a final dot) as lines of text. Sets
+ * `*len` to its length. The caller frees it. */
 char *explain_text(const struct explain_config *config, const char *name, size_t *len);
 
-/* The same without a store, for answer_thread.explain: by any thread in a read section. */
+/* Does the same without a store, for NAME._explain. Any thread may call it within a read
+ * section. */
 char *explain_brief(
     const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len);
 
+/* --explain-by-dns: adds the explanation stage to the stages. The stage also answers `_digest` with
+ * the lines that `digest` returns (explanation_stage.h). Call it once, before the threads start. */
+void explain_by_dns(struct answer_config *answers, char *(*digest)(const void *arg, size_t *len),
+    const void *digest_arg);
+
 /*
- * --explain: asks the kubedns that serves its health port there for the explanation of `name` and
- * prints it. 0, or -errno after an error was logged.
+ * --explain: requests the explanation of `name` from the kubedns that serves its health port at
+ * this address, and prints it. Returns 0, or -errno after an error was logged.
  */
 int explain_ask(const char *name, const char *address, long port);
 

@@ -1,10 +1,10 @@
-/* Explains names of one feature each: the operator's own names, rewrites, the zones beside the cluster's, search completion, views
- * and places. */
+/* Explains names that belong to a feature: local names, rewrites, external and clusterset zones,
+ * search completion, views and places. */
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/nearest.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/search.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
@@ -45,13 +45,13 @@ say_sets(const struct explanation *e, const struct own_name *own)
 		fprintf(e->out, "  and %u more\n", left);
 }
 
-/* Where an alias leads, as an address is looked up. */
+/* Prints the records that an alias leads to, for type A. */
 static void
 say_alias(const struct explanation *e)
 {
 	unsigned records = 0;
 
-	fprintf(e->out, "It is an alias, followed for each type; for A:\n");
+	fprintf(e->out, "It is an alias (CNAME). An A query gets:\n");
 	explain_query(e, e->name.wire, TYPE_A, &records);
 }
 
@@ -61,11 +61,9 @@ explain_local_names(struct explanation *e)
 	const struct own_answer own = own_ask(e->config->answers, e->config->tree, &e->name);
 	char text[DNAME_TEXT_MAX];
 
-	if (own.kind == OWN_NONE)
-		return false;
 	const struct answer_context *context = e->config->tree->context;
 	const struct own_name *of = own.kind == OWN_FOUND ? own.name : own.zone;
-	const char *source = own_names_source(context->names, of);
+	const char *source = local_names_source(context->names, of);
 	dname_to_text(of->wire, text);
 	if (own.kind == OWN_DENIED)
 		fprintf(e->out, "%s does not exist in the zone %s of %s.\n", e->text, text, source);
@@ -74,7 +72,7 @@ explain_local_names(struct explanation *e)
 		    "%s has no records (NODATA) in the zone %s of %s: only names below it.\n",
 		    e->text, text, source);
 	else if (own.wildcard)
-		fprintf(e->out, "%s is what %s stands for, in %s.\n", e->text, text, source);
+		fprintf(e->out, "%s matches %s, in %s.\n", e->text, text, source);
 	else
 		fprintf(e->out, "%s is in %s.\n", e->text, source);
 	if (own.kind != OWN_FOUND)
@@ -87,9 +85,7 @@ explain_local_names(struct explanation *e)
 
 /* --- rewritten names --- */
 
-/* Explains names that are rewritten. */
-
-/* Goes on with the other name. */
+/* Prints the rewrite. The following stages then explain the new name. */
 bool
 explain_rewrites(struct explanation *e)
 {
@@ -107,9 +103,9 @@ explain_rewrites(struct explanation *e)
 
 /* --- the cluster set --- */
 
-/* Explains names of the zone of a cluster set: which ServiceImport they are of, and what it lacks. */
+/* Explains names in the zone of a cluster set. Prints the ServiceImport that a name belongs to, and what is missing in it. */
 
-/* The ServiceImport, or that there is none. */
+/* Prints the ServiceImport, or prints that there is none. */
 static void
 say_import(const struct explanation *e, const char *namespace, const char *name)
 {
@@ -117,9 +113,9 @@ say_import(const struct explanation *e, const char *namespace, const char *name)
 	size_t slices;
 
 	if (!clusterset_find(e->config->clusterset, namespace, name, &source, &slices)) {
-		fprintf(e->out, "  there is no ServiceImport %s/%s", namespace, name);
+		fprintf(e->out, "  no ServiceImport %s/%s exists", namespace, name);
 		if (slices > 0)
-			fprintf(e->out, ", though %zu EndpointSlices name it", slices);
+			fprintf(e->out, ", but %zu EndpointSlices refer to it", slices);
 		fprintf(e->out, "\n");
 		return;
 	}
@@ -142,39 +138,45 @@ say_import(const struct explanation *e, const char *namespace, const char *name)
 			       : "");
 }
 
-static void
-explain_import(struct explanation *e, const struct dname *zone)
+bool
+explain_clusterset(struct explanation *e)
 {
 	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS, TYPE_TXT };
-	const struct external_zones *zones = e->config->answers->external;
+	const struct external_zones *zones = clusterset_config(e->config->answers);
 	const struct tree *tree = tree_current(zones->tree);
 	struct resolved resolved;
-	unsigned below = (unsigned)name_below(&e->name, zone), records = 0;
-	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
+	unsigned below = (unsigned)name_below(&e->name, zones->clusterset), records = 0;
+	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX];
 
+	if (!tree->synced) {
+		fprintf(e->out, "SERVFAIL: %s is --clusterset-domain, not synced yet.\n",
+		    dname_to_text(zones->clusterset->wire, text));
+		return true;
+	}
 	enum resolved_kind kind = import_resolve(tree, &e->name, &resolved);
 	if (kind == RESOLVED_NOTHING) {
 		fprintf(e->out,
-		    "NXDOMAIN: %s is in --clusterset-domain, and no ServiceImport has it.\n",
+		    "NXDOMAIN: %s is in --clusterset-domain, and no ServiceImport has this name.\n",
 		    e->text);
 	} else {
 		fprintf(e->out, "%s exists, in --clusterset-domain.\n", e->text);
 		for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
 			explain_query(e, e->name.wire, types[i], &records);
 		if (records == 0)
-			fprintf(e->out, "  no records of its own (NODATA)\n");
+			fprintf(e->out, "  no records (NODATA)\n");
 	}
 	if (below < 3 || e->config->clusterset == NULL)
-		return;
+		return true;
 	/* SERVICE.NAMESPACE.svc */
 	explain_label(e->name.wire + e->name.offsets[below - 2], namespace);
 	explain_label(e->name.wire + e->name.offsets[below - 3], service);
 	say_import(e, namespace, service);
+	return true;
 }
 
 /* --- external zones --- */
 
-/* Explains names of the zones for the world outside: who has them, and who claims them too. */
+/* Explains names of external zones. Prints which object has a name, and which other objects claim it. */
 
 static void
 say_claim(const struct explanation *e, const struct external_source *source, const char *how)
@@ -197,7 +199,7 @@ say_claim(const struct explanation *e, const struct external_source *source, con
 	fprintf(e->out, "\n");
 }
 
-/* The claims of this name, or of the wildcard that stands for it. */
+/* Prints the claims of this name, or of the wildcard that matches it. */
 static void
 say_claims(const struct explanation *e, const uint8_t *wire)
 {
@@ -210,7 +212,7 @@ say_claims(const struct explanation *e, const uint8_t *wire)
 	     i < CLAIMS_SHOWN_MAX && external_find(claims, wire, i, &source, &differs); i++)
 		say_claim(e, &source,
 		    i == 0    ? "from"
-		    : differs ? "claimed too, with other addresses, by"
+		    : differs ? "also claimed, with other addresses, by"
 			      : "and from");
 }
 
@@ -219,7 +221,7 @@ say_wildcard(const struct explanation *e, const struct dname *zone)
 {
 	char text[DNAME_TEXT_MAX];
 
-	/* From the name's own parent up: the first wildcard that exists is the one. */
+	/* The search goes from the name's parent upwards. The first wildcard that exists matches the name. */
 	for (unsigned i = 1; i < e->name.count; i++) {
 		const uint8_t *parent = e->name.wire + e->name.offsets[i];
 		struct dname wildcard = { .len = (uint8_t)dname_length(parent, DNAME_MAX) };
@@ -237,8 +239,8 @@ say_wildcard(const struct explanation *e, const struct dname *zone)
 	}
 }
 
-/* A name that nobody claims, with records all the same: --external-headless. `exists`: in the tree of
- * what is claimed, as a claimed Service's ports are. */
+/* Explains a name of --external-headless, which has records although no object claims it. `exists` is true if the name is in the tree of
+ * claimed names, like the ports of a claimed Service. */
 static bool
 say_headless(
     const struct explanation *e, const uint8_t *qname, const struct dname *zone, bool exists)
@@ -257,39 +259,31 @@ say_headless(
 	struct store_source from;
 	if (!store_find_service(e->config->store, namespace, service, &from))
 		return false;
-	fprintf(e->out, "%s, as a headless Service has it (--external-headless):\n", e->text);
+	fprintf(e->out, "%s, from a headless Service (--external-headless):\n", e->text);
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
 		explain_query(e, qname, types[i], &records);
 	fprintf(e->out,
-	    records == 0 ? "  nothing: Service %s/%s is not headless, or has no such "
-			   "ready endpoint\n"
-			 : "  from Service %s/%s\n",
+	    records == 0
+		? "  no records: Service %s/%s is not headless, or has no such ready endpoint\n"
+		: "  from Service %s/%s\n",
 	    namespace, service);
 	return true;
 }
 
-/* Both stages of zones beside the cluster's. */
 bool
 explain_external(struct explanation *e)
 {
 	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS };
-	const struct external_zones *zones = e->config->answers->external;
-	const struct dname *zone = zones == NULL ? NULL : external_zone_of(zones, &e->name);
+	const struct external_zones *zones = external_config(e->config->answers);
+	const struct dname *zone = external_zone_of(zones, &e->name);
 	char text[DNAME_TEXT_MAX];
 	const uint8_t *qname = e->name.wire;
 	unsigned records = 0;
 
-	if (zone == NULL || name_below(&e->name, &e->config->answers->zone) >= 0)
-		return false;
 	dname_to_text(zone->wire, text);
 	const struct tree *tree = tree_current(zones->tree);
 	if (!tree->synced) {
-		fprintf(e->out, "SERVFAIL: %s is %s, not synced yet.\n", text,
-		    zone == zones->clusterset ? "--clusterset-domain" : "one of --external-zones");
-		return true;
-	}
-	if (zone == zones->clusterset) {
-		explain_import(e, zone);
+		fprintf(e->out, "SERVFAIL: %s is one of --external-zones, not synced yet.\n", text);
 		return true;
 	}
 	struct external_name found =
@@ -299,33 +293,28 @@ explain_external(struct explanation *e)
 	if (found.node == NULL) {
 		fprintf(e->out,
 		    "NXDOMAIN: %s is in %s of --external-zones, and no Service, Ingress, Gateway "
-		    "or route with an address claims it.\n",
+		    "or route with an address has this name.\n",
 		    e->text, text);
 		return true;
 	}
 	fprintf(e->out, "%s exists, in %s of --external-zones.\n", e->text, text);
-	bool alias = node_rrset(found.node, TYPE_CNAME) != NULL; /* the same for every type */
+	/* The records are the same for every type. */
+	bool alias = node_rrset(found.node, TYPE_CNAME) != NULL;
 	for (size_t i = 0; i < (alias ? 1 : sizeof types / sizeof types[0]); i++)
 		explain_query(e, qname, types[i], &records);
 	struct external_source source;
 	bool differs;
 	if (records == 0)
-		fprintf(e->out, "  no records of its own (NODATA): %s\n",
+		fprintf(e->out, "  no records (NODATA): %s\n",
 		    e->config->external != NULL && !found.wildcard &&
 			    external_find(e->config->external, qname, 0, &source, &differs)
-			? "it is kept for what has no address yet"
+			? "an object that has no address yet claims the name"
 			: "only names below it");
 	if (e->config->external != NULL && found.wildcard)
 		say_wildcard(e, zone);
 	else if (e->config->external != NULL)
 		say_claims(e, qname);
 	return true;
-}
-
-bool
-explain_clusterset(struct explanation *e)
-{
-	return explain_external(e);
 }
 
 /* --- search completion --- */
@@ -337,13 +326,13 @@ say_step(void *arg, enum search_step step, const struct dname *candidate)
 		[SEARCH_STEP_NOTHING] = "does not exist",
 		[SEARCH_STEP_DENIED] = "does not exist",
 		[SEARCH_STEP_TOO_LONG] = "",
-		[SEARCH_STEP_FOUND] = "exists: this is what the name means",
-		[SEARCH_STEP_OUTSIDE] = "is asked of other servers, and taken if it exists there",
+		[SEARCH_STEP_FOUND] = "exists: this is the answer",
+		[SEARCH_STEP_OUTSIDE] = "is sent to other servers, and used if it exists there",
 	};
 	char text[DNAME_TEXT_MAX];
 
 	if (step == SEARCH_STEP_TOO_LONG)
-		fprintf(arg, "  one step's name would be longer than 255 bytes: left out\n");
+		fprintf(arg, "  one of these names is left out: it is longer than 255 bytes\n");
 	else
 		fprintf(arg, "  %s %s\n", dname_to_text(candidate->wire, text), words[step]);
 }
@@ -352,17 +341,17 @@ static void
 say_refusal(FILE *out, enum search_refusal refusal)
 {
 	static const char *const words[SEARCH_REFUSALS] = {
-		[SEARCH_TYPE] = "only A and AAAA are",
-		[SEARCH_ONE_LABEL] = "what is before the namespace has no dot",
+		[SEARCH_TYPE] = "only A and AAAA queries are completed",
+		[SEARCH_ONE_LABEL] = "the part before the namespace has no dot",
 		[SEARCH_UNDERSCORE] = "a label begins with '_'",
 		[SEARCH_NO_NAMESPACE] = "the namespace does not exist",
 		[SEARCH_OPTED_OUT] = "the namespace has the label kubedns/search-completion=off",
-		[SEARCH_SERVICE] = "it is below a Service of the namespace",
-		[SEARCH_FALLS_THROUGH] = "--fallthrough leaves it to other servers",
-		[SEARCH_NO_RESOLVER] = "nobody can be asked for outside names",
+		[SEARCH_SERVICE] = "the name is below a Service of the namespace",
+		[SEARCH_FALLS_THROUGH] = "--fallthrough sends it to other servers",
+		[SEARCH_NO_RESOLVER] = "there is no server for external names",
 	};
 
-	fprintf(out, "Search completion leaves it alone: %s.\n", words[refusal]);
+	fprintf(out, "Search completion does not apply: %s.\n", words[refusal]);
 }
 
 bool
@@ -375,8 +364,6 @@ explain_search(struct explanation *e)
 	enum search_refusal refusal;
 	FILE *out = e->out;
 
-	if (!search_may_complete(config, name, below))
-		return false;
 	if (below < 3 && search_is_declared(name, below)) {
 		fprintf(out, "It has no records (NODATA); search lists are walked below it, for "
 			     "X.NAMESPACE.s.\n");
@@ -384,13 +371,13 @@ explain_search(struct explanation *e)
 	}
 	switch (search_form(config, tree, name, below, TYPE_A, &refusal)) {
 	case SEARCH_DECLARED:
-		fprintf(out, "Search completion, declared by the name: the first that exists "
-			     "answers.\n");
+		fprintf(out, "Search completion, because the name ends in a declared search list: "
+			     "the first of these names that exists answers.\n");
 		break;
 	case SEARCH_INFERRED:
 		fprintf(out,
-		    "It does not exist itself. Search completion, inferred for A and AAAA: "
-		    "the first that exists answers, else NXDOMAIN.\n");
+		    "The name itself does not exist. Search completion is inferred for A and AAAA: "
+		    "the first of these names that exists answers. If none exists: NXDOMAIN.\n");
 		break;
 	case SEARCH_REFUSED:
 		say_refusal(out, refusal);
@@ -404,8 +391,6 @@ explain_search(struct explanation *e)
 }
 
 /* --- --visibility --- */
-
-/* With --visibility: which namespaces' pods see a name that exists. */
 
 enum { NAMED_MAX = 10 };
 
@@ -445,8 +430,6 @@ explain_visibility(const struct explanation *e)
 
 /* --- --nearest and --zonal --- */
 
-/* With --nearest and --zonal: in which order a client gets the endpoints, and why. */
-
 static void
 say_classes(const struct explanation *e, const struct endpoint_set *endpoints,
     const struct client_place *place)
@@ -475,20 +458,20 @@ say_classes(const struct explanation *e, const struct endpoint_set *endpoints,
 static void
 say_order(const struct explanation *e, const struct endpoint_set *endpoints)
 {
-	const struct answer_config *config = e->config->answers;
-	struct client_place place = view_place(config, e->config->tree);
+	const struct endpoint_choice *choice = e->config->answers->choice;
+	struct client_place place = nearest_place(choice, e->config->tree);
 	struct nearest nearest = { .endpoints = endpoints, .node = place.node, .zone = place.zone };
 
 	if (place.node == 0 && place.zone == 0) {
 		fprintf(e->out,
-		    "  a client that is no pod with a known node gets them in any order, others "
-		    "the nearest first (--nearest): /explain?name=NAME&client=ADDRESS shows it\n");
+		    "  nearest first for pods on a known node, in any order for other clients "
+		    "(--nearest): /explain?name=NAME&client=ADDRESS shows the order\n");
 		return;
 	}
 	if (endpoints->count > NEAREST_SLICES) {
 		fprintf(e->out,
-		    "  in any order: %u EndpointSlices are more than the %u that --nearest puts in "
-		    "order\n",
+		    "  in any order: there are %u EndpointSlices, and --nearest orders at most "
+		    "%u\n",
 		    endpoints->count, NEAREST_SLICES);
 		return;
 	}
@@ -496,10 +479,10 @@ say_order(const struct explanation *e, const struct endpoint_set *endpoints)
 	fprintf(e->out,
 	    "  nearest first (--nearest), for %s: %u for its node, %u for its zone%s, %u "
 	    "elsewhere%s\n",
-	    config->place != NULL ? "clients of this node" : "this client",
+	    choice->place != NULL ? "clients of this node" : "this client",
 	    nearest.counts[NEAR_NODE], nearest.counts[NEAR_ZONE],
 	    place.zone == 0 ? ", which is not known" : "", nearest.counts[NEAR_FAR],
-	    config->nearest_only && nearest_is_ready(&nearest)
+	    choice->nearest_only && nearest_is_ready(&nearest)
 		? ", which are left out (--nearest-only)"
 		: "");
 	say_classes(e, endpoints, &place);
@@ -511,14 +494,16 @@ explain_nearest(const struct explanation *e, const struct resolved *resolved)
 	bool headless = resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT;
 
 	if (resolved->kind == RESOLVED_ZONAL && resolved->zone != 0)
-		fprintf(e->out, "  the endpoints in that zone alone (--zonal)\n");
+		fprintf(e->out, "  only the endpoints in that zone (--zonal)\n");
 	else if (resolved->kind == RESOLVED_ZONAL)
 		fprintf(e->out, "  all endpoints of the Service, for %s (--zonal, prefer)\n",
 		    nearest_spells_zone(&e->name, e->below - 3) ||
-			    view_place(e->config->answers, e->config->tree).in_zone != 0
+			    nearest_place(e->config->answers->choice, e->config->tree).in_zone != 0
 			? "none is in that zone"
 			: "the zone of the client is not known");
-	if (e->config->answers->nearest &&
+	const struct endpoint_choice *choice = e->config->answers->choice;
+
+	if (choice != NULL && choice->nearest &&
 	    (headless || (resolved->kind == RESOLVED_ZONAL && resolved->zone == 0)))
 		say_order(e, resolved->endpoints);
 }

@@ -1,4 +1,4 @@
-/* The records of a name as a client would get them, for an explanation. */
+/* Prints the records of a name, as a client would get them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX])
 
 	memcpy(wire, label, 1u + *label);
 	dname_to_text(wire, text);
-	text[strlen(text) - 1] = '\0'; /* the root's dot */
+	text[strlen(text) - 1] = '\0'; /* removes the final dot */
 	return text;
 }
 
@@ -72,7 +72,8 @@ explain_query(const struct explanation *e, const uint8_t *qname, uint16_t type, 
 		fprintf(e->out, "  and %u more%s\n", count - shown,
 		    info->truncated ? ", or many more" : "");
 	if (outcome == ANSWER_CHASE)
-		fprintf(e->out, "  the rest of the chain is asked of the upstream servers\n");
+		fprintf(
+		    e->out, "  kubedns sends the query for the target to the upstream servers\n");
 	free(info);
 	free(out);
 	return rcode;

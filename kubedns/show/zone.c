@@ -12,7 +12,7 @@
 
 enum { RDATA_TEXT_MAX = 2 * DNAME_TEXT_MAX + 64 };
 
-/* A record of the zone: all are collected, then sorted, then printed. */
+/* A record of the zone. All records are collected, sorted, and then printed. */
 struct line {
 	char *text; /* "TTL IN TYPE RDATA" */
 	uint8_t owner[];
@@ -20,10 +20,10 @@ struct line {
 
 struct lines {
 	struct line **items;
-	size_t count, room;
+	size_t count, capacity;
 };
 
-/* "TTL IN TYPE RDATA" of a record of any type; caller frees. */
+/* Returns "TTL IN TYPE RDATA" for a record of any type. The caller frees it. */
 static char *
 any_text(const struct zone_record *record)
 {
@@ -39,7 +39,7 @@ any_text(const struct zone_record *record)
 	return text;
 }
 
-/* RDATA in presentation form of the types that service_records.c writes most of; false: of another. */
+/* Writes RDATA in presentation format, for the types that service_records.c uses most. Returns false for other types. */
 static bool
 rdata_text(const struct zone_record *record, char text[RDATA_TEXT_MAX])
 {
@@ -88,9 +88,9 @@ add_line(void *arg, const struct zone_record *record)
 	line->text = rdata_text(record, text) ? xasprintf("%u IN %s %s", record->ttl_s,
 						    type_name(record->type, type), text)
 					      : any_text(record);
-	if (lines->count == lines->room) {
-		lines->room = lines->room == 0 ? 1024 : lines->room * 2;
-		lines->items = xreallocarray(lines->items, lines->room, sizeof *lines->items);
+	if (lines->count == lines->capacity) {
+		lines->capacity = lines->capacity == 0 ? 1024 : lines->capacity * 2;
+		lines->items = xreallocarray(lines->items, lines->capacity, sizeof *lines->items);
 	}
 	lines->items[lines->count++] = line;
 	return true;
@@ -113,7 +113,7 @@ print_lines(FILE *out, struct lines *lines)
 	char name[DNAME_TEXT_MAX];
 
 	assert(lines->items != NULL);
-	/* The SOA, which was added first, stays first; named-checkzone wants it so. */
+	/* The SOA was added first and stays first, because named-checkzone requires that. */
 	qsort(lines->items + 1, lines->count - 1, sizeof *lines->items, by_owner_and_text);
 	for (size_t i = 0; i < lines->count; i++) {
 		fprintf(out, "%s %s\n", dname_to_text(lines->items[i]->owner, name),
@@ -155,8 +155,8 @@ zone_print(FILE *out, const struct answer_config *config, const struct tree *tre
 	struct lines lines = { .count = 0 };
 	struct zone_walk walk = { .config = config, .tree = tree, .take = add_line, .arg = &lines };
 
-	if (config->external != NULL)
-		walk.external = tree_current(config->external->tree);
+	if (external_config(config) != NULL)
+		walk.external = tree_current(external_config(config)->tree);
 	zone_walk_begin(&walk);
 	zone_walk_zone(&walk, zone);
 	zone_walk_end(&walk);

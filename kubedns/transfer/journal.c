@@ -1,12 +1,13 @@
 #include "kubedns/transfer/journal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/transfer/ixfr_query.h"
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 
-enum { FIXED = 8 /* type, TTL, length of RDATA, between owner and RDATA */ };
+enum { FIXED = 8 /* bytes of type, TTL and length of RDATA, which are between owner and RDATA */ };
 
 static size_t
 size_of(const struct change *change)
@@ -38,7 +39,7 @@ forget_oldest(struct journal *journal)
 	change_drop(change);
 }
 
-/* Which of journal.since is the zone's. */
+/* Returns the index of the zone in journal.since. */
 static size_t
 kind_of(const struct answer_config *config, size_t zone)
 {
@@ -67,7 +68,7 @@ journal_add(struct journal *journal, const struct answer_config *config, struct 
 	while (journal->bytes > journal->max) {
 		const struct change *oldest = TAILQ_FIRST(&journal->changes);
 
-		/* The analyser does not see that the list loses its first. */
+		/* The analyser does not understand that the list loses its first item. */
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
 		journal->since[kind_of(config, oldest->zone)] = oldest->to;
 		forget_oldest(journal);
@@ -79,7 +80,7 @@ journal_take(const struct journal *journal, const struct answer_config *config, 
     uint32_t since, struct change ***changes, size_t *count)
 {
 	struct change *change;
-	size_t room = 0;
+	size_t capacity = 0;
 
 	*changes = NULL;
 	*count = 0;
@@ -89,9 +90,9 @@ journal_take(const struct journal *journal, const struct answer_config *config, 
 	{
 		if (change->zone != zone || !serial_before(since, change->to))
 			continue;
-		if (*count == room) {
-			room = room == 0 ? 16 : room * 2;
-			*changes = xreallocarray(*changes, room, sizeof **changes);
+		if (*count == capacity) {
+			capacity = capacity == 0 ? 16 : capacity * 2;
+			*changes = xreallocarray(*changes, capacity, sizeof **changes);
 		}
 		atomic_fetch_add(&change->uses, 1);
 		(*changes)[(*count)++] = change;
@@ -120,14 +121,14 @@ change_records(const struct change *change, unsigned which,
 	return true;
 }
 
-/* --- making them --- */
+/* --- computing changes --- */
 
 struct maker {
-	size_t left; /* bytes that may still be used */
+	size_t left; /* number of bytes that may still be used */
 	struct {
 		uint8_t *bytes;
-		size_t len, room;
-	} (*zones)[2]; /* of each zone, what went and what came */
+		size_t len, capacity;
+	} (*zones)[2]; /* for each zone, the removed and the added records */
 };
 
 static bool
@@ -140,10 +141,10 @@ take_record(void *arg, size_t zone, bool added, const struct zone_record *record
 		return false;
 	maker->left -= size;
 	size_t len = maker->zones[zone][added].len;
-	if (len + size > maker->zones[zone][added].room) {
-		maker->zones[zone][added].room = (len + size) * 2;
+	if (len + size > maker->zones[zone][added].capacity) {
+		maker->zones[zone][added].capacity = (len + size) * 2;
 		maker->zones[zone][added].bytes = xreallocarray(
-		    maker->zones[zone][added].bytes, maker->zones[zone][added].room, 1);
+		    maker->zones[zone][added].bytes, maker->zones[zone][added].capacity, 1);
 	}
 	uint8_t *p = maker->zones[zone][added].bytes + len;
 	memcpy(p, record->owner->wire, record->owner->len);
@@ -173,18 +174,19 @@ make_change(const struct maker *maker, size_t zone, uint32_t to)
 }
 
 bool
-changes_of(const struct answer_config *config, const struct zone_moments *moments, size_t max,
+changes_of(const struct answer_config *config, const struct zone_snapshots *snapshots, size_t max,
     struct change ***changes, size_t *count)
 {
 	size_t zones = zone_count(config);
 	struct maker maker = { .left = max };
 
 	maker.zones = xcalloc(zones, sizeof *maker.zones);
-	bool whole = zone_diff(config, moments, take_record, &maker);
+	bool whole = zone_diff(config, snapshots, take_record, &maker);
 	*changes = xcalloc(zones, sizeof **changes);
 	*count = 0;
 	for (size_t zone = 0; zone < zones; zone++) {
-		uint32_t to = zone_serial(config, zone, moments->after, moments->external_after);
+		uint32_t to =
+		    zone_serial(config, zone, snapshots->after, snapshots->external_after);
 
 		if (whole && maker.zones[zone][0].len + maker.zones[zone][1].len > 0)
 			(*changes)[(*count)++] = make_change(&maker, zone, to);
@@ -193,4 +195,24 @@ changes_of(const struct answer_config *config, const struct zone_moments *moment
 	}
 	free(maker.zones);
 	return whole;
+}
+
+int
+ixfr_serial(const uint8_t *query, size_t len, size_t question_len, uint32_t *serial)
+{
+	size_t at = DNS_HEADER + question_len;
+	struct record record;
+	struct dname name;
+
+	if (len < at || wire_get16(query + 6) != 0 || wire_get16(query + 8) != 1 ||
+	    wire_read_record(query, len, &at, &record) < 0 || record.type != TYPE_SOA)
+		return -EBADMSG;
+	at = (size_t)(record.rdata - query);
+	for (int i = 0; i < 2; i++) /* skips MNAME and RNAME */
+		if (wire_read_name(query, record.end, &at, &name) < 0)
+			return -EBADMSG;
+	if (record.end - at != 20)
+		return -EBADMSG;
+	*serial = wire_get32(query + at);
+	return 0;
 }

@@ -1,7 +1,8 @@
 /*
- * The last changes of our zones, for incremental transfers (RFC 1995): bounded in bytes, the oldest
- * are forgotten first. Its list is under the caller's lock; a change that was taken is const and
- * stays until it is dropped.
+ * The last changes of our zones, for incremental transfers (RFC 1995). Its size is limited in
+ * bytes, and the oldest changes are removed first. The caller's lock protects the list. A change
+ * that journal_take() returns is const, and stays valid until it is dropped. This module also
+ * parses the query for an incremental transfer.
  */
 #ifndef KUBEDNS_TRANSFER_JOURNAL_H
 #define KUBEDNS_TRANSFER_JOURNAL_H
@@ -11,55 +12,75 @@
 
 #include "kubedns/answer/zone_diff.h"
 
-/* What a version changed in one zone. */
+/*
+ * Returns whether serial `a` is before `b` in serial number arithmetic (RFC 1982). If the two
+ * serials are 2^31 apart, each of them is before the other.
+ */
+static inline bool
+serial_before(uint32_t a, uint32_t b)
+{
+	return a != b && (uint32_t)(b - a) <= UINT32_C(0x80000000);
+}
+
+/* The changes of one zone in one version. */
 struct change {
 	TAILQ_ENTRY(change) by_age;
 	size_t zone;
-	uint32_t to; /* the version's serial in this zone */
+	uint32_t to; /* the serial of the zone in this version */
 	atomic_uint uses;
-	size_t len[2];   /* of the bytes of what went, and behind them of what came */
-	uint8_t bytes[]; /* records without compression */
+	/* Lengths of the two parts of `bytes`. The first part has the removed records, the
+	 * second part the added records. */
+	size_t len[2];
+	uint8_t bytes[]; /* uncompressed records */
 };
 
 enum { CHANGE_WENT, CHANGE_CAME };
 
 struct journal {
 	TAILQ_HEAD(, change) changes; /* oldest first */
-	size_t bytes, max;            /* 0: nothing is kept */
-	/* Since which serial it is whole: of our zone, the reverse zones, those for outside. */
+	size_t bytes, max;            /* if `max` is 0, no changes are stored */
+	/* The journal is complete from this serial on. There is one serial for our zone, one for
+	 * the reverse zones and one for the external zones. */
 	uint32_t since[3];
 };
 
-/* A journal of at most this many bytes. */
+/* Initialises a journal of at most this many bytes. */
 void journal_init(struct journal *journal, size_t max);
 
-/* Forgets everything: what comes later follows on these serials. */
+/* Removes all changes. Later changes start from these serials. */
 void journal_clear(
     struct journal *journal, uint32_t serial, uint32_t reverse_serial, uint32_t external_serial);
 
-/* Adds what a version changed: `changes` in any order, taken. */
+/* Adds the changes of a version, in any order. The journal takes ownership of them. */
 void journal_add(struct journal *journal, const struct answer_config *config,
     struct change **changes, size_t count);
 
 /*
- * The changes of a zone since this serial, oldest first, as a list of `*count` (0: none, NULL) that
- * the caller drops one by one and frees. False: it does not reach back so far.
+ * Sets `*changes` to a list of `*count` changes of a zone since this serial, oldest first. If there
+ * are none, the list is NULL. The caller drops each change and frees the list. Returns false if the
+ * journal does not reach back that far.
  */
 bool journal_take(const struct journal *journal, const struct answer_config *config, size_t zone,
     uint32_t since, struct change ***changes, size_t *count);
 
-/* Gives a change back. */
+/* Releases a change. */
 void change_drop(struct change *change);
 
-/* Calls `take` for each record that went, or came; false if it said so. */
+/* Calls `take` for each removed record or each added record. Returns false if `take` returned
+ * false. */
 bool change_records(const struct change *change, unsigned which,
     bool (*take)(void *arg, const struct zone_record *record), void *arg);
 
 /*
- * Works out what a version changes: a list of `*count` changes for journal_add(), to be freed. False
- * if they are more than `max` bytes, or zone_diff() says so.
+ * Computes the changes of a version, as a list of `*count` changes for journal_add(). The caller
+ * frees the list. Returns false if the changes need more than `max` bytes, or if zone_diff()
+ * returns false.
  */
-bool changes_of(const struct answer_config *config, const struct zone_moments *moments, size_t max,
-    struct change ***changes, size_t *count);
+bool changes_of(const struct answer_config *config, const struct zone_snapshots *snapshots,
+    size_t max, struct change ***changes, size_t *count);
+
+/* Parses the client's serial from the SOA in the authority section of a query. The query's question
+ * has `question_len` bytes. Returns 0 or -EBADMSG. */
+int ixfr_serial(const uint8_t *query, size_t len, size_t question_len, uint32_t *serial);
 
 #endif

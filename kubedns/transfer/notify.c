@@ -15,22 +15,22 @@
 
 enum { OPCODE_NOTIFY = 4, DATAGRAM_MAX = 1232 };
 
-/* What one server is to hear of one zone. */
+/* The notifications to one server about one zone. */
 struct notice {
 	uint32_t serial, sent;
 	uint16_t id;
-	uint8_t tries;             /* since the change; 0: not sent */
-	bool pending;              /* DUE or SENT */
-	int64_t due_ms;            /* when it is sent, or sent again */
-	uint8_t mac[TSIG_MAC_MAX]; /* of what was sent */
-	uint16_t mac_len;          /* 0: it was not signed */
+	uint8_t tries;  /* number of tries since the change, or 0 if no message was sent */
+	bool pending;   /* true in the states DUE and SENT */
+	int64_t due_ms; /* time of the next send */
+	uint8_t mac[TSIG_MAC_MAX]; /* MAC of the message that was sent */
+	uint16_t mac_len;          /* 0 if the message was not signed */
 };
 
 struct notify {
 	struct notify_config config;
 	size_t zones;
-	int fds[NOTIFY_FDS];    /* IPv4, IPv6; -1: no server has the family */
-	struct notice *notices; /* server by server */
+	int fds[NOTIFY_FDS];    /* for IPv4 and IPv6; -1 if no server has this family */
+	struct notice *notices; /* ordered by server, then by zone */
 };
 
 static int
@@ -76,8 +76,7 @@ notify_changed(struct notify *n, size_t zone, uint32_t serial)
 	for (size_t s = 0; s < n->config.count; s++) {
 		struct notice *notice = &n->notices[s * n->zones + zone];
 
-		/* One that does not answer keeps its time: a dead server gets no notice for every
-		 * change. */
+		/* A server that does not respond keeps its retry time. A dead server therefore does not get a message for every change. */
 		if (!notice->pending) {
 			notice->due_ms = 0;
 			notice->tries = 0;
@@ -94,10 +93,10 @@ notify_fds(const struct notify *n, struct pollfd fds[NOTIFY_FDS])
 		fds[i] = (struct pollfd){ .fd = n->fds[i], .events = POLLIN };
 }
 
-/* --- what servers say --- */
+/* --- responses --- */
 
-/* Whether it is signed as the notice was. What is wrong is said, and the notice goes on: anybody can
- * have sent it. */
+/* Returns whether the response is signed like the notification. If the signature is wrong, logs the reason. Anybody could have sent such
+ * a response, so the wait continues. */
 static bool
 is_signed_as(const struct notify *n, const struct notice *notice, const struct server *from,
     const uint8_t *wire, size_t len)
@@ -136,7 +135,7 @@ take_answer_to(struct notify *n, struct notice *notice, const struct server *fro
 	atomic_fetch_add(&n->config.counts->answered, 1);
 	if (rcode != RCODE_NOERROR)
 		log_neterr(
-		    "notify: %s says %s", server_format(from, text), rcode_name(rcode, code));
+		    "notify: %s answers %s", server_format(from, text), rcode_name(rcode, code));
 }
 
 static void
@@ -169,7 +168,7 @@ receive(struct notify *n, int fd)
 	}
 }
 
-/* --- what they are told --- */
+/* --- messages --- */
 
 static size_t
 put_message(const struct notify *n, const struct notice *notice, size_t zone, uint8_t *out)
@@ -197,7 +196,7 @@ put_message(const struct notify *n, const struct notice *notice, size_t zone, ui
 	return w.len;
 }
 
-/* The length with a TSIG; without a key for the server as it is. */
+/* Signs the message and returns its new length. Without a key for the server, returns `len`. */
 static size_t
 sign(
     const struct notify *n, struct notice *notice, const struct addr *to, uint8_t *wire, size_t len)
@@ -221,7 +220,8 @@ give_up(struct notify *n, struct notice *notice, size_t server, size_t zone)
 
 	notice->pending = false;
 	atomic_fetch_add(&n->config.counts->failed, 1);
-	log_neterr("notify: %s does not answer for %s; it finds the change when it refreshes",
+	log_neterr("notify: %s does not answer for %s; the server gets the change when it next "
+		   "refreshes the zone",
 	    server_format(&n->config.servers[server], text),
 	    dname_to_text(zone_name(n->config.answers, zone)->wire, name));
 }
@@ -247,10 +247,10 @@ send_notice(struct notify *n, struct notice *notice, size_t server, size_t zone,
 	atomic_fetch_add(&n->config.counts->sent, 1);
 }
 
-int
-notify_turn(struct notify *n, int64_t now_ms)
+int64_t
+notify_iteration(struct notify *n, int64_t now_ms)
 {
-	int64_t next_ms = INT64_MAX;
+	int64_t due_ms = CLOCK_NEVER;
 
 	for (unsigned i = 0; i < NOTIFY_FDS; i++)
 		receive(n, n->fds[i]);
@@ -264,10 +264,10 @@ notify_turn(struct notify *n, int64_t now_ms)
 				else
 					send_notice(n, notice, s, z, now_ms);
 			}
-			if (notice->pending && notice->due_ms < next_ms)
-				next_ms = notice->due_ms;
+			if (notice->pending)
+				due_ms = clock_earlier(due_ms, notice->due_ms);
 		}
-	return next_ms == INT64_MAX ? -1 : (int)(next_ms - now_ms);
+	return due_ms;
 }
 
 void

@@ -1,15 +1,16 @@
 /*
- * NOTIFY (RFC 1996): tells secondaries by UDP that a zone has changed, and again until they say that
- * they have heard it.
+ * NOTIFY (RFC 1996) tells secondaries over UDP that a zone has changed. The message is repeated
+ * until they respond.
  *
  *	QUIET --changed--> DUE --sent--> SENT --answer--> QUIET
  *	                    ^             |--no answer in time--> DUE, until sent NOTIFY_TRIES times
  *	                    |             '--then--> given up: QUIET
- *	                    '--answer, to an older serial than the zone has by now
+ *	                    '--answer to a NOTIFY with an older serial than the zone has now
  *
- * With keys an answer counts if it is signed with the key that the NOTIFY was signed with.
+ * With keys, a response only counts if it is signed with the same key as the NOTIFY.
  *
- * A NOTIFY carries the zone's newest serial, also when it is sent again. For one thread.
+ * A NOTIFY contains the zone's newest serial, even if it is sent again. Only one thread may use
+ * this module.
  */
 #ifndef KUBEDNS_TRANSFER_NOTIFY_H
 #define KUBEDNS_TRANSFER_NOTIFY_H
@@ -24,38 +25,40 @@
 enum {
 	NOTIFY_SERVERS_MAX = 16,
 	NOTIFY_TRIES = 6,
-	NOTIFY_FIRST_MS = 1000, /* then twice as long each time */
+	NOTIFY_FIRST_MS = 1000, /* the retry interval; it is doubled after each try */
 	NOTIFY_FDS = 2,
 };
 
 struct notify;
 
-/* Counters, for any thread. */
+/* Counters that any thread may read. */
 struct notify_counts {
 	_Atomic(uint64_t) sent, answered, failed;
 };
 
 struct notify_config {
-	const struct server *servers; /* NOTIFY_SERVERS_MAX at most */
+	const struct server *servers; /* at most NOTIFY_SERVERS_MAX */
 	size_t count;
-	struct addr sources[NOTIFY_FDS];     /* one a family; AF_UNSPEC: as the kernel chooses */
-	const struct answer_config *answers; /* for the zones */
+	/* One source address for each family. If an address is AF_UNSPEC, the kernel chooses. */
+	struct addr sources[NOTIFY_FDS];
+	const struct answer_config *answers; /* the configuration, for its list of zones */
 	struct notify_counts *counts;
-	struct tsig_ring *keys; /* sign what is sent, and its answers have to be signed; or NULL */
+	/* Keys that sign each NOTIFY and must sign each response, or NULL. */
+	struct tsig_ring *keys;
 };
 
-/* Opens the sockets; what `config` points at is borrowed. */
+/* Opens the sockets. The objects to which `config` points must outlive the result. */
 struct notify *notify_new(const struct notify_config *config);
 
-/* The zone of this index has changed, and has this serial. */
+/* Reports that the zone with this index has changed, and its new serial. */
 void notify_changed(struct notify *notify, size_t zone, uint32_t serial);
 
-/* The sockets, for poll(). */
+/* Fills in the sockets for poll(). */
 void notify_fds(const struct notify *notify, struct pollfd fds[NOTIFY_FDS]);
 
-/* Reads what has come and sends what is due; returns in how many milliseconds to call it again, -1:
- * when something comes or changes. */
-int notify_turn(struct notify *notify, int64_t now_ms);
+/* Reads responses and sends all notifications that are due. Returns the latest time to call it
+ * again, or CLOCK_NEVER. */
+int64_t notify_iteration(struct notify *notify, int64_t now_ms);
 
 /* NULL is fine. */
 void notify_free(struct notify *notify);

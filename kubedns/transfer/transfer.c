@@ -15,7 +15,7 @@
 #include "lib/sandbox.h"
 #include "lib/xalloc.h"
 
-/* The change thread; `arg` is the transfer. */
+/* Main function of the change thread. `arg` is the transfer. */
 static void *transfer_changes(void *arg);
 
 /* --- the stream threads --- */
@@ -60,7 +60,7 @@ client_has_one(const struct transfer *t, const struct addr *client)
 	return false;
 }
 
-/* The oldest job that can be run now, or NULL; drops those that have waited for too long. */
+/* Returns the oldest job that can run now, or NULL. Drops jobs that have waited too long. */
 static struct job *
 next_job(struct transfer *t)
 {
@@ -84,7 +84,7 @@ next_job(struct transfer *t)
 	return NULL;
 }
 
-/* What was given to a client of a zone, or NULL. */
+/* Returns the entry for a client and a zone, or NULL. */
 static struct given *
 find_given(struct transfer *t, const struct job *job)
 {
@@ -101,7 +101,7 @@ note_given(struct transfer *t, const struct job *job, uint32_t serial)
 	struct given *given = find_given(t, job);
 
 	if (job->kind == KIND_CURRENT)
-		return; /* nothing was */
+		return; /* only an SOA was sent */
 	if (given == NULL) {
 		given = &t->given_to[0];
 		for (size_t i = 1; i < GIVEN_MAX; i++)
@@ -111,21 +111,22 @@ note_given(struct transfer *t, const struct job *job, uint32_t serial)
 	*given = (struct given){ job->client, job->zone, serial, ++t->given_count };
 }
 
-/* Another replica's serials are ahead by seconds; by more, our clock was set back over a restart. */
+/* Logs a client's serial that is too far ahead. Serials from other replicas can be ahead by seconds. If a serial is ahead by more, our
+ * clock was set back before a restart. */
 static void
 say_if_ahead(const struct transfer *t, const struct job *job, uint32_t serial)
 {
 	char zone[DNAME_TEXT_MAX], client[ADDR_TEXT_MAX];
 
 	if (serial_before(serial + AHEAD_S, job->has))
-		log_neterr(
-		    "transfer of %s to %s: it has serial %u, later than ours, %u, and so gets no "
-		    "change until then: was this clock set back? Make it retransfer",
+		log_neterr("transfer of %s to %s: the secondary has serial %u, and kubedns has the "
+			   "older serial %u, so the secondary gets no changes: was the clock of "
+			   "this machine set back? Retransfer the zone on the secondary",
 		    dname_to_text(zone_name(t->answers, job->zone)->wire, zone),
 		    addr_format(&job->client, client), job->has, serial);
 }
 
-/* How this job is answered from a version with this serial. */
+/* Chooses how to answer this job from a version with this serial. */
 static void
 choose_kind(struct transfer *t, struct job *job, uint32_t serial)
 {
@@ -150,7 +151,7 @@ wait_for_work(struct transfer *t)
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 10; /* then old jobs are looked for */
+	until.tv_sec += 10; /* then next_job() drops old jobs */
 	pthread_cond_timedwait(&t->wake, &t->lock, &until);
 }
 
@@ -181,7 +182,7 @@ stream_main(void *arg)
 		if (whole)
 			note_given(t, job, serial);
 		end_job(t, job, whole);
-		pthread_cond_broadcast(&t->wake); /* the client's next one can begin */
+		pthread_cond_broadcast(&t->wake); /* the client's next job can start */
 	}
 	pthread_mutex_unlock(&t->lock);
 	return NULL;
@@ -264,7 +265,7 @@ second_is_over(const struct treecache *cache, uint32_t now_s)
 }
 
 void
-transfer_turn(struct transfer *t, uint32_t now_s)
+transfer_iteration(struct transfer *t, uint32_t now_s)
 {
 	if (!transfer_waits(t) || !second_is_over(t->cache, now_s) ||
 	    !second_is_over(t->external, now_s))
@@ -284,13 +285,13 @@ transfer_turn(struct transfer *t, uint32_t now_s)
 	wake_changes(t);
 }
 
-/* Says what is wrong with the file once, and when it is well again. */
+/* Logs a mistake in the file once, and logs when the file is valid again. */
 static void
 note_key_file(struct transfer *t, bool failing, const char *why)
 {
 	if (failing && (t->keys_why == NULL || strcmp(t->keys_why, why) != 0)) {
-		log_errorx("--transfer-key=%s: %s; keeping the keys as they were",
-		    t->rules->key_file, why);
+		log_errorx(
+		    "--transfer-key=%s: %s; keeping the previous keys", t->rules->key_file, why);
 		free(t->keys_why);
 		t->keys_why = xstrdup(why);
 	} else if (!failing && t->keys_failing) {
@@ -312,7 +313,7 @@ transfer_read_keys(struct transfer *t)
 	bool good = tsig_keys_read(&keys, t->rules->key_file, why) == 0;
 	note_key_file(t, !good, why);
 	if (good && tsig_ring_set(t->keys, &keys))
-		log_info("--transfer-key=%s: changed, %zu keys, NOTIFY and transfers by them from "
+		log_info("--transfer-key=%s: changed, %zu keys, used for NOTIFY and transfers from "
 			 "now on",
 		    t->rules->key_file, keys.count);
 	explicit_bzero(&keys, sizeof keys);
@@ -327,7 +328,8 @@ key_metrics(struct transfer *t, struct metrics *m)
 	    m, "kubedns_transfer_keys", METRIC_GAUGE, "Keys of --transfer-key in force.");
 	metrics_value(m, (double)tsig_ring_count(t->keys), NULL);
 	metrics_family(m, "kubedns_transfer_keys_failing", METRIC_GAUGE,
-	    "1 while the file of --transfer-key cannot be used and its last good keys hold.");
+	    "1 while the file of --transfer-key cannot be used, so that its last good keys are in "
+	    "force.");
 	metrics_value(m, t->keys_failing, NULL);
 }
 
@@ -352,7 +354,7 @@ transfer_metrics(struct transfer *t, struct metrics *m)
 		    m, (double)atomic_load(&t->cut[kind]), "kind", name, "result", "cut", NULL);
 	}
 	metrics_family(m, "kubedns_transfer_refused_total", METRIC_COUNTER,
-	    "Questions for a zone transfer that were refused.");
+	    "Requests for a zone transfer that were refused.");
 	for (unsigned i = 0; i < REFUSED_COUNT; i++)
 		metrics_value(m, (double)atomic_load(&t->refused[i]), "reason", reasons[i], NULL);
 	metrics_family(
@@ -362,12 +364,12 @@ transfer_metrics(struct transfer *t, struct metrics *m)
 	    m, "kubedns_transfer_bytes_total", METRIC_COUNTER, "Bytes sent in zone transfers.");
 	metrics_value(m, (double)atomic_load(&t->bytes), NULL);
 	metrics_family(m, "kubedns_notify_total", METRIC_COUNTER,
-	    "NOTIFY to --transfer-notify, by what became of it.");
+	    "NOTIFY messages to --transfer-notify, by result.");
 	metrics_value(m, (double)atomic_load(&t->counts.sent), "result", "sent", NULL);
 	metrics_value(m, (double)atomic_load(&t->counts.answered), "result", "answered", NULL);
 	metrics_value(m, (double)atomic_load(&t->counts.failed), "result", "failed", NULL);
 	metrics_family(m, "kubedns_transfer_held_bytes", METRIC_GAUGE,
-	    "Replaced memory that is kept for snapshots being transferred.");
+	    "Bytes of replaced parts of the tree that running zone transfers still need.");
 	metrics_value(m, (double)held_bytes(t), NULL);
 	pthread_mutex_lock(&t->lock);
 	size_t journal = t->journal.bytes;
@@ -426,14 +428,14 @@ transfer_free(struct transfer *t)
 /* --- the change thread --- */
 
 /*
- * The change thread: makes the next version the version, and tells the secondaries. A version is made
- * at most once a second, and so is a zone's NOTIFY to a server that answers.
+ * The change thread turns the next version into the current one, and notifies the secondaries. The thread makes at most one version per
+ * second. Therefore a server that responds gets at most one NOTIFY per second for a zone.
  */
 
 enum { FD_WAKE, FD_NOTIFY, FD_COUNT = FD_NOTIFY + NOTIFY_FDS };
 
 static void
-wait_for_change(struct transfer *t, int wait_ms)
+wait_for_change(struct transfer *t, int64_t deadline_ms)
 {
 	struct pollfd fds[FD_COUNT] = { [FD_WAKE] = { .fd = t->wake_changes, .events = POLLIN } };
 	uint64_t count;
@@ -443,13 +445,13 @@ wait_for_change(struct transfer *t, int wait_ms)
 		notify_fds(t->notify, fds + FD_NOTIFY);
 		used = FD_COUNT;
 	}
-	if (poll(fds, used, wait_ms) < 0 && errno != EINTR)
+	if (poll(fds, used, clock_wait_ms(deadline_ms, clock_mono_ms())) < 0 && errno != EINTR)
 		log_fatal("poll");
 	if (read(t->wake_changes, &count, sizeof count) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
 }
 
-/* Takes what the main thread has given; false: nothing. */
+/* Takes the version that the main thread has passed. Returns false if there is none. */
 static bool
 take_next(struct transfer *t, struct version *next)
 {
@@ -481,29 +483,32 @@ has_changed(struct change *const *changes, size_t count, size_t zone)
 	return false;
 }
 
-/* What the next version changes goes into the journal; or the journal begins with it. */
+/* Makes the next version the current version. Adds its changes to the journal. If the changes are unknown, the journal starts again with
+ * this version. */
 static void
 put_in_force(struct transfer *t, const struct version *next)
 {
-	const struct zone_moments moments = { .before = held_tree(t->version.tree),
+	const struct zone_snapshots snapshots = { .before = held_tree(t->version.tree),
 		.after = held_tree(next->tree),
 		.external_before = held_tree(t->version.external),
 		.external_after = held_tree(next->external) };
 	struct change **changes = NULL;
 	size_t count = 0;
-	bool known = moments.before != NULL && t->journal.max > 0 &&
-		     is_synced(moments.external_before) == is_synced(moments.external_after) &&
-		     changes_of(t->answers, &moments, t->journal.max, &changes, &count);
+	bool known = snapshots.before != NULL && t->journal.max > 0 &&
+		     is_synced(snapshots.external_before) == is_synced(snapshots.external_after) &&
+		     changes_of(t->answers, &snapshots, t->journal.max, &changes, &count);
 
 	pthread_mutex_lock(&t->lock);
 	if (known)
 		journal_add(&t->journal, t->answers, changes, count);
 	else
-		journal_clear(&t->journal, moments.after->serial,
-		    reverse_serial(t->answers->external, moments.after, moments.external_after),
-		    moments.external_after == NULL ? 0
-						   : external_serial(t->answers->external,
-							 moments.after, moments.external_after));
+		journal_clear(&t->journal, snapshots.after->serial,
+		    reverse_serial(
+			external_config(t->answers), snapshots.after, snapshots.external_after),
+		    snapshots.external_after == NULL
+			? 0
+			: external_serial(external_config(t->answers), snapshots.after,
+			      snapshots.external_after));
 	struct version before = t->version;
 	t->version = *next;
 	t->number++;
@@ -523,15 +528,16 @@ transfer_changes(void *arg)
 {
 	struct transfer *t = arg;
 	struct version next;
-	int wait_ms = -1;
+	int64_t due_ms = CLOCK_NEVER;
 
 	pthread_setname_np(pthread_self(), "zone-changes");
 	sandbox_low_ports_done();
 	while (!atomic_load(&t->stop)) {
-		wait_for_change(t, wait_ms);
+		wait_for_change(t, due_ms);
 		if (take_next(t, &next))
 			put_in_force(t, &next);
-		wait_ms = t->notify == NULL ? -1 : notify_turn(t->notify, clock_mono_ms());
+		due_ms =
+		    t->notify == NULL ? CLOCK_NEVER : notify_iteration(t->notify, clock_mono_ms());
 	}
 	return NULL;
 }

@@ -2,34 +2,39 @@
  * Zone transfer (RFC 5936, RFC 1995) to other name servers: --transfer-to.
  *
  *	main thread   --once a second: the last snapshot of a second--> next
- *	change thread --what changed since the version--> journal, NOTIFY; next becomes the version
- *	worker        --a question for AXFR or IXFR, and its connection--> queue
+ *	change thread --changes since the version--> journal, NOTIFY; next becomes the version
+ *	worker        --AXFR or IXFR query, and its connection--> queue
  *	stream thread --a job of the queue, the version--> messages on the connection, then back
  *
- * A serial is the Unix second of the last change, so a snapshot may be given away under its serial
- * only after that second is over: a version is the last snapshot of a second, and whoever asks
- * before waits for it, a second at most. Each replica numbers a change by the second in which it saw
- * the change, so one serial of two replicas may name two contents.
+ * A serial is the Unix time in seconds of the last change. A snapshot may therefore only be
+ * transferred under its serial when that second is over. A version is the last snapshot of a
+ * second. A client that requests a transfer earlier waits for the version, for at most a second.
+ * Each replica numbers a change by the second in which it saw the change, so the same serial may
+ * mean different contents on two replicas.
  *
- * A client that asks for an incremental transfer (RFC 1995) gets one if the journal reaches back to
- * its serial and it has that serial from us: another replica may have given another content under
- * it. Else it gets the zone whole; or our SOA alone, if its serial is ours or later. Clients are told apart by address alone: one secondary an
- * address, or --transfer-journal=off.
+ * A client that requests an incremental transfer (RFC 1995) gets it on two conditions. The journal
+ * must reach back to the client's serial, and the client must have got that serial from us. Another
+ * replica may have sent different content under the same serial. Otherwise the client gets the
+ * whole zone. If the client's serial is ours or later, it only gets our SOA. Clients are identified
+ * by address only. Use one secondary for each address, or --transfer-journal=off.
  *
- * A zone for outside has no version until its tree is synced, which may be later than ours: until
- * then it is SERVFAIL, and nobody is told of it.
+ * An external zone has no version until its tree is synced. The tree may be synced later than the
+ * tree of our zone. Until then, a transfer of the external zone is answered SERVFAIL, and no NOTIFY
+ * is sent.
  *
- * A stream holds its version (treecache_hold): the writer is not held back, and what is replaced
- * meanwhile is kept. A client that does not read loses its transfer after STALL_MS, each transfer
- * ends after TRANSFER_MS, and older versions lose theirs when more than HELD_MAX is kept for them.
+ * A stream holds its version (treecache_hold). The tree's writer continues meanwhile, and replaced
+ * blocks stay in memory. If a client does not read for STALL_MS, its transfer is aborted. Each
+ * transfer ends after TRANSFER_MS at the latest. Transfers of older versions are aborted when more
+ * than HELD_MAX bytes are kept for them.
  *
- * With keys (--transfer-key) AXFR and IXFR that are not signed with one are refused, and each message of
- * a transfer is signed (tsig.h). A TSIG is verified before the client's address is checked: a refusal of
- * that address is then signed, and the client believes it.
+ * With keys (--transfer-key), unsigned AXFR and IXFR queries are refused, and each message of a
+ * transfer is signed (tsig.h). A TSIG is verified before the client's address is checked. Therefore
+ * a client gets a signed reply even if its address is refused, and can trust that reply.
  *
- * One transfer runs at a time for a client address, STREAMS in all, each at half a CPU at most. The
- * queue holds those that run and those that wait: QUEUE_MAX in all, QUEUE_CLIENT_MAX for an address,
- * and none waits for longer than QUEUE_MS.
+ * For a client address, one transfer runs at a time. In total, STREAMS transfers run at a time.
+ * Each transfer uses at most half a CPU. The queue has the running and the waiting transfers. The
+ * queue has at most QUEUE_MAX transfers, and at most QUEUE_CLIENT_MAX for one address. A transfer
+ * waits for at most QUEUE_MS.
  */
 #ifndef KUBEDNS_TRANSFER_TRANSFER_H
 #define KUBEDNS_TRANSFER_TRANSFER_H
@@ -48,76 +53,85 @@ struct transfer;
 
 enum { TRANSFER_PREFIXES_MAX = 64, TRANSFER_NOTIFY_MAX = 16 };
 
-/* Who may have our zones; from the options, constant. */
+/* Which clients may transfer our zones. The options set these rules, which do not change
+ * afterwards. */
 struct transfer_rules {
 	struct {
 		struct addr addr;
 		unsigned bits;
 	} to[TRANSFER_PREFIXES_MAX];
-	size_t to_count;      /* 0: nobody */
-	size_t journal_bytes; /* 0: no incremental transfers */
+	size_t to_count;      /* 0 if there are no transfers */
+	size_t journal_bytes; /* 0 if there are no incremental transfers */
 	struct server notify[TRANSFER_NOTIFY_MAX];
 	size_t notify_count;
-	const char *key_file;   /* NULL: transfers are not signed */
-	struct tsig_keys keys;  /* as the file has them at the start */
-	struct addr sources[2]; /* where NOTIFY comes from, one a family; AF_UNSPEC: anywhere */
+	const char *key_file;  /* NULL if transfers are unsigned */
+	struct tsig_keys keys; /* the keys that the file had at startup */
+	/* Source addresses of NOTIFY, one for each family. If an address is AF_UNSPEC, the
+	 * kernel chooses. */
+	struct addr sources[2];
 };
 
-/* `external`: the zones for the world outside, or NULL. All is borrowed and outlives it. */
+/* Creates the object. `external` is the tree of external zones, or NULL. All arguments must
+ * outlive the result. */
 struct transfer *transfer_new(const struct transfer_rules *rules,
     const struct answer_config *answers, struct treecache *cache, struct treecache *external);
 
-/* Starts the threads, once. */
+/* Starts the threads. Call it once. */
 void transfer_start(struct transfer *transfer);
 
 /* --- for the main thread --- */
 
-/* Makes a version of the published snapshot if its second is over; before each publish. `now_s` is
- * the clock that serials come from. */
-void transfer_turn(struct transfer *transfer, uint32_t now_s);
+/* Makes a version from the published snapshot if its second is over. Call it before each publish.
+ * `now_s` is the clock from which serials are taken. */
+void transfer_iteration(struct transfer *transfer, uint32_t now_s);
 
-/* Whether a snapshot waits for its second to be over. */
+/* Returns whether a snapshot is waiting for the end of its second. */
 bool transfer_waits(const struct transfer *transfer);
 
-/* Reads the file of keys again: good ones take effect; a file with a mistake is logged, and changes
- * nothing. */
+/* Reads the key file again. Valid keys take effect. If the file has a mistake, the mistake is
+ * logged and the old keys stay in effect. */
 void transfer_read_keys(struct transfer *transfer);
 
 void transfer_metrics(struct transfer *transfer, struct metrics *m);
 
-/* Ends the transfers and joins the threads; workers may still ask, and are refused. */
+/* Ends all transfers and joins the threads. Workers may still pass queries, and all these
+ * queries are refused. */
 void transfer_stop(struct transfer *transfer);
 
-/* After the workers have ended; NULL is fine. */
+/* Frees the object. Call it after the workers have ended. NULL is fine. */
 void transfer_free(struct transfer *transfer);
 
 /* --- for the workers --- */
 
-/* Whom to tell that a stream has ended, from another thread. `whole`: the client has been sent
- * everything, and the connection can go on; else it is of no more use. */
+/* A callback for the end of a stream. Another thread calls it. If `whole` is true, the complete
+ * answer was sent, and the connection can continue. Otherwise the connection must be closed. */
 struct transfer_end {
 	void (*ended)(void *arg, uint32_t slot, uint32_t generation, bool whole);
 	void *arg;
 	uint32_t slot, generation;
 };
 
-/* A message for which answer() returned ANSWER_TRANSFER. */
+/* A query for which answer() returned ANSWER_TRANSFER. */
 struct transfer_ask {
-	const struct answer_config *answers; /* of the address that was asked */
+	/* configuration of the address to which the query was sent */
+	const struct answer_config *answers;
 	const struct sockaddr *peer;
 	const struct query *question;
-	const uint8_t *query; /* as it came */
+	const uint8_t *query; /* the message as it was received */
 	size_t query_len;
-	const struct tree *tree; /* the published one; in a read section */
-	uint8_t *out;            /* room for `max` bytes, 512 at least */
+	const struct tree *tree; /* the published tree, within a read section */
+	uint8_t *out;            /* buffer of `max` bytes, at least 512 */
 	size_t max;
-	int fd;                  /* the connection, nothing unsent before it; -1: UDP */
-	struct transfer_end end; /* of the stream */
+	/* The connection, or -1 for UDP. All earlier replies on the connection must have been
+	 * sent. */
+	int fd;
+	struct transfer_end end; /* called at the end of the stream */
 };
 
 /*
- * The length of the reply in `out`, which is REFUSED if `transfer` is NULL; or 0: a stream thread sends
- * messages on the connection, on which the caller sends and reads nothing until end.ended() is called.
+ * Returns the length of the reply in `out`, which is REFUSED if `transfer` is NULL. Returns 0 if a
+ * stream thread sends messages on the connection. In that case, the caller must neither read nor
+ * write the connection until end.ended() is called.
  */
 size_t transfer_answer(struct transfer *transfer, const struct transfer_ask *ask);
 

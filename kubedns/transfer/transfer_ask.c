@@ -1,15 +1,124 @@
-/* Questions for a zone: who may have it, the refusals, and the jobs for the stream threads. */
+/* Handles queries for zone transfers: checks permissions, refuses, and makes jobs for the stream threads. Also writes the replies, with
+ * header, question, OPT and TSIG. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "kubedns/transfer/ixfr_query.h"
 #include "kubedns/transfer/transfer_internal.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
+
+int64_t
+tsig_now_s(void)
+{
+	return clock_wall_ns() / NS_PER_S;
+}
+
+/* --- the query's TSIG --- */
+
+static bool
+find_fault(struct asked *asked, enum transfer_refusal refusal, const char *why)
+{
+	asked->refusal = refusal;
+	asked->why = why;
+	return false;
+}
+
+bool
+asked_verify(struct transfer *t, struct asked *asked)
+{
+	const struct transfer_ask *ask = asked->ask;
+	enum tsig_read read = tsig_read(ask->query, ask->query_len, &asked->tsig);
+
+	if (read == TSIG_MALFORMED)
+		asked->error = TSIG_FORMERR;
+	else if (read == TSIG_FOUND && !tsig_ring_find(t->keys, &asked->tsig, &asked->chain.key))
+		asked->error = TSIG_BADKEY;
+	else if (read == TSIG_FOUND)
+		asked->error = tsig_verify(ask->query, &asked->tsig, &asked->chain, tsig_now_s());
+	/* A BADTIME reply is signed. The client can then trust the time in it. */
+	asked->is_signed =
+	    read == TSIG_FOUND && (asked->error == TSIG_NOERROR || asked->error == TSIG_BADTIME);
+	switch (asked->error) {
+	case TSIG_NOERROR:
+		return true;
+	case TSIG_BADKEY:
+		return find_fault(asked, REFUSED_KEY,
+		    "BADKEY: no key of --transfer-key has this name and algorithm");
+	case TSIG_BADSIG:
+		return find_fault(asked, REFUSED_SIGNATURE,
+		    "BADSIG: the secrets differ, or the message was changed on its way");
+	case TSIG_BADTRUNC:
+		return find_fault(asked, REFUSED_SIGNATURE, "BADTRUNC: the MAC is truncated");
+	case TSIG_BADTIME:
+		return find_fault(
+		    asked, REFUSED_TIME, "BADTIME: the clocks of both servers differ too much");
+	default:
+		return find_fault(asked, REFUSED_MESSAGE, "a malformed TSIG");
+	}
+}
+
+/* --- the reply --- */
+
+struct writer
+asked_begin(const struct asked *asked, unsigned flags)
+{
+	const struct transfer_ask *ask = asked->ask;
+	size_t question = ask->question->question_len;
+
+	memset(ask->out, 0, DNS_HEADER);
+	memcpy(ask->out, ask->query, 2);
+	wire_put16(ask->out + 2, FLAG_QR | (ask->question->flags & FLAG_RD) | flags);
+	wire_put16(ask->out + 4, 1);
+	memcpy(ask->out + DNS_HEADER, ask->query + DNS_HEADER, question);
+	return (struct writer){ ask->out, DNS_HEADER + question, ask->max, false };
+}
+
+/* Adds a TSIG if the reply needs it. Returns the new length, or 0 if the TSIG does not fit. */
+static size_t
+sign(struct asked *asked, size_t len)
+{
+	uint8_t *out = asked->ask->out;
+	size_t max = asked->ask->max;
+
+	if (asked->is_signed)
+		return tsig_sign(out, len, max, &asked->chain, tsig_now_s(),
+		    asked->error == TSIG_BADTIME ? &asked->tsig : NULL);
+	if (asked->error != TSIG_NOERROR && asked->error != TSIG_FORMERR)
+		return tsig_put_error(out, len, max, &asked->tsig, asked->error, tsig_now_s());
+	return len;
+}
+
+size_t
+asked_end(struct asked *asked, struct writer *w)
+{
+	const struct query *question = asked->ask->question;
+	size_t len;
+
+	if (question->has_edns) { /* RFC 6891 section 6.1.1 */
+		wire_put16(w->buf + 10, 1);
+		writer_put_opt(w, DNS_UDP_PAYLOAD, question->edns_do);
+	}
+	if (!w->overflow && (len = sign(asked, w->len)) > 0)
+		return len;
+	/* If the reply does not fit, only the question is sent, with TC (RFC 8945 section 5.3). */
+	struct writer cut = asked_begin(asked, FLAG_TC | (wire_get16(w->buf + 2) & (FLAG_AA | 15)));
+	len = sign(asked, cut.len);
+	return len > 0 ? len : cut.len;
+}
+
+size_t
+asked_rcode(struct asked *asked, unsigned rcode)
+{
+	struct writer w = asked_begin(asked, rcode);
+
+	return asked_end(asked, &w);
+}
+
+/* --- permissions, refusals, jobs --- */
 
 static size_t
 refuse(struct transfer *t, struct asked *asked, enum transfer_refusal why, unsigned rcode,
@@ -44,7 +153,7 @@ newest_serial(const struct transfer *t, const struct asked *asked, size_t zone)
 	    t->external == NULL ? NULL : tree_current(t->external));
 }
 
-/* The answer to SOA; and to IXFR over UDP, whose client then asks over TCP (RFC 1995 section 2). */
+/* Writes the answer to an SOA query. IXFR over UDP gets the same answer, and the client then retries over TCP (RFC 1995 section 2). */
 static size_t
 put_soa(const struct transfer *t, struct asked *asked, size_t zone)
 {
@@ -72,15 +181,15 @@ queue_job(struct transfer *t, struct job *made)
 	pthread_mutex_lock(&t->lock);
 	TAILQ_FOREACH(job, &t->jobs, by_age)
 	of_client += addr_equal(&job->client, &made->client);
-	bool room =
+	bool capacity =
 	    t->job_count < QUEUE_MAX && of_client < QUEUE_CLIENT_MAX && !atomic_load(&t->stop);
-	if (room) {
+	if (capacity) {
 		TAILQ_INSERT_TAIL(&t->jobs, made, by_age);
 		t->job_count++;
 		pthread_cond_signal(&t->wake);
 	}
 	pthread_mutex_unlock(&t->lock);
-	return room;
+	return capacity;
 }
 
 static size_t
@@ -115,7 +224,7 @@ start_stream(struct transfer *t, struct asked *asked, size_t zone, const struct 
 	return refuse(t, asked, REFUSED_QUEUE, RCODE_REFUSED, "too many are waiting");
 }
 
-/* Why the content of a zone is not for this client, or NULL. */
+/* Returns the reason why the client may not transfer the zone, or NULL. */
 static const char *
 content_refusal(const struct transfer *t, const struct asked *asked, const struct addr *client,
     enum transfer_refusal *why)
@@ -148,17 +257,17 @@ transfer_answer(struct transfer *t, const struct transfer_ask *ask)
 	server_from_sockaddr(ask->peer, &client);
 	if (content && (text = content_refusal(t, &asked, &client.addr, &why)) != NULL)
 		return refuse(t, &asked, why, RCODE_REFUSED, text);
-	/* --external-address has the zones for outside alone, not a cluster set's. */
+	/* --external-address only serves external zones, except the zone of a cluster set. */
 	int zone = zone_index(ask->answers, ask->question->qname);
 	if (zone < 0 ||
-	    (ask->answers->external_only && !zone_is_external(t->answers, (size_t)zone)))
-		return refuse(t, &asked, REFUSED_ZONE, RCODE_NOTAUTH, "no zone of ours");
+	    (ask->answers->stages.beside_only && !zone_is_external(t->answers, (size_t)zone)))
+		return refuse(t, &asked, REFUSED_ZONE, RCODE_NOTAUTH, "not a zone of this server");
 	if (!zone_is_synced(t->answers, (size_t)zone, ask->tree,
 		t->external == NULL ? NULL : tree_current(t->external)))
 		return asked_rcode(&asked, RCODE_SERVFAIL);
 	if (content && ask->fd >= 0)
 		return start_stream(t, &asked, (size_t)zone, &client.addr);
 	if (ask->question->qtype == TYPE_AXFR)
-		return refuse(t, &asked, REFUSED_MESSAGE, RCODE_REFUSED, "AXFR is over TCP alone");
+		return refuse(t, &asked, REFUSED_MESSAGE, RCODE_REFUSED, "AXFR needs TCP");
 	return put_soa(t, &asked, (size_t)zone);
 }

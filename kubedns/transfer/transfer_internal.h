@@ -1,7 +1,7 @@
 /*
- * What the files of transfer.h share: transfer.c (versions, which job runs when, and the thread that goes from version
- * to version), transfer_ask.c (questions), transfer_reply.c (replies that are no transfer) and transfer_stream.c (one
- * transfer).
+ * Declarations that the three files of transfer.h share. transfer.c has versions, the choice of the
+ * next job, and the thread that makes new versions. transfer_ask.c has queries, and replies other
+ * than transfers. transfer_stream.c has a single transfer.
  */
 #ifndef KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
 #define KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
@@ -11,7 +11,6 @@
 #include <sys/queue.h>
 
 #include "kubedns/answer/zone_walk.h"
-#include "kubedns/transfer/ixfr_query.h"
 #include "kubedns/transfer/journal.h"
 #include "kubedns/transfer/notify.h"
 #include "kubedns/transfer/transfer.h"
@@ -24,40 +23,40 @@ enum {
 	QUEUE_MAX = 64,
 	QUEUE_CLIENT_MAX = 16,
 	QUEUE_MS = 60000, /* a job that has waited this long is dropped */
-	STALL_MS = 10000, /* for one message to be taken */
+	STALL_MS = 10000, /* time limit for the client to accept one message */
 	TRANSFER_MS = 120000,
 	HELD_MAX = 16 * 1024 * 1024,
-	QUERY_MAX = 2048, /* a question, an IXFR's SOA, a TSIG */
-	AHEAD_S = 60,     /* clocks of replicas differ by less */
-	GIVEN_MAX = 256,  /* clients and zones whose last serial is known */
+	QUERY_MAX = 2048, /* space for a question, the SOA of an IXFR, and a TSIG */
+	AHEAD_S = 60,     /* clocks of replicas differ by less than this */
+	GIVEN_MAX = 256,  /* number of pairs of client and zone whose last serial is stored */
 };
 
 enum transfer_refusal {
-	REFUSED_ADDRESS, /* not in --transfer-to */
-	REFUSED_ZONE,    /* not one of ours */
-	REFUSED_QUEUE,   /* too many are waiting */
-	REFUSED_MESSAGE, /* not to be understood, or over UDP */
-	REFUSED_KEY,     /* no TSIG, or one of a key that is not ours */
+	REFUSED_ADDRESS, /* the address is not in --transfer-to */
+	REFUSED_ZONE,    /* the zone is not one of ours */
+	REFUSED_QUEUE,   /* too many transfers are waiting */
+	REFUSED_MESSAGE, /* the message is invalid, or arrived over UDP */
+	REFUSED_KEY,     /* there is no TSIG, or its key is not one of ours */
 	REFUSED_SIGNATURE,
 	REFUSED_TIME,
 	REFUSED_COUNT
 };
 
-/* A snapshot of each tree, of the same moment. */
+/* A snapshot of each tree, from the same point in time. */
 struct version {
-	struct tree_hold *tree;     /* NULL: no version */
-	struct tree_hold *external; /* NULL: no zones for outside */
+	struct tree_hold *tree;     /* NULL if there is no version */
+	struct tree_hold *external; /* NULL if there are no external zones */
 };
 
-/* How a question is answered. */
+/* How a query is answered. */
 enum transfer_kind { KIND_AXFR, KIND_IXFR, KIND_CURRENT, KIND_COUNT };
 
-/* The serial of a zone that a client has from us. */
+/* The last serial of a zone that we transferred to a client. */
 struct given {
-	struct addr client; /* AF_UNSPEC: free */
+	struct addr client; /* AF_UNSPEC if the entry is free */
 	size_t zone;
 	uint32_t serial;
-	uint64_t used; /* when: the one that was used longest ago gives way */
+	uint64_t used; /* counter at the last use; the entry with the lowest value is replaced */
 };
 
 struct job {
@@ -65,18 +64,19 @@ struct job {
 	int fd;
 	struct addr client;
 	struct transfer_end end;
-	size_t zone;    /* index, of zone_walk.h */
-	uint32_t wants; /* the serial that its SOA query may have been told */
+	size_t zone; /* index of the zone (zone_walk.h) */
+	/* The serial that the client may have seen in the answer to its SOA query. */
+	uint32_t wants;
 	int64_t queued_ms;
 	bool is_signed; /* each message gets a TSIG of the chain */
 	struct tsig_chain chain;
-	bool incremental; /* IXFR, of a client that has the serial `has` */
+	bool incremental; /* IXFR from a client that has the serial `has` */
 	uint32_t has;
-	bool running; /* and then: */
+	bool running; /* the following members are valid if it is running */
 	enum transfer_kind kind;
-	struct change **changes; /* of an IXFR */
+	struct change **changes; /* the changes for an IXFR */
 	size_t change_count;
-	unsigned version; /* its number, once it runs */
+	unsigned version; /* number of the version, if the job is running */
 	struct query question;
 	size_t query_len;
 	uint8_t query[QUERY_MAX];
@@ -85,29 +85,33 @@ struct job {
 struct transfer {
 	const struct transfer_rules *rules;
 	const struct answer_config *answers;
-	struct tsig_ring *keys;             /* NULL: without --transfer-key */
-	struct treecache *cache, *external; /* the latter may be NULL */
+	struct tsig_ring *keys;             /* NULL without --transfer-key */
+	struct treecache *cache, *external; /* `external` may be NULL */
 	pthread_t threads[STREAMS], changes;
-	struct notify *notify; /* the change thread's; NULL: nobody is told */
+	struct notify *notify; /* used by the change thread; NULL if no NOTIFY is sent */
 	struct notify_counts counts;
-	int wake_changes; /* eventfd: there is a next version, or the end */
-	/* the main thread's: the newest snapshots that it has given to the change thread */
+	/* eventfd; means that there is a next version or that the transfer ends */
+	int wake_changes;
+	/* For the main thread: the newest snapshots that the main thread has passed to the
+	 * change thread. */
 	const struct tree *given, *given_external;
 	bool started;
-	bool keys_failing;    /* the file as it is now has no keys: the last good ones hold */
-	char *keys_why;       /* or NULL: what was said of it */
-	pthread_mutex_t lock; /* of what follows */
+	/* The current file has no valid keys, so the last valid keys are in effect. */
+	bool keys_failing;
+	char *keys_why;       /* the last error that was logged about the file, or NULL */
+	pthread_mutex_t lock; /* protects the following members */
 	pthread_cond_t wake;
-	struct version version; /* which the change thread alone changes */
+	struct version version; /* changed only by the change thread */
 	struct journal journal;
 	struct given given_to[GIVEN_MAX];
 	uint64_t given_count;
-	struct version next;    /* from the main thread for the change thread */
-	unsigned number;        /* of versions so far */
-	TAILQ_HEAD(, job) jobs; /* waiting and running */
+	struct version next;    /* from the main thread to the change thread */
+	unsigned number;        /* number of versions so far */
+	TAILQ_HEAD(, job) jobs; /* waiting and running jobs */
 	unsigned job_count;
 	atomic_bool stop;
-	/* Streams of versions before this number are cut: too much is kept for them. */
+	/* Streams of versions before this number are aborted, because their versions keep too
+	 * much memory. */
 	atomic_uint cut_before;
 	/* counters */
 	_Atomic(uint64_t) whole[KIND_COUNT], cut[KIND_COUNT], records, bytes;
@@ -117,33 +121,34 @@ struct transfer {
 struct version version_share(const struct version *version);
 void version_drop(const struct version *version);
 
-/* A question, and what is known of its TSIG. */
+/* A query, and the state of its TSIG. */
 struct asked {
 	const struct transfer_ask *ask;
-	bool is_signed; /* its TSIG is good: a reply gets one of the chain */
+	bool is_signed; /* the query's TSIG is valid, so the reply gets a TSIG of the chain */
 	struct tsig_chain chain;
-	enum tsig_error error; /* of `tsig` */
+	enum tsig_error error; /* the error in `tsig` */
 	struct tsig tsig;
-	enum transfer_refusal refusal; /* with an error */
+	enum transfer_refusal refusal; /* set if there is an error */
 	const char *why;
 };
 
-/* Verifies the question's TSIG; false: it is wrong. A question without one is true, and not
- * signed. */
+/* Verifies the query's TSIG. Returns false if the TSIG is invalid. If the query has no TSIG,
+ * returns true and leaves `is_signed` false. */
 bool asked_verify(struct transfer *transfer, struct asked *asked);
 
-/* Begins a reply: header and question. Ends it, with the OPT and the TSIG that it has to have; returns
- * its length, cut to fit. */
+/* asked_begin() starts a reply with header and question. asked_end() adds the OPT and the TSIG
+ * that the reply needs, and returns its length. If the reply does not fit, it is truncated. */
 struct writer asked_begin(const struct asked *asked, unsigned flags);
 size_t asked_end(struct asked *asked, struct writer *w);
 
-/* A reply that has nothing but this rcode. */
+/* Writes a reply that has only this rcode, and returns its length. */
 size_t asked_rcode(struct asked *asked, unsigned rcode);
 
-/* The clock of TSIGs: what the machine says, whatever serials come from. */
+/* Returns the time for TSIG. This time is from the system's clock, even if serials use another
+ * clock. */
 int64_t tsig_now_s(void);
 
-/* The zone's serial in it. */
+/* Returns the zone's serial in this version. */
 static inline uint32_t
 version_serial(const struct version *version, const struct answer_config *answers, size_t zone)
 {
@@ -151,7 +156,7 @@ version_serial(const struct version *version, const struct answer_config *answer
 	    version->external == NULL ? NULL : tree_held(version->external));
 }
 
-/* Whether the version has the zone: those for outside may come after ours. */
+/* Returns whether the version has the zone. External zones may be synced later than our zone. */
 static inline bool
 version_has_zone(const struct version *version, const struct answer_config *answers, size_t zone)
 {
@@ -159,7 +164,8 @@ version_has_zone(const struct version *version, const struct answer_config *answ
 	    version->external == NULL ? NULL : tree_held(version->external));
 }
 
-/* Sends the transfer; true if it was whole. In a stream thread, with a share of the version. */
+/* Sends the transfer. Returns true if it was complete. Runs in a stream thread, which has a
+ * reference to the version. */
 bool transfer_stream(struct transfer *transfer, struct job *job, const struct version *version);
 
 #endif

@@ -1,4 +1,4 @@
-/* One transfer: the messages from a version's tree to a connection. */
+/* Runs one transfer. Writes a version's tree to a connection as messages. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -18,11 +18,11 @@ struct stream {
 	const struct job *job;
 	uint32_t serial;
 	struct xfr_writer writer;
-	struct tsig_chain chain; /* if the job is signed */
+	struct tsig_chain chain; /* used if the job is signed */
 	int64_t begun_ms;
 	int64_t worked_since_ns;
 	uint64_t bytes;
-	const char *failure; /* NULL: none */
+	const char *failure; /* NULL if there is none */
 	uint8_t buf[2 + XFR_MESSAGE_MAX];
 };
 
@@ -33,7 +33,7 @@ fail(struct stream *s, const char *why)
 	return false;
 }
 
-/* Sends all bytes, as long as the client takes them. */
+/* Sends all bytes, while the client accepts them. */
 static bool
 send_all(struct stream *s, const uint8_t *bytes, size_t len)
 {
@@ -51,17 +51,17 @@ send_all(struct stream *s, const uint8_t *bytes, size_t len)
 		} else if (errno != EAGAIN && errno != EINTR) {
 			return fail(s, "the client has closed the connection");
 		} else if (left_ms <= 0) {
-			return fail(s, "the client does not read");
+			return fail(s, "the client stopped reading");
 		} else {
 			poll(&fd, 1, (int)left_ms);
 		}
 		if (atomic_load(&s->transfer->stop))
-			return fail(s, "kubedns is ending");
+			return fail(s, "kubedns is shutting down");
 	}
 	return true;
 }
 
-/* Sleeps as long as the last message took: questions come before transfers. */
+/* Sleeps for as long as the last message took, because queries have priority over transfers. */
 static void
 give_way(struct stream *s)
 {
@@ -77,16 +77,16 @@ send_message(void *arg, uint8_t *message, size_t len)
 	struct stream *s = arg;
 
 	give_way(s);
-	if (s->job->is_signed) /* XFR_TAIL_MAX has room for it */
+	if (s->job->is_signed) /* XFR_TAIL_MAX leaves space for the TSIG */
 		len = tsig_sign(message, len, XFR_MESSAGE_MAX, &s->chain, tsig_now_s(), NULL);
 	assert(len > 0);
 	wire_put16(message - 2, (unsigned)len);
 	if (!send_all(s, message - 2, len + 2))
 		return false;
 	if (clock_mono_ms() - s->begun_ms > TRANSFER_MS)
-		return fail(s, "it takes too long");
+		return fail(s, "the transfer takes too long");
 	if (s->job->version < atomic_load(&s->transfer->cut_before))
-		return fail(s, "too much memory is kept for it");
+		return fail(s, "the transfer keeps too much memory in use");
 	s->worked_since_ns = clock_mono_ns();
 	return true;
 }
@@ -111,7 +111,7 @@ put_soa(struct stream *s, uint32_t serial)
 	return xfr_put(&s->writer, &soa);
 }
 
-/* The zone between two times its SOA (RFC 5936 section 2.2). */
+/* Sends the zone between two copies of its SOA (RFC 5936 section 2.2). */
 static bool
 send_zone(struct stream *s, const struct version *version)
 {
@@ -128,9 +128,9 @@ send_zone(struct stream *s, const struct version *version)
 }
 
 /*
- * From the client's serial to ours, change by change (RFC 1995 section 4): each is the SOA before it
- * and what went, the SOA after it and what came. Versions that changed nothing in this zone are
- * part of the next; the last has our serial.
+ * Sends the changes from the client's serial to ours (RFC 1995 section 4). Each change is the old SOA with the removed records, then the
+ * new SOA with the added records. A version that changed nothing in this zone is merged into the next version. The last change has our
+ * serial.
  */
 static bool
 send_changes(struct stream *s)

@@ -9,19 +9,19 @@
 enum {
 	TIME_AND_FUDGE = 8,
 	VARIABLES_MAX = 2 * DNAME_MAX + 2 + 4 + TIME_AND_FUDGE + 4 + 6,
-	OTHER_MAX = 6, /* a time */
+	OTHER_MAX = 6, /* bytes of a time in the field Other Data */
 };
 
-/* --- HMAC: nettle's, by algorithm --- */
+/* --- the HMAC functions of nettle, by algorithm --- */
 
 union hmac {
 	struct hmac_sha256_ctx sha256;
-	struct hmac_sha512_ctx sha512; /* and SHA-384's */
+	struct hmac_sha512_ctx sha512; /* used for SHA-384 too */
 };
 
 static const struct {
 	const char *text;
-	uint8_t wire[14]; /* all three are as long */
+	uint8_t wire[14]; /* the names of all three algorithms have the same length */
 	uint16_t mac_len;
 } algorithms[TSIG_ALGORITHMS] = {
 	[TSIG_SHA256] = { "hmac-sha256", "\13hmac-sha256", 32 },
@@ -60,7 +60,7 @@ hmac_end(union hmac *hmac, const struct tsig_key *key, uint8_t mac[TSIG_MAC_MAX]
 		hmac_sha384_digest(&hmac->sha512, algorithms[TSIG_SHA384].mac_len, mac);
 	else
 		hmac_sha512_digest(&hmac->sha512, algorithms[TSIG_SHA512].mac_len, mac);
-	explicit_bzero(hmac, sizeof *hmac); /* it has what the secret was made into */
+	explicit_bzero(hmac, sizeof *hmac); /* the state of the HMAC is derived from the secret */
 }
 
 int
@@ -106,7 +106,7 @@ tsig_is_of(const struct tsig *tsig, const struct tsig_key *key)
 	       tsig_algorithm(&tsig->algorithm) == (int)key->algorithm;
 }
 
-/* --- reading --- */
+/* --- reading a TSIG --- */
 
 static uint64_t
 get48(const uint8_t *p)
@@ -150,7 +150,7 @@ read_rdata(const uint8_t *wire, const struct record *record, struct tsig *tsig)
 	return record->end - at == tsig->other_len;
 }
 
-/* Behind the questions, whose names are not looked at; 0: there is no such place. */
+/* Returns the offset after the question section, or 0 if there is no valid question section. Does not check the names in it. */
 static size_t
 behind_questions(const uint8_t *wire, size_t len)
 {
@@ -193,7 +193,7 @@ tsig_read(const uint8_t *wire, size_t len, struct tsig *tsig)
 
 /* --- the MAC --- */
 
-/* What the TSIG says beside its MAC (RFC 8945 section 4.3.3). */
+/* The fields of the TSIG that are included in the MAC (RFC 8945 section 4.3.3). */
 struct variables {
 	uint64_t time_s;
 	uint16_t fudge_s, error;
@@ -201,15 +201,15 @@ struct variables {
 	const uint8_t *other;
 };
 
-/* `message` without its TSIG, which the header's count may include already: `additional` is the
- * count without. */
+/* Computes the MAC of `message` without its TSIG. `additional` is the number of additional records without the TSIG, because the
+ * header's count may already include the TSIG. */
 static void
 make_mac(const struct tsig_chain *chain, const uint8_t *message, size_t len, uint16_t id,
     unsigned additional, const struct variables *v, uint8_t mac[TSIG_MAC_MAX])
 {
 	const struct tsig_key *key = &chain->key;
-	uint8_t head[2 + DNS_HEADER], room[VARIABLES_MAX];
-	struct writer w = { .buf = room, .max = sizeof room };
+	uint8_t head[2 + DNS_HEADER], capacity[VARIABLES_MAX];
+	struct writer w = { .buf = capacity, .max = sizeof capacity };
 	union hmac hmac;
 
 	hmac_begin(&hmac, key);
@@ -235,7 +235,7 @@ make_mac(const struct tsig_chain *chain, const uint8_t *message, size_t len, uin
 		writer_put16(&w, v->error);
 		writer_put16(&w, v->other_len);
 	}
-	hmac_add(&hmac, key, room, w.len);
+	hmac_add(&hmac, key, capacity, w.len);
 	if (!chain->later)
 		hmac_add(&hmac, key, v->other, v->other_len);
 	hmac_end(&hmac, key, mac);
@@ -256,7 +256,7 @@ tsig_verify(const uint8_t *wire, const struct tsig *tsig, struct tsig_chain *cha
 	unsigned whole = algorithms[chain->key.algorithm].mac_len;
 	uint8_t mac[TSIG_MAC_MAX];
 
-	/* RFC 8945 section 5.2.2.1: what no policy could accept is malformed. */
+	/* If no policy could accept the MAC, the message is malformed (RFC 8945 section 5.2.2.1). */
 	if (tsig->mac_len > whole || tsig->mac_len < 10 || tsig->mac_len < whole / 2)
 		return TSIG_FORMERR;
 	make_mac(chain, wire, tsig->offset, tsig->original_id, wire_get16(wire + 10) - 1u, &v, mac);
@@ -270,7 +270,7 @@ tsig_verify(const uint8_t *wire, const struct tsig *tsig, struct tsig_chain *cha
 	return (off_s < 0 ? -off_s : off_s) > fudge_s ? TSIG_BADTIME : TSIG_NOERROR;
 }
 
-/* --- writing --- */
+/* --- writing a TSIG --- */
 
 static size_t
 put_record(uint8_t *wire, size_t len, size_t max, const struct dname *key,
@@ -307,7 +307,8 @@ tsig_sign(uint8_t *wire, size_t len, size_t max, struct tsig_chain *chain, int64
 	struct variables v = { (uint64_t)now_s, TSIG_FUDGE_S, TSIG_NOERROR, 0, other };
 	struct writer now = { .buf = other, .max = sizeof other };
 
-	if (bad_time != NULL) { /* signed as of the client's time, so that it accepts ours */
+	/* The reply is signed with the client's time, so the client accepts our time. */
+	if (bad_time != NULL) {
 		put48(&now, (uint64_t)now_s);
 		v = (struct variables){ bad_time->time_s, bad_time->fudge_s, TSIG_BADTIME,
 			sizeof other, other };

@@ -31,7 +31,7 @@ read_name(struct tsig_keys *keys, struct tsig_key *key, const char *word, unsign
 	dname_lower(key->name.wire, key->name.len);
 	for (size_t i = 0; i < keys->count; i++)
 		if (dname_equal(keys->items[i].key.name.wire, key->name.wire))
-			return wrong(why, line, word, "a key above has this name");
+			return wrong(why, line, word, "an earlier key has this name");
 	return 0;
 }
 
@@ -47,12 +47,12 @@ read_algorithm(struct tsig_key *key, const char *word, unsigned line, char *why)
 	}
 	if (algorithm < 0)
 		return wrong(why, line, word,
-		    "no algorithm of ours: hmac-sha256, hmac-sha384 or hmac-sha512");
+		    "not a supported algorithm: hmac-sha256, hmac-sha384 or hmac-sha512");
 	key->algorithm = (enum tsig_algorithm)algorithm;
 	return 0;
 }
 
-/* The messages have no word of the secret. */
+/* Reads the secret. Error messages must not contain any part of it. */
 static int
 read_secret(struct tsig_key *key, const char *word, unsigned line, char *why)
 {
@@ -134,7 +134,7 @@ tsig_keys_parse(struct tsig_keys *keys, char *text, size_t len, char why[TSIG_WH
 
 	memset(keys, 0, sizeof *keys);
 	if (memchr(text, '\0', len) != NULL)
-		return wrong(why, line, NULL, "a byte that is 0: not a text");
+		return wrong(why, line, NULL, "a byte of value 0: not a text file");
 	text[len] = '\0';
 	for (char *at = text; at != NULL; at = next, line++) {
 		next = strchr(at, '\n');
@@ -148,11 +148,11 @@ tsig_keys_parse(struct tsig_keys *keys, char *text, size_t len, char why[TSIG_WH
 	return 0;
 }
 
-/* The file's bytes; its length, or -errno. */
+/* Reads the file. Returns the number of bytes, or -errno. */
 static ssize_t
 read_file(const char *path, char text[TSIG_FILE_MAX + 1])
 {
-	/* A pipe that somebody has put there does not stop us. */
+	/* O_NONBLOCK, because a pipe in place of the file must not block us. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n = 0, len = 0;
 
@@ -177,12 +177,12 @@ tsig_keys_read(struct tsig_keys *keys, const char *path, char why[TSIG_WHY_MAX])
 		rc = tsig_keys_parse(keys, text, (size_t)len, why);
 	else
 		snprintf(why, TSIG_WHY_MAX, "%s",
-		    len == -EFBIG ? "more than 16 KB: not a file of keys" : strerror((int)-len));
+		    len == -EFBIG ? "more than 16 KB: not a key file" : strerror((int)-len));
 	explicit_bzero(text, sizeof text);
 	return rc;
 }
 
-/* --- looking one up --- */
+/* --- searching for a key --- */
 
 const struct tsig_key *
 tsig_keys_find(const struct tsig_keys *keys, const struct tsig *tsig)
@@ -208,7 +208,7 @@ tsig_keys_for_notify(const struct tsig_keys *keys, const struct addr *to)
 	return any;
 }
 
-/* --- keys that are replaced --- */
+/* --- keys that can be replaced --- */
 
 struct tsig_ring {
 	pthread_mutex_t lock;

@@ -7,16 +7,16 @@
 
 enum {
 	RECORD_FIXED = 10, /* type, class, TTL, length of RDATA */
-	RECORDS_MAX =
-	    XFR_MESSAGE_MAX - XFR_TAIL_MAX - WIRE_OPT_LEN, /* where they end at the latest */
+	/* Maximum length of the records in a message. */
+	RECORDS_MAX = XFR_MESSAGE_MAX - XFR_TAIL_MAX - WIRE_OPT_LEN,
 };
 
-/* The longest record that there is, behind the longest question. */
+/* The longest possible record must fit after the longest question. */
 static_assert(
     DNS_HEADER + DNAME_MAX + 4 + DNAME_MAX + RECORD_FIXED + CONF_RECORDS_RDATA_MAX <= RECORDS_MAX,
     "a message holds any record");
 
-/* Where the labels of a name begin, the root's included; returns how many. */
+/* Sets the start of each label of a name, including the root label. Returns the number of labels. */
 static unsigned
 cut(const struct dname *name, uint8_t starts[DNAME_LABELS_MAX + 1])
 {
@@ -46,7 +46,7 @@ begin_message(struct xfr_writer *w)
 	wire_put16(w->buf + 4, 1);
 	memcpy(w->buf + DNS_HEADER, w->query + DNS_HEADER, w->question_len);
 	w->len = DNS_HEADER + w->question_len;
-	/* The question's name is the owner before the first. */
+	/* The question's name serves as the owner before the first record. */
 	w->last.len = (uint8_t)(w->question_len - 4);
 	memcpy(w->last.wire, w->query + DNS_HEADER, w->last.len);
 	dname_lower(w->last.wire, w->last.len);
@@ -79,13 +79,13 @@ send_message(struct xfr_writer *w)
 	return !w->stopped;
 }
 
-/* The owner, as far as it is not in the owner before. */
+/* Writes the owner. For labels at its end that the previous owner has too, writes a compression pointer. */
 static void
 put_owner(struct xfr_writer *w, const struct dname *owner)
 {
 	uint8_t starts[DNAME_LABELS_MAX + 1], before[DNAME_LABELS_MAX + 1];
 	unsigned count = cut(owner, starts), others = cut(&w->last, before);
-	unsigned same = 1; /* the root */
+	unsigned same = 1; /* starts with the root, which all names share */
 	uint16_t offsets[DNAME_LABELS_MAX + 1];
 
 	while (same < count && same < others) {
@@ -96,7 +96,7 @@ put_owner(struct xfr_writer *w, const struct dname *owner)
 			break;
 		same++;
 	}
-	unsigned own = count - same; /* labels that are written */
+	unsigned own = count - same; /* number of labels to write */
 	for (unsigned i = 0; i < own; i++)
 		offsets[i] = (uint16_t)(w->len + starts[i]);
 	memcpy(offsets + own, w->offsets + (others - same), same * sizeof *offsets);

@@ -7,12 +7,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "nanny/dnsmasq/stale_forks.h"
 
-enum { PATH_LEN = 64, TCP_ESTABLISHED_STATE = 1 /* Linux, include/net/tcp_states.h */ };
+enum {
+	PATH_LEN = 64,
+	TCP_ESTABLISHED_STATE = 1 /* TCP_ESTABLISHED in Linux's include/net/tcp_states.h */
+};
 
-/* Reads a file of /proc into `text`; false if that is not permitted or the process is gone. */
+/* Reads a file of /proc into `text`. Returns false if the process may not read it or the file does
+ * not exist. */
 __attribute__((format(printf, 3, 4))) static bool
 read_proc(char *text, size_t max, const char *format, ...)
 {
@@ -60,7 +65,7 @@ watch_fork(struct stale_forks *tcp, pid_t pid, bool stale)
 		    (struct stale_fork){ .pid = pid, .pidfd = pidfd, .stale = stale };
 }
 
-/* The processes that dnsmasq has forked, at most `max` of them. */
+/* Lists the processes that dnsmasq has forked, at most `max`. */
 static size_t
 list_forks(pid_t dnsmasq, pid_t *pids, size_t max)
 {
@@ -70,7 +75,7 @@ list_forks(pid_t dnsmasq, pid_t *pids, size_t max)
 
 	if (!read_proc(text, sizeof text, "/proc/%d/task/%d/children", (int)dnsmasq, (int)dnsmasq))
 		return 0;
-	/* Each is followed by a blank; a last one without it has been cut off. */
+	/* A space follows each complete number. A last number without a space was truncated. */
 	for (const char *p = text;
 	     count < max && sscanf(p, "%d%n", &pid, &len) == 1 && p[len] == ' '; p += len)
 		pids[count++] = pid;
@@ -88,7 +93,7 @@ stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
 	tcp->reloaded_ms = tcp->next_ms = now_ms;
 }
 
-/* From three quarters of the limit on. */
+/* Whether the connections have reached three quarters of the limit. */
 static bool
 is_near_limit(const struct stale_forks *tcp)
 {
@@ -110,7 +115,7 @@ stale_forks_count(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
 		if (!tcp->forks[i].stale)
 			forget(tcp, i);
 	if (crowded && !tcp->crowded)
-		log_neterr("dnsmasq: %zu TCP connections, of %u that it takes: idle ones are ended",
+		log_neterr("dnsmasq: %zu of at most %u TCP connections: closing idle ones",
 		    tcp->connections, tcp->limit);
 	if (crowded)
 		tcp->next_ms = now_ms;
@@ -124,13 +129,14 @@ stale_forks_waits(const char *text, int *fd)
 	unsigned long descriptor, count;
 	long number;
 
+	/* the process is running, or blocked outside a system call ("-1 ...") */
 	if (sscanf(text, "%ld %lx %*x %lx", &number, &descriptor, &count) != 3)
-		return false; /* "running", or "-1 ..." in no call */
+		return false;
 	*fd = (int)descriptor;
 	return number == SYS_read && count == 1;
 }
 
-/* The process's voluntary context switches. */
+/* Reads the number of voluntary context switches of the process. */
 static bool
 read_switches(pid_t pid, uint64_t *switches)
 {
@@ -152,7 +158,7 @@ waits_on(pid_t pid, int *fd)
 	       stale_forks_waits(text, fd);
 }
 
-/* Whether the process has read anything yet: a fork of dnsmasq reads only queries. */
+/* Whether the process has read any data yet. A fork of dnsmasq reads only queries. */
 static bool
 has_been_asked(pid_t pid)
 {
@@ -163,7 +169,8 @@ has_been_asked(pid_t pid)
 	       sscanf(text, "rchar: %" SCNu64, &bytes) == 1 && bytes > 0;
 }
 
-/* The inode of the socket that is descriptor `fd` of the process; 0 if it is none. */
+/* Returns the inode of the socket at descriptor `fd` of the process, or 0 if the descriptor is not
+ * a socket. */
 static unsigned long
 socket_of(pid_t pid, int fd)
 {
@@ -176,7 +183,8 @@ socket_of(pid_t pid, int fd)
 	return sscanf(link, "socket:[%lu]", &inode) == 1 ? inode : 0;
 }
 
-/* Whether it has waited for long enough since it was last seen to do something else. */
+/* Whether the process has waited for its client's next query for long enough, without any other
+ * activity. */
 static bool
 is_quiet(struct stale_fork *fork, int64_t now_ms)
 {
@@ -200,7 +208,8 @@ is_quiet(struct stale_fork *fork, int64_t now_ms)
 	       (quiet_ms >= STALE_FORKS_QUIET_MS && has_been_asked(fork->pid));
 }
 
-/* A connection to dnsmasq's port: whoever waits on that socket waits for a client. */
+/* Notes that the socket is a client's connection to dnsmasq's port, for the fork that waits on this
+ * socket. */
 static void
 take_client(struct stale_forks *tcp, unsigned long inode, const char *peer)
 {
@@ -211,8 +220,8 @@ take_client(struct stale_forks *tcp, unsigned long inode, const char *peer)
 		}
 }
 
-/* Finds out on whose socket each waits, in one reading of the kernel's table: there may be
- * thousands of connections. */
+/* Finds out whether each fork waits for a client or for a server. Reads the kernel's table only
+ * once, because it may have thousands of connections. */
 static void
 find_whose(struct stale_forks *tcp, uint16_t port)
 {
@@ -239,7 +248,8 @@ find_whose(struct stale_forks *tcp, uint16_t port)
 	}
 }
 
-/* Whether it may be ended. Checks last that it still waits, since the other checks take time. */
+/* Whether the fork may be ended. The last check is whether the fork still waits for a query,
+ * because the other checks take time. */
 static bool
 is_over(const struct stale_fork *fork)
 {
@@ -249,14 +259,14 @@ is_over(const struct stale_fork *fork)
 	       fd == fork->fd;
 }
 
-/* Ends it; false if it was gone already. */
+/* Ends the fork's process. Returns false if the process had already exited. */
 static bool
 end_fork(const struct stale_fork *fork, const char *why)
 {
 	if (syscall(SYS_pidfd_send_signal, fork->pidfd, SIGALRM, NULL, 0) < 0)
 		return false;
 	log_debug(
-	    "dnsmasq: process %d ended: its TCP connection is idle and %s", (int)fork->pid, why);
+	    "dnsmasq: stopped process %d: its TCP connection was idle and %s", (int)fork->pid, why);
 	return true;
 }
 
@@ -270,7 +280,11 @@ connections_of(const struct stale_forks *tcp, const char *peer)
 	return count;
 }
 
-/* The idle connection to end first: of the client with the most, the one that is idle longest. */
+/*
+ * Chooses the idle connection to end first. Of all clients with an idle connection, takes the
+ * client with the most connections. Returns the connection of this client that has been idle
+ * longest.
+ */
 static struct stale_fork *
 heaviest_idle(struct stale_forks *tcp)
 {
@@ -291,7 +305,7 @@ heaviest_idle(struct stale_forks *tcp)
 	return best;
 }
 
-/* Ends idle connections until half of the limit is free, or none is idle. */
+/* Ends idle connections until half of the limit is free or no connection is idle. */
 static void
 thin_out(struct stale_forks *tcp)
 {
@@ -340,7 +354,7 @@ stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms)
 int64_t
 stale_forks_next_ms(const struct stale_forks *tcp)
 {
-	int64_t look_ms = tcp->count > 0 ? tcp->next_ms : INT64_MAX;
+	int64_t look_ms = tcp->count > 0 ? tcp->next_ms : CLOCK_NEVER;
 
-	return tcp->crowded && tcp->crowd_ms < look_ms ? tcp->crowd_ms : look_ms;
+	return tcp->crowded ? clock_earlier(tcp->crowd_ms, look_ms) : look_ms;
 }

@@ -1,18 +1,23 @@
 /*
- * Ends dnsmasq's TCP connections after a reload. dnsmasq forks a process for each, which keeps the
- * configuration of that moment for as long as the connection lasts: 150 s or 100 queries. After a
- * reload the nanny ends the older processes, each as soon as it has waited a moment for its
- * client's next query: a client whose idle connection closes opens another (RFC 7766 section
- * 6.2.4). A process that works on a query answers it first.
+ * Ends dnsmasq's TCP connections after a reload. When there are too many connections, it also ends
+ * idle connections.
  *
- * When the connections come near dnsmasq's limit, at which it accepts none until one ends (up to
- * 150 s), the nanny ends idle ones too, until half of the limit is free: first those of the client
- * with the most, and of these the one that has been idle longest. So a client that opens
- * connections and asks nothing does not keep others from using TCP.
+ * dnsmasq forks a process for each TCP connection. Until the connection ends, the process keeps
+ * using the configuration from the time of the fork. A connection can last 150 s or 100 queries.
+ * After a reload, the nanny ends each older process as soon as it waits for its client's next
+ * query. A client whose idle connection is closed opens a new one (RFC 7766 section 6.2.4). A
+ * process that is working on a query answers it first.
  *
- * The signal is SIGALRM, by which dnsmasq itself ends such a process. A process waits if /proc
- * shows it in read(2) of one byte, the first of the next query's length, on a socket at dnsmasq's
- * port. Where /proc may not be read, because dnsmasq runs as another user, nothing is ended.
+ * At its connection limit, dnsmasq accepts no new connection until an old one ends, which may take
+ * 150 s. When the number of connections is near the limit, the nanny ends idle connections until
+ * half of the limit is free. Of the client with the most connections, the connection that has been
+ * idle longest ends first. A client that opens connections and sends nothing therefore cannot
+ * prevent other clients from using TCP.
+ *
+ * The signal is SIGALRM, which dnsmasq itself uses to end such a process. A process counts as
+ * waiting if /proc shows that it waits in read(2) for one byte, on a socket at dnsmasq's port. That
+ * byte is the first byte of the next query's length. If dnsmasq runs as another user, the nanny may
+ * not read these files in /proc. The nanny then ends no process.
  */
 #ifndef NANNY_DNSMASQ_STALE_FORKS_H
 #define NANNY_DNSMASQ_STALE_FORKS_H
@@ -23,17 +28,22 @@
 #include <sys/types.h>
 
 enum {
-	STALE_FORKS_MAX =
-	    256, /* tracked at a time; dnsmasq's own limit is 20 unless it is told another */
-	STALE_FORKS_QUIET_MS = 20,   /* without a question;
-			      * a client that asks more often has its 100 questions soon */
-	STALE_FORKS_FRESH_MS = 1000, /* without the first one */
+	STALE_FORKS_MAX = 256, /* forks tracked at the same time; dnsmasq's default limit is 20 */
+	/* idle time after which a stale connection is ended. A client that sends queries more often
+	 * reaches dnsmasq's limit of 100 soon. */
+	STALE_FORKS_QUIET_MS = 20,
+	/* idle time for a connection that has not sent any query yet */
+	STALE_FORKS_FRESH_MS = 1000,
 	STALE_FORKS_LOOK_MS = STALE_FORKS_QUIET_MS / 2,
-	STALE_FORKS_OFTEN_MS = 3000, /* after a reload; then only what hangs or hurries is left */
+	/* duration of frequent checks after a reload; after that, only stuck or very busy
+	 * connections are left */
+	STALE_FORKS_OFTEN_MS = 3000,
 	STALE_FORKS_LOOK_LATER_MS = 100,
-	STALE_FORKS_CROWD_MS = 1000,      /* between countings of the connections */
-	STALE_FORKS_CROWDED_MS = 50,      /* the same while they are near the limit */
-	STALE_FORKS_CROWD_FRESH_MS = 300, /* without a first question: a client sends it at once */
+	STALE_FORKS_CROWD_MS = 1000, /* interval between counts of the connections */
+	STALE_FORKS_CROWDED_MS = 50, /* interval between counts while the count is near the limit */
+	/* idle time for a connection without a query while the count is near the limit; clients
+	 * normally send the first query at once */
+	STALE_FORKS_CROWD_FRESH_MS = 300,
 	STALE_FORKS_PEER_MAX = 40,
 };
 
@@ -41,50 +51,58 @@ enum stale_forks_whose { STALE_FORKS_UNKNOWN, STALE_FORKS_CLIENT, STALE_FORKS_SE
 
 struct stale_fork {
 	pid_t pid;
-	int pidfd;         /* so that no other process is ever meant */
-	uint64_t switches; /* its context switches: unchanged, no question has come */
-	int64_t quiet_ms;  /* since when; 0: not known to be */
-	bool quiet;        /* for long enough */
-	int fd;            /* what it waits on, and which socket that is */
+	int pidfd; /* identifies the process even if its PID is reused */
+	/* the process's context switches; an unchanged count means that no query has arrived */
+	uint64_t switches;
+	int64_t quiet_ms; /* start of the idle time; 0 if the process is not known to be idle */
+	bool quiet;       /* the connection has been idle for long enough */
+	int fd; /* descriptor on which the process waits; `inode` is the inode of this socket */
 	unsigned long inode;
 	enum stale_forks_whose whose;
-	bool stale;                      /* from before a reload; else near the limit only */
-	char peer[STALE_FORKS_PEER_MAX]; /* the client's address, as /proc/net/tcp has it */
+	/* forked before a reload; false if tracked only because the count is near the limit */
+	bool stale;
+	char peer[STALE_FORKS_PEER_MAX]; /* the client's address in the format of /proc/net/tcp */
 };
 
 struct stale_forks {
-	struct stale_fork forks[STALE_FORKS_MAX]; /* from before a reload, or idle near the limit */
+	/* forks from before a reload, and idle forks while the count is near the limit */
+	struct stale_fork forks[STALE_FORKS_MAX];
 	size_t count;
-	int64_t reloaded_ms, next_ms; /* the last reload, and when to look again */
-	uint64_t ended;               /* since the start */
-	unsigned limit;               /* dnsmasq's, of connections at a time; 0: not known */
-	size_t connections;           /* when they were last counted */
-	bool crowded;                 /* they were near the limit */
-	int64_t crowd_ms;             /* when to count again */
-	uint64_t crowd_ended;         /* for being idle near the limit, since the start */
+	int64_t reloaded_ms, next_ms; /* time of the last reload, and of the next check */
+	uint64_t ended;               /* stale connections ended since the nanny's start */
+	unsigned limit;               /* dnsmasq's limit of concurrent connections; 0 if unknown */
+	size_t connections;           /* number of connections at the last count */
+	bool crowded;                 /* the count was near the limit */
+	int64_t crowd_ms;             /* time of the next count */
+	/* connections ended because the count was near the limit, since the nanny's start */
+	uint64_t crowd_ended;
 };
 
-/* dnsmasq, process `dnsmasq`, has been seen to have a new file: the processes that it has forked so
- * far may have an old one. */
+/* Call after a reload is confirmed. From then on, all existing forks of process `dnsmasq` may use
+ * the old configuration. */
 void stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms);
 
-/* Counts the connections of dnsmasq, process `dnsmasq`, if it is time; near the limit all of them
- * are looked at. */
+/* Counts the connections of process `dnsmasq` if a count is due. If the count is near the limit,
+ * starts tracking all connections. */
 void stale_forks_count(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms);
 
-/* Looks, if it is time, and ends what is quiet on a connection to dnsmasq's `port`. */
+/* Checks the tracked forks if a check is due. Ends the forks that are idle on a connection to
+ * dnsmasq's `port`. */
 void stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms);
 
-/* When stale_forks_run or, near the limit, stale_forks_count has something to do; INT64_MAX: never.
- * Far from the limit counting waits until something else wakes the loop. */
+/*
+ * Returns when stale_forks_run must be called next or, near the limit, stale_forks_count. Returns
+ * CLOCK_NEVER if no call is due. Far from the limit, the next count waits until another event wakes
+ * the loop.
+ */
 int64_t stale_forks_next_ms(const struct stale_forks *tcp);
 
-/* Forgets a dnsmasq of which no process is left. */
+/* Stops tracking all forks. Called after dnsmasq and all its forks have ended. */
 void stale_forks_forget(struct stale_forks *tcp);
 
 /*
- * Whether `text`, of /proc/PID/syscall, says that the process waits in read(2) for one byte, and on
- * which descriptor. Pure.
+ * Parses `text` from /proc/PID/syscall. Returns whether the process waits in read(2) for one byte.
+ * Sets `*fd` to the descriptor that the process reads. Pure.
  */
 bool stale_forks_waits(const char *text, int *fd);
 

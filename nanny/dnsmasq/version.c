@@ -1,17 +1,11 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "lib/clock.h"
 #include "nanny/dnsmasq/version.h"
 
-enum { TIMEOUT_MS = 1000 };
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/log.h"
+#include "lib/spelling.h"
+#include "nanny/process.h"
 
 unsigned
 dnsmasq_version_parse(const char *text)
@@ -25,67 +19,12 @@ dnsmasq_version_parse(const char *text)
 	return major * 100 + minor;
 }
 
-/* What it writes until it ends. */
-static size_t
-read_all(int fd, char *text, size_t size)
-{
-	int64_t until_ms = clock_mono_ms() + TIMEOUT_MS;
-	size_t len = 0;
-	ssize_t n = 1;
-
-	while (n > 0 && len < size - 1) {
-		struct pollfd ready = { .fd = fd, .events = POLLIN };
-		int64_t left_ms = until_ms - clock_mono_ms();
-
-		if (left_ms <= 0 || poll(&ready, 1, (int)left_ms) != 1)
-			break;
-		n = read(fd, text + len, size - 1 - len);
-		len += n > 0 ? (size_t)n : 0;
-	}
-	text[len] = '\0';
-	return len;
-}
-
-size_t
-dnsmasq_say(const char *exec, const char *option, char *text, size_t size)
-{
-	char path[4096], argument[32];
-
-	char *const argv[] = { path, argument, NULL };
-	char *const envp[] = { NULL };
-	posix_spawn_file_actions_t actions;
-	size_t len = 0;
-	int out[2];
-	pid_t pid;
-
-	text[0] = '\0';
-	if (strlen(exec) >= sizeof path || strlen(option) >= sizeof argument ||
-	    pipe2(out, O_CLOEXEC) < 0)
-		return 0;
-	strcpy(path, exec);
-	strcpy(argument, option);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	int rc = posix_spawn(&pid, path, &actions, NULL, argv, envp);
-	posix_spawn_file_actions_destroy(&actions);
-	close(out[1]);
-	if (rc == 0) {
-		len = read_all(out[0], text, size);
-		kill(pid, SIGKILL);
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
-	close(out[0]);
-	return len;
-}
-
 unsigned
 dnsmasq_version(const char *exec)
 {
 	char text[4096];
 
-	dnsmasq_say(exec, "--version", text, sizeof text);
+	process_say(exec, "--version", text, sizeof text);
 	return dnsmasq_version_parse(text);
 }
 
@@ -112,11 +51,115 @@ dnsmasq_package_read(FILE *record, char version[PACKAGE_VERSION_MAX])
 void
 dnsmasq_package_version(char version[PACKAGE_VERSION_MAX])
 {
-	FILE *record = fopen("/var/lib/dpkg/status.d/dnsmasq", "re");
+	FILE *record = fopen("/var/lib/dpkg/status.d/dnsmasq-base", "re");
 
 	version[0] = '\0';
 	if (record == NULL)
 		return;
 	dnsmasq_package_read(record, version);
 	fclose(record);
+}
+
+/* --- arguments that this version does not support --- */
+
+enum { HELP_MAX = 128 * 1024, NAME_MAX_LEN = 64 };
+
+/* Length of the option's name, without its two dashes and its value. */
+static size_t
+name_len(const char *option)
+{
+	return strcspn(option + 2, "=");
+}
+
+bool
+dnsmasq_unknown_args_lists(const char *help, const char *option)
+{
+	size_t len = name_len(option) + 2;
+
+	for (const char *at = help; (at = strstr(at, "--")) != NULL; at++)
+		if ((at == help || at[-1] == ' ') && strncmp(at, option, len) == 0)
+			return true;
+	return false;
+}
+
+unsigned
+dnsmasq_unknown_args_since(const char *option)
+{
+	static const struct {
+		const char *name;
+		unsigned version;
+	} known[] = {
+		{ "max-tcp-connections", 290 },
+		{ "filter-rr", 290 },
+		{ "fast-dns-retry", 288 },
+		{ "use-stale-cache", 288 },
+		{ "port-limit", 288 },
+		{ "filter-A", 287 },
+		{ "filter-AAAA", 287 },
+		{ "nftset", 287 },
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+		if (strlen(known[i].name) == name_len(option) &&
+		    strncmp(option + 2, known[i].name, name_len(option)) == 0)
+			return known[i].version;
+	return 0;
+}
+
+/* Finds the listed option with the most similar spelling and copies it to `word`. Returns false if
+ * no option is similar enough. */
+static bool
+nearest(const char *help, const char *option, char word[NAME_MAX_LEN])
+{
+	struct spelling s = spelling_of(option + 2, name_len(option));
+	/* static, because spelling_try stores pointers to the names */
+	static char names[512][NAME_MAX_LEN];
+	size_t count = 0;
+
+	for (const char *at = help; (at = strstr(at, "--")) != NULL && count < 512; at += 2) {
+		size_t len = strcspn(at + 2, "=, \n[");
+
+		if (len == 0 || len >= NAME_MAX_LEN)
+			continue;
+		memcpy(names[count], at + 2, len);
+		names[count][len] = '\0';
+		spelling_try(&s, names[count++]);
+	}
+	if (s.word == NULL)
+		return false;
+	strcpy(word, s.word);
+	return true;
+}
+
+static void
+warn(const char *exec, unsigned version, const char *help, const char *option)
+{
+	unsigned since = dnsmasq_unknown_args_since(option);
+	char word[NAME_MAX_LEN];
+	int len = (int)name_len(option) + 2;
+
+	if (since > version)
+		log_warnx("dnsmasq %s: version %u.%02u does not support %.*s, which needs version "
+			  "%u.%02u: install a newer dnsmasq, or remove the argument",
+		    exec, version / 100, version % 100, len, option, since / 100, since % 100);
+	else if (nearest(help, option, word))
+		log_warnx("dnsmasq %s: version %u.%02u does not support %.*s: did you mean --%s?",
+		    exec, version / 100, version % 100, len, option, word);
+	else
+		log_warnx("dnsmasq %s: version %u.%02u does not support %.*s: remove it (%s --help "
+			  "lists all arguments)",
+		    exec, version / 100, version % 100, len, option, exec);
+}
+
+void
+dnsmasq_unknown_args_warn(const char *exec, unsigned version, char *const *argv)
+{
+	static char help[HELP_MAX];
+
+	if (version == 0 || process_say(exec, "--help", help, sizeof help) == 0)
+		return; /* dnsmasq cannot be run; its failed start is logged later */
+	for (size_t i = 1; argv[i] != NULL; i++)
+		if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0' &&
+		    !dnsmasq_unknown_args_lists(help, argv[i]))
+			warn(exec, version, help, argv[i]);
 }

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { LASTED_MS = 1000, RENEW_MS = 5000 /* kubedns's idle timeout is 10 s */ };
+enum { LASTED_MS = 1000, RENEW_MS = 5000 /* shorter than kubedns's idle timeout of 10 s */ };
 
 int
 node_alarm_open(
@@ -42,7 +42,7 @@ node_alarm_fd(const struct node_alarm *alarm)
 	return alarm->waiting ? alarm->fd : -1;
 }
 
-/* The address and port to which it is bound stay; what is left of a connection is reset. */
+/* Disconnects the socket but leaves it bound. A connection that still exists is reset. */
 static void
 disconnect(struct node_alarm *alarm)
 {

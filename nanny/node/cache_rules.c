@@ -19,15 +19,16 @@
 #include "lib/xalloc.h"
 
 enum {
-	LEGACY_BYTES = 4 * 1024 * 1024, /* of a table raw; a rule takes some 250 */
-	DUMP_BYTES = 32 * 1024, /* the most that the kernel puts into one message of a dump */
+	/* limit for the legacy table raw; one rule takes about 250 bytes */
+	LEGACY_BYTES = 4 * 1024 * 1024,
+	DUMP_BYTES = 32 * 1024, /* largest message of a netlink dump */
 };
 
 static const char comment[] = "NodeLocal DNS Cache: skip conntrack", table[] = "raw";
 
-/* The legacy interface of a family. */
+/* The legacy iptables interface of one address family. */
 struct legacy {
-	int socket; /* -1: this kernel does not have the family */
+	int socket; /* -1: the kernel does not support the family */
 	FILE *names;
 };
 
@@ -36,7 +37,8 @@ struct node_cache_rules {
 	struct legacy legacy[2];
 };
 
-/* The interface of both families, which differ in their numbers alone. */
+/* The constants of the legacy interfaces of IPv4 and IPv6. The two interfaces differ only in these
+ * numbers. */
 static const struct {
 	int family, level, get_info, get_entries;
 	const char *names;
@@ -69,7 +71,7 @@ count_comments(const void *bytes, size_t len)
 struct node_cache_rules *
 node_cache_rules_open(void)
 {
-	const struct timeval patience = { .tv_sec = 1 }; /* the kernel answers at once */
+	const struct timeval patience = { .tv_sec = 1 }; /* the kernel normally replies at once */
 	struct node_cache_rules *rules = xcalloc(1, sizeof *rules);
 
 	for (size_t i = 0; i < 2; i++) {
@@ -118,7 +120,7 @@ has_legacy_table(FILE *names)
 	return false;
 }
 
-/* How many, or -errno. */
+/* Returns the number of matching rules, or -errno. */
 static int
 count_legacy(const struct legacy *legacy, size_t family)
 {
@@ -138,7 +140,8 @@ count_legacy(const struct legacy *legacy, size_t family)
 	struct ipt_get_entries *entries = xcalloc(1, len);
 	strcpy(entries->name, table);
 	entries->size = info.size;
-	/* EAGAIN if the table has changed its size meanwhile: the next look sees it. */
+	/* EAGAIN means that the size of the table changed after the first call. The next check
+	 * counts the table again. */
 	if (getsockopt(legacy->socket, families[family].level, families[family].get_entries,
 		entries, &len) < 0)
 		count = -errno;
@@ -148,7 +151,7 @@ count_legacy(const struct legacy *legacy, size_t family)
 	return count;
 }
 
-/* A dump's message: adds the rules that have the comment to `*data`. */
+/* Handles one message of a dump. Increments `*data` if the rule has node-cache's comment. */
 static int
 take_rule(const struct nlmsghdr *header, void *data)
 {
@@ -159,7 +162,7 @@ take_rule(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
-/* Without such a table or chain the kernel returns an empty dump, or ENOENT. */
+/* If the table or chain does not exist, the kernel returns an empty dump or ENOENT. */
 static int
 count_nft(struct mnl_socket *netlink, int family, const char *chain)
 {

@@ -22,10 +22,11 @@
 enum {
 	WORD_BEGIN = 'b',
 	WORD_DRAIN = 'd',
-	END_MS = 1000, /* for its end, before it is killed and after */
+	END_MS = 1000, /* time to wait for the guard to exit, before and after SIGKILL */
 };
 
-/* The child: opens all that it needs before the first message, and ends when the pipe is closed. */
+/* Runs the guard, a child process. The guard opens all files and sockets before it reads the first
+ * message. The guard exits when the pipe is closed. */
 _Noreturn static void
 run_child(int words, const struct options *options, enum sandbox_mode mode,
     struct node_report *report, pid_t parent)
@@ -36,7 +37,8 @@ run_child(int words, const struct options *options, enum sandbox_mode mode,
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	/* The container's SIGTERM is for the nanny, which says "draining". */
+	/* The container's SIGTERM is meant for the nanny, which then sends WORD_DRAIN to the
+	 * guard. */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	struct node_watch *watch = node_watch_new(options, mode, report);
@@ -78,16 +80,17 @@ node_guard_start(struct node_guard *guard, const struct options *options, enum s
 	if (rc == 0 && (guard->pidfd = (int)syscall(SYS_pidfd_open, guard->pid, 0)) < 0)
 		rc = -errno;
 	if (rc < 0)
-		log_errorx("node: the process that sees to the rules: %s", strerror(-rc));
+		log_errorx("node: the process that manages the rules: %s", strerror(-rc));
 	return rc;
 }
 
-/* Sends a message to the guard; if it has died its pidfd reports that. */
+/* Sends a message to the guard. A failure is only logged: if the guard has died, its pidfd reports
+ * the death. */
 static void
 send_words(struct node_guard *guard, const void *words, size_t len)
 {
 	if (guard->pid > 0 && write(guard->pipe, words, len) != (ssize_t)len)
-		log_warn("node: the process that sees to the rules");
+		log_warn("node: the process that manages the rules");
 }
 
 void
@@ -113,11 +116,12 @@ forget(struct node_guard *guard)
 	if (guard->pidfd >= 0)
 		close(guard->pidfd);
 	if (guard->report != NULL)
-		guard->report->up = false; /* the kernel's rules ended with it */
+		guard->report->up = false; /* the kernel removed the rules when the guard died */
 	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1, .report = guard->report };
 }
 
-/* A guard that is frozen keeps its last word in the shared memory, and the kernel forgets the rules. */
+/* If the guard is stopped (SIGSTOP), its last report stays in the shared memory, but the kernel
+ * expires the rules. A report is therefore valid only for as long as the kernel keeps the rules. */
 bool
 node_guard_is_up(const struct node_guard *guard)
 {
@@ -133,32 +137,33 @@ node_guard_metrics(const struct node_guard *guard, struct metrics *m)
 	if (guard->report == NULL)
 		return;
 	metrics_family(m, "nanny_node_rules", METRIC_GAUGE,
-	    "Whether packets for the node's DNS addresses are led to its own kubedns.");
+	    "1 while the rules send packets for the node's DNS addresses to the node's own "
+	    "kubedns.");
 	metrics_value(m, node_guard_is_up(guard), NULL);
 	metrics_family(m, "nanny_node_rules_changes_total", METRIC_COUNTER,
-	    "Times the rules were put in force and taken down.");
+	    "Times that the rules took effect (to=up) and were removed (to=down).");
 	metrics_value(m, (double)guard->report->ups, "to", "up", NULL);
 	metrics_value(m, (double)guard->report->downs, "to", "down", NULL);
 	metrics_family(m, "nanny_node_tcp_connections", METRIC_GAUGE,
-	    "TCP connections of clients that the rules keep here, those of the last seconds too.");
+	    "TCP connections that the rules track, including connections that closed in the last "
+	    "seconds.");
 	for (int i = 0; i < NODE_FAMILIES; i++)
 		metrics_value(m, guard->report->connections[i], "family", families[i], NULL);
 	metrics_family(m, "nanny_node_tcp_connections_max", METRIC_GAUGE,
-	    "The most of them that the rules can keep, of each family.");
+	    "Maximum of TCP connections that the rules can track, for each address family.");
 	metrics_value(m, NODE_RULES_TCP_MAX, NULL);
 	metrics_family(m, "nanny_node_tcp_dropped_total", METRIC_COUNTER,
-	    "Packets that begin a TCP connection and were dropped: the client began too many a "
-	    "second, or there was no room for the connection.");
+	    "Dropped packets that begin a TCP connection, because one client opened too many in a "
+	    "second (rate) or all clients reached the maximum (full).");
 	metrics_value(m, (double)guard->report->crowd, "reason", "rate", NULL);
 	metrics_value(m, (double)guard->report->full, "reason", "full", NULL);
 	metrics_family(m, "nanny_node_cache_rules", METRIC_GAUGE,
-	    "NOTRACK rules of NodeLocal DNSCache on this node: with them nobody answers while "
-	    "kubedns "
-	    "is dead.");
+	    "NOTRACK rules of NodeLocal DNSCache on this node. With these rules, pods get no "
+	    "answers while kubedns is down.");
 	metrics_value(m, guard->report->node_cache_rules, NULL);
-	/* node-cache's name and labels: what its dashboards and alerts read. */
+	/* Uses node-cache's metric name and labels, so that existing dashboards and alerts work. */
 	metrics_family(m, "coredns_nodecache_setup_errors_total", METRIC_COUNTER,
-	    "Failures to make the interface and the rules, by node-cache's names for them.");
+	    "Failures to create the interface or the rules, by the error types of node-cache.");
 	metrics_value(m, (double)guard->report->link_errors, "errortype", "interface_add", NULL);
 	metrics_value(m, (double)guard->report->rule_errors, "errortype", "iptables", NULL);
 }
@@ -169,7 +174,7 @@ node_guard_node_cache_rules(const struct node_guard *guard)
 	return guard->report == NULL ? 0 : guard->report->node_cache_rules;
 }
 
-/* Waits for its end, but not for ever: it may be stopped. */
+/* Waits for the guard to exit, with a timeout, because the guard may be stopped (SIGSTOP). */
 static bool
 has_ended(const struct node_guard *guard)
 {
@@ -185,8 +190,9 @@ node_guard_stop(struct node_guard *guard)
 		close(guard->pipe);
 	guard->pipe = -1;
 	if (guard->pid > 0 && !has_ended(guard)) {
-		log_warnx("node: the process that sees to the rules (%d) has not ended in %d s: "
-			  "killed; the rules go with it",
+		log_warnx(
+		    "node: the process that manages the rules (pid %d) did not exit within %d s: "
+		    "killed, and the rules are gone",
 		    (int)guard->pid, END_MS / 1000);
 		kill(guard->pid, SIGKILL);
 		has_ended(guard);
@@ -204,9 +210,8 @@ node_guard_ended(struct node_guard *guard)
 
 	if (got == 0)
 		return false;
-	/* -1: it was reaped among dnsmasq's orphans. */
-	log_errorx(
-	    "node: the process that sees to the rules ended with %s %d; the rules went with it",
+	/* waitpid() returns -1 if the guard was already reaped together with dnsmasq's orphans. */
+	log_errorx("node: the process that manages the rules ended with %s %d: the rules are gone",
 	    WIFSIGNALED(status) ? "signal" : "status",
 	    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	forget(guard);

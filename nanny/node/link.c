@@ -17,7 +17,7 @@ struct node_link {
 	char name[IFNAMSIZ];
 	struct mnl_socket *ask, *told;
 	unsigned seq;
-	bool said; /* a failure has been logged */
+	bool said; /* the current failure has already been logged */
 };
 
 static struct mnl_socket *
@@ -74,14 +74,15 @@ node_link_read(struct node_link *link)
 	ssize_t got;
 
 	while ((got = mnl_socket_recvfrom(link->told, buffer, sizeof buffer)) != 0) {
-		if (got < 0 && errno != ENOBUFS) /* more than the socket holds: look at all */
+		/* ENOBUFS means that events were lost, so check everything */
+		if (got < 0 && errno != ENOBUFS)
 			break;
 		changed = true;
 	}
 	return changed;
 }
 
-/* Sends a request and waits for the kernel's word on it, which it gives at once; 0 or -errno. */
+/* Sends a request and reads the kernel's reply, which is immediate. Returns 0 or -errno. */
 static int
 request(struct node_link *link, struct nlmsghdr *message)
 {
@@ -140,7 +141,7 @@ add_address(struct node_link *link, unsigned index, const struct addr *addr)
 	head->ifa_family = addr->family;
 	head->ifa_prefixlen = (uint8_t)(8 * addr_len(addr));
 	head->ifa_index = index;
-	/* Nobody else on the link could have it: it is there at once, without detection. */
+	/* No other host is on this link, so skip duplicate address detection. */
 	head->ifa_flags = addr->family == AF_INET6 ? IFA_F_NODAD : 0;
 	mnl_attr_put(message, IFA_LOCAL, addr_len(addr), addr->bytes);
 	mnl_attr_put(message, IFA_ADDRESS, addr_len(addr), addr->bytes);
@@ -162,7 +163,7 @@ ensure(struct node_link *link, const struct addr *const *addresses, size_t count
 			return rc;
 		if ((index = if_nametoindex(link->name)) == 0)
 			return -errno;
-		log_info("node: interface %s made", link->name);
+		log_info("node: interface %s: created", link->name);
 	}
 	rc = set_up(link, index);
 	for (size_t i = 0; i < count && rc == 0; i++)

@@ -1,7 +1,8 @@
 /*
- * The interface with the node's DNS addresses, by rtnetlink: a dummy interface, or on kernels
- * without those a bridge without ports, which serves as well. If it or an address is removed,
- * node_link_read() reports that and node_link_ensure() makes it again.
+ * The network interface with the node's DNS addresses, managed by rtnetlink. If the kernel supports
+ * dummy interfaces, the interface is a dummy interface. On other kernels, the interface is a bridge
+ * without ports. If the interface or an address is removed, node_link_read() reports the change and
+ * node_link_ensure() creates it again.
  */
 #ifndef NANNY_NODE_LINK_H
 #define NANNY_NODE_LINK_H
@@ -13,18 +14,19 @@
 
 struct node_link;
 
-/* NULL after one log line. Caller frees with node_link_close, which leaves interface and
- * addresses. */
+/* Returns NULL after one log line. Caller frees with node_link_close, which does not remove the
+ * interface and its addresses. */
 struct node_link *node_link_open(const char *name);
 void node_link_close(struct node_link *link);
 
-/* To poll for input: links or addresses have changed. */
+/* Descriptor to poll for input: interfaces or addresses have changed. */
 int node_link_fd(const struct node_link *link);
 
-/* Reads what has changed; true if something of it may concern us. */
+/* Reads the pending events. Returns true if this interface may be affected. */
 bool node_link_read(struct node_link *link);
 
-/* Makes what is missing of the interface and these addresses; 0, or -errno after a log line. */
+/* Creates the interface and these addresses if they are missing. Returns 0, or -errno after a log
+ * line. */
 int node_link_ensure(struct node_link *link, const struct addr *const *addresses, size_t count);
 
 #endif

@@ -17,10 +17,10 @@
 
 enum {
 	BATCH_MAX = 128 * 1024,
-	MESSAGE_ROOM = 4096, /* more than any message here takes */
+	MESSAGE_ROOM = 4096, /* reserved for the next message; no message here is larger */
 	READ_MAX = 32 * 1024,
 	PRIORITY_RAW = -300,
-	REGISTER = NFT_REG_1, /* the one that comparisons and sets look at */
+	REGISTER = NFT_REG_1, /* register used by comparisons and set lookups */
 };
 
 struct nft {
@@ -32,7 +32,7 @@ struct nft {
 struct nft_batch {
 	const char *table;
 	unsigned seq;
-	struct nlmsghdr *message, *last; /* being written; the newest whole one */
+	struct nlmsghdr *message, *last; /* the message being written, and the last complete one */
 	struct nlattr *expressions;
 	size_t len;
 	bool overflow;
@@ -58,7 +58,7 @@ struct nft *
 nft_open(void)
 {
 	struct nft *nft = xcalloc(1, sizeof *nft);
-	int room = BATCH_MAX;
+	int capacity = BATCH_MAX;
 
 	if ((nft->change = open_netfilter(SOCK_NONBLOCK)) == NULL ||
 	    (nft->read = open_netfilter(SOCK_NONBLOCK)) == NULL ||
@@ -66,8 +66,10 @@ nft_open(void)
 		nft_close(nft);
 		return NULL;
 	}
-	/* A whole transaction is one write; without the right to force it the default may do. */
-	setsockopt(mnl_socket_get_fd(nft->change), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+	/* A transaction is sent in a single write, so the buffer must be large. If the process may
+	 * not force the buffer size, the default size is often enough. */
+	setsockopt(
+	    mnl_socket_get_fd(nft->change), SOL_SOCKET, SO_SNDBUFFORCE, &capacity, sizeof capacity);
 	return nft;
 }
 
@@ -106,7 +108,8 @@ nft_type(unsigned type)
 	return (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type);
 }
 
-/* The next message; once the batch is full, all further ones are written over each other. */
+/* Begins the next message. When the batch is full, further messages overwrite each other and the
+ * batch is marked as overflowed. */
 static void
 begin(struct nft_batch *b, uint16_t type, uint16_t flags, uint8_t family, uint16_t res_id)
 {
@@ -120,7 +123,7 @@ begin(struct nft_batch *b, uint16_t type, uint16_t flags, uint8_t family, uint16
 static void
 end(struct nft_batch *b)
 {
-	b->len += b->message->nlmsg_len; /* attributes are padded to four bytes */
+	b->len += b->message->nlmsg_len; /* the length includes padding to four bytes */
 	b->last = b->message;
 	b->message = NULL;
 }
@@ -181,7 +184,7 @@ void
 nft_add_set(struct nft_batch *b, const char *set, enum nft_key address, bool port, uint32_t size,
     unsigned timeout_s)
 {
-	enum { TYPE_BITS = 6, PORT_LEN = 4 /* a field fills whole registers */ };
+	enum { TYPE_BITS = 6, PORT_LEN = 4 /* fields are padded to whole registers */ };
 	uint32_t len = address == NFT_KEY_IPV4 ? 4 : 16;
 	begin_nft(b, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL);
 	put_text(b, NFTA_SET_TABLE, b->table);
@@ -263,7 +266,8 @@ nft_rule_end(struct nft_batch *b)
 	end(b);
 }
 
-/* An expression in its list's element, or, with another type, within one of another. */
+/* A netlink expression. An expression is an element of a rule's list or, with another attribute
+ * type, part of another expression. */
 struct expression {
 	struct nlattr *outer, *data;
 };
@@ -358,7 +362,7 @@ nft_mask(struct nft_batch *b, uint8_t mask)
 void
 nft_daddr_is_local(struct nft_batch *b)
 {
-	const uint32_t local = RTN_LOCAL; /* the host's byte order, as the kernel's word for it */
+	const uint32_t local = RTN_LOCAL; /* in host byte order, as the kernel expects */
 	struct expression e = open_expression(b, NFTA_LIST_ELEM, "fib");
 
 	put_u32(b, NFTA_FIB_DREG, REGISTER);
@@ -408,7 +412,7 @@ nft_over_rate(
 	struct expression limit = open_expression(b, NFTA_DYNSET_EXPR, "limit");
 
 	mnl_attr_put_u64(b->message, NFTA_LIMIT_RATE, htobe64(rate));
-	mnl_attr_put_u64(b->message, NFTA_LIMIT_UNIT, htobe64(1 /* second */));
+	mnl_attr_put_u64(b->message, NFTA_LIMIT_UNIT, htobe64(1 /* one second */));
 	put_u32(b, NFTA_LIMIT_BURST, burst);
 	put_u32(b, NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
 	put_u32(b, NFTA_LIMIT_FLAGS, NFT_LIMIT_F_INV);
@@ -466,8 +470,9 @@ nft_jump(struct nft_batch *b, const char *chain)
 /* --- sending --- */
 
 /*
- * The kernel has carried the transaction out, or not, when the write returns, and its words wait in
- * the socket: an error for each message that it refused, or its consent to the last one.
+ * Reads the kernel's reply to a transaction. When the write returns, the kernel has committed or
+ * rejected the transaction. The kernel's replies wait in the socket: an error for each rejected
+ * message, or an acknowledgement of the last message.
  */
 static int
 read_verdict(struct nft *nft, unsigned last)
@@ -504,8 +509,10 @@ nft_commit(struct nft *nft, struct nft_batch *b)
 	begin(b, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
 	end(b);
 	int rc = b->overflow ? -E2BIG : 0;
+	/* discard replies to earlier batches, because each batch starts again at the same sequence
+	 * number */
 	while (mnl_socket_recvfrom(nft->change, old, sizeof old) > 0)
-		; /* of an earlier one: sequence numbers begin again with each */
+		;
 	if (rc == 0 && mnl_socket_sendto(nft->change, b->bytes, b->len) < 0)
 		rc = -errno;
 	if (rc == 0)
@@ -581,7 +588,8 @@ nft_count_begin(struct nft *nft, const char *table, const char *set)
 	return mnl_socket_sendto(nft->count, message, message->nlmsg_len) < 0 ? -errno : 0;
 }
 
-/* The elements of one message: a list, and in that an attribute each. */
+/* Counts the elements in one message. The message contains a list with one attribute for each
+ * element. */
 static int
 count_element(const struct nlattr *element, void *data)
 {
@@ -600,7 +608,8 @@ count_elements(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* That the table changed meanwhile, which the kernel reports in a flag, spoils no count. */
+/* Ignores NLM_F_DUMP_INTR, which reports that the set changed during the dump, because the count
+ * need not be exact. */
 int
 nft_count_read(struct nft *nft, unsigned *elements)
 {

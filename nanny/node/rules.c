@@ -12,7 +12,7 @@
 enum {
 	UDP_HEADER = 8,
 	ICMP_HEADER = 8,
-	TCP_SEQUENCE = 4, /* offsets */
+	TCP_SEQUENCE = 4, /* byte offsets in the TCP header */
 	TCP_FLAGS = 13,
 	SOURCE_PORT = 0,
 	DESTINATION_PORT = 2,
@@ -22,16 +22,18 @@ enum {
 	SYN = 2,
 	RST = 4,
 	ACK = 16,
-	ALIVE_MAX = 16, /* room for NODE_ADDRESSES_MAX */
+	ALIVE_MAX = 16, /* size of @alive, at least NODE_ADDRESSES_MAX */
 };
 
-/* What IPv4 and IPv6 differ in. */
+/* The differences between IPv4 and IPv6. */
 struct family {
 	uint8_t protocol; /* NFPROTO_* */
-	uint8_t icmp;     /* IPPROTO_* of its error messages */
+	uint8_t icmp;     /* IPPROTO_* number of ICMP */
 	uint8_t unreachable[2];
-	uint32_t len, source, destination; /* of the address, and offsets in the header */
-	uint32_t hops, header; /* offset of TTL, and the header's length without options */
+	/* address length, and offsets of the addresses in the IP header */
+	uint32_t len, source, destination;
+	/* offset of TTL or hop limit, and the header length without options */
+	uint32_t hops, header;
 	enum nft_key key;
 	const char *alive, *here, *rate;
 };
@@ -67,7 +69,7 @@ family_of(const struct addr *addr)
 	return addr->family == AF_INET ? &ipv4 : &ipv6;
 }
 
-/* A batch that is being filled with one address's rules. */
+/* A batch being filled with the rules of one address. */
 struct filling {
 	struct nft_batch *batch;
 	const struct family *family;
@@ -122,7 +124,7 @@ port_is(struct nft_batch *batch, uint32_t offset, uint16_t port)
 	nft_compare(batch, NFT_CMP_EQ, &wire, sizeof wire);
 }
 
-/* A byte of the transport header, masked, compared. */
+/* Compares a masked byte of the transport header. */
 static void
 byte_is(struct nft_batch *batch, uint32_t offset, uint8_t mask, enum nft_cmp_ops op, uint8_t value)
 {
@@ -160,9 +162,9 @@ is_alive(const struct filling *f, bool alive)
 	nft_in_set(f->batch, f->family->alive, alive);
 }
 
-/* --- chain query: to port 53, of pods and of the node --- */
+/* --- chain query: packets to port 53, from pods and from the node --- */
 
-/* The guard's own, which kube-proxy's rules would send to another pod. */
+/* Accepts the guard's own packets, which kube-proxy's rules would send to another pod. */
 static void
 guards_query(const struct filling *f)
 {
@@ -174,8 +176,11 @@ guards_query(const struct filling *f)
 	nft_rule_end(f->batch);
 }
 
-/* A connection that does not begin here takes its port out of @here, where an earlier one may have
- * left it. `up`: those to an address in @alive begin here. */
+/*
+ * Removes the client's port from @here when the client begins a connection that this node does not
+ * serve. An earlier connection may have left the port in @here. If `up` is true, this node serves
+ * connections to an address in @alive.
+ */
 static void
 forget_earlier(const struct filling *f, bool up)
 {
@@ -188,8 +193,8 @@ forget_earlier(const struct filling *f, bool up)
 	nft_rule_end(f->batch);
 }
 
-/* All that begin count, those from a port in @here too: a client that uses its ports again and again
- * would keep as many places as it has ports. */
+/* Limits new connections per client address. A connection from a port that is already in @here
+ * counts too. Otherwise a client could reuse its ports and occupy one place in @here for each port. */
 static void
 limit_rate(const struct filling *f)
 {
@@ -223,7 +228,7 @@ connection_is_here(const struct filling *f)
 	nft_rule_end(f->batch);
 }
 
-/* New queries and connections, while the address is in @alive. */
+/* Directs new queries and connections to this node's kubedns, while the address is in @alive. */
 static void
 lead_here(const struct filling *f)
 {
@@ -241,9 +246,9 @@ lead_here(const struct filling *f)
 	}
 }
 
-/* --- chain reply: from port 53 --- */
+/* --- chain reply: packets from port 53 --- */
 
-/* A probe's answer without an error renews the address in @alive. */
+/* Renews the address in @alive when kubedns answers a probe without an error. */
 static void
 answer_keeps_alive(const struct filling *f)
 {
@@ -268,7 +273,7 @@ guards_reply(const struct filling *f)
 	nft_rule_end(f->batch);
 }
 
-/* The kernel's reply to a SYN that no socket takes has ACK and the sequence number 0. */
+/* If a TCP port has no listener, the kernel refuses the connection. This rule drops that refusal, which is a reset with ACK set and sequence number 0. */
 static void
 hide_refused_connection(const struct filling *f)
 {
@@ -282,7 +287,8 @@ hide_refused_connection(const struct filling *f)
 	nft_rule_end(f->batch);
 }
 
-/* An ICMP error quotes the packet that it is about: one to port 53, unless the guard sent it. */
+/* Drops ICMP errors about queries to port 53, but not ICMP errors about the guard's probes. An ICMP error quotes the header of the packet
+ * that caused it. */
 static void
 hide_refused_query(const struct filling *f)
 {
@@ -300,7 +306,7 @@ hide_refused_query(const struct filling *f)
 	nft_rule_end(f->batch);
 }
 
-/* Packets with these flags keep their connection in @here for so long. */
+/* Packets with these TCP flags keep their connection in @here for `seconds`. */
 static void
 keep_here(
     const struct filling *f, uint8_t mask, enum nft_cmp_ops op, uint8_t value, unsigned seconds)
@@ -337,7 +343,7 @@ untrack_replies(const struct filling *f)
 
 /* --- transactions --- */
 
-/* All packets of the node pass here: those of other ports leave after one comparison or two. */
+/* Jumps to a chain for port 53. All packets of the node pass this rule, so for other ports the rule must end after one or two comparisons. */
 static void
 jump_for_port(struct nft_batch *batch, const char *chain, uint32_t offset, const char *to)
 {
@@ -371,7 +377,8 @@ node_rules_make(const struct node_rules *rules)
 	nft_add_chain(batch, "reply");
 	nft_add_base_chain(batch, "in", NF_INET_PRE_ROUTING);
 	nft_add_base_chain(batch, "out", NF_INET_LOCAL_OUT);
-	if (rules->fib) { /* refused here, and not when it is needed */
+	/* tests fib support now, so that a kernel without it rejects the table here */
+	if (rules->fib) {
 		nft_rule_begin(batch, "query");
 		nft_daddr_is_local(batch);
 		nft_rule_end(batch);

@@ -35,20 +35,22 @@ enum slot {
 
 enum { PORT_TRIES = 16 };
 
-/* A server that is probed. */
+/* A server that the guard probes. */
 struct asked {
 	int fd;
 	uint16_t id;
-	int64_t answered_ms; /* 0: not yet, or it has refused */
-	unsigned doubts;     /* questions left that are sent without delay, after an alarm */
+	int64_t answered_ms; /* 0 if there is no answer yet, or if the server has refused a probe */
+	unsigned doubts;     /* number of further probes to send without delay, after an alarm */
 };
 
-/* The count of the connections in @here, one family after the other. */
+/* The state of a count of the connections in @here. Address families are counted one after the
+ * other. */
 struct counting {
 	bool running;
 	enum node_family family;
 	int64_t begun_ms, next_ms, next_read_ms;
-	uint64_t crowd, full; /* the counters when last read: they end with the table */
+	/* last counter values; the kernel's counters are reset with the table */
+	uint64_t crowd, full;
 };
 
 struct node_watch {
@@ -62,14 +64,15 @@ struct node_watch {
 	struct asked kubedns[NODE_ADDRESSES_MAX], dnsmasq;
 	struct dname question, version;
 	int64_t next_probe_ms, next_ensure_ms, next_node_cache_ms;
-	int64_t up_ms, set_ms; /* when the rules were put in force the last time, and replaced */
+	int64_t up_ms, set_ms; /* when the rules were last put in force, and last replaced */
 	bool made, up, hiding, draining, said;
-	bool said_node_cache; /* that node-cache's rules cannot be read */
+	bool said_node_cache; /* the failure to read node-cache's rules has been logged */
 };
 
-/* --- asking --- */
+/* --- probing --- */
 
-/* On a connected socket the kernel reports at once that nobody listens at the port. */
+/* Opens a connected UDP socket. If no process listens at the port, the kernel reports this at once
+ * on a connected socket. */
 static int
 open_asker(const struct server *from, const struct server *to, uint16_t *port)
 {
@@ -104,8 +107,8 @@ failed:
 }
 
 /*
- * The sockets that ask kubedns at an address, of one port, by which the rules know them. The UDP
- * socket's port may be taken over TCP; then another is tried.
+ * Opens the sockets that probe kubedns at one address. The UDP and the TCP socket use the same
+ * port, by which the rules identify probes. If the port is not free for TCP, another port is tried.
  */
 static int
 open_kubedns(struct node_watch *w, size_t i)
@@ -126,7 +129,7 @@ open_kubedns(struct node_watch *w, size_t i)
 		close(fd);
 		from.port = 0;
 	}
-	log_errorx("node: no port that is free over UDP and TCP");
+	log_errorx("node: no port is free for both UDP and TCP");
 	return -1;
 }
 
@@ -143,7 +146,8 @@ ask(struct asked *asked, const struct dname *name, uint16_t class)
 		asked->answered_ms = asked->doubts = 0;
 }
 
-/* Only an answer without an error counts: before its first sync kubedns answers SERVFAIL. */
+/* Reads answers from a server. Only answers without an error count, because kubedns returns
+ * SERVFAIL before its first sync. */
 static void
 read_answers(struct asked *asked, int64_t now_ms)
 {
@@ -186,7 +190,8 @@ commit(struct node_watch *w, struct nft_batch *batch)
 	return rc;
 }
 
-/* Two pods may be there during an update: each has a table of its own. */
+/* Gives the table a random name. During an update, two pods may be on the node, and each pod has
+ * its own table. */
 static void
 name_table(struct node_watch *w)
 {
@@ -197,7 +202,7 @@ name_table(struct node_watch *w)
 	snprintf(w->rules.table, sizeof w->rules.table, "kubedns-node-%08x", random);
 }
 
-/* The first of these that the kernel takes. */
+/* Creates the table with the first combination of features that the kernel accepts. */
 static int
 make_table(struct node_watch *w)
 {
@@ -212,24 +217,24 @@ make_table(struct node_watch *w)
 		w->rules.fib = kernels[i].fib;
 		if (w->rules.owner)
 			name_table(w);
-		else /* fixed, so that what a killed process has left is found */
+		else /* a fixed name, so that a table left by a killed process is found */
 			strcpy(w->rules.table, "kubedns-node");
 		rc = i + 1 < COUNT ? nft_commit(w->nft, node_rules_make(&w->rules))
 				   : commit(w, node_rules_make(&w->rules));
 	}
 	if (rc == 0 && !w->rules.owner)
-		log_warnx(
-		    "node: this kernel has no tables that end with their process: after a SIGKILL "
-		    "table inet %s stays, without effect after %d s, until the next start",
+		log_warnx("node: this kernel cannot remove a table when its process exits: after a "
+			  "SIGKILL, table inet %s has no effect after %d s, and stays until the "
+			  "next start",
 		    w->rules.table, NODE_RULES_ALIVE_S);
 	if (rc == 0 && !w->rules.fib)
 		log_warnx("node: this kernel's nf_tables has no fib: if the interface is deleted, "
-			  "queries are lost until it is made again");
+			  "queries are lost until it is created again");
 	w->counting.crowd = w->counting.full = 0;
 	return rc;
 }
 
-/* True if these rules are there now. */
+/* Replaces the rules. Returns true if the new rules are in force. */
 static bool
 set_rules(struct node_watch *w, bool up)
 {
@@ -241,7 +246,8 @@ set_rules(struct node_watch *w, bool up)
 	return w->made;
 }
 
-/* Whoever asks an address that nobody else serves is told now that kubedns is not there. */
+/* Stops dropping refusals after NODE_HIDE_MS. If only this node serves an address, its clients then
+ * fail at once instead of timing out. */
 static void
 show_refusals(struct node_watch *w, int64_t now_ms)
 {
@@ -307,8 +313,11 @@ go_on_counting(struct node_watch *w, int64_t now_ms)
 	count_family(w, w->counting.family + 1, now_ms);
 }
 
-/* The rules direct clients here from the first answer after they were put in force, which puts the
- * addresses in @alive. */
+/*
+ * Reports whether the rules direct clients to this node. The rules do so from the first answer to a
+ * probe after they were put in force, because this answer adds the address to @alive. All addresses
+ * must have such an answer.
+ */
 static void
 report_up(struct node_watch *w)
 {
@@ -352,7 +361,7 @@ judge(struct node_watch *w, int64_t now_ms)
 	}
 }
 
-/* --- life --- */
+/* --- life cycle --- */
 
 static int
 ensure(struct node_watch *w)
@@ -434,7 +443,7 @@ look_for_node_cache(struct node_watch *w)
 	if (count < 0) {
 		errno = -count;
 		if (!w->said_node_cache)
-			log_warn("node: rules of NodeLocal DNSCache cannot be looked for");
+			log_warn("node: cannot look for rules of NodeLocal DNSCache");
 		w->said_node_cache = true;
 		return;
 	}
@@ -442,9 +451,9 @@ look_for_node_cache(struct node_watch *w)
 	w->report->node_cache_rules = count;
 	if (count > 0 && before == 0)
 		log_warnx(
-		    "node: %d NOTRACK rules of NodeLocal DNSCache are on this node: while they "
-		    "are there, no pod is answered while kubedns is dead: remove them when "
-		    "node-local-dns has gone (docs/node.md, \"Left-over rules of node-cache\")",
+		    "node: %d NOTRACK rules of NodeLocal DNSCache are on this node: with them, "
+		    "pods get no answers while kubedns is down: remove them when node-local-dns "
+		    "is gone (docs/node.md, \"Left-over rules of node-cache\")",
 		    count);
 	else if (count == 0 && before > 0)
 		log_info("node: the NOTRACK rules of NodeLocal DNSCache are gone");
@@ -475,7 +484,8 @@ run_timers(struct node_watch *w, int64_t now_ms)
 	begin_counting(w, now_ms);
 }
 
-/* kubedns's death, or merely the end of an idle connection: a probe tells which. */
+/* Handles an alarm. Either kubedns died, or kubedns only closed an idle connection. Further probes
+ * show which of the two happened. */
 static void
 heed_alarm(struct node_watch *w, size_t i, int64_t now_ms)
 {
@@ -484,7 +494,7 @@ heed_alarm(struct node_watch *w, size_t i, int64_t now_ms)
 	node_alarm_ended(&w->alarms[i], now_ms);
 }
 
-/* False when the nanny is gone. */
+/* Reads the pipe from the nanny. Returns false when the nanny has ended. */
 static bool
 read_words(struct node_watch *w, int words)
 {
@@ -519,15 +529,18 @@ node_watch_run(struct node_watch *w, const struct server *dnsmasq, int words)
 
 	if ((w->dnsmasq.fd = open_asker(NULL, dnsmasq, &ignored)) < 0)
 		return;
-	set_rules(w, false); /* before the first question, so that kube-proxy's have none of them */
+	/* create the table before the first probe, so that kube-proxy's rules see none of the
+	 * probes */
+	set_rules(w, false);
 	for (;;) {
 		struct pollfd fds[FD_COUNT];
 
 		fill_slots(w, words, fds);
-		int64_t wait = w->next_probe_ms - clock_mono_ms();
-		if (poll(fds, FD_COUNT, wait > 0 ? (int)wait : 0) < 0 && errno != EINTR)
-			log_fatal("node: poll");
 		int64_t now_ms = clock_mono_ms();
+		if (poll(fds, FD_COUNT, clock_wait_ms(w->next_probe_ms, now_ms)) < 0 &&
+		    errno != EINTR)
+			log_fatal("node: poll");
+		now_ms = clock_mono_ms();
 		if (fds[FD_WORDS].revents != 0 && !read_words(w, words))
 			return;
 		if (fds[FD_LINK].revents != 0 && node_link_read(w->link))

@@ -4,7 +4,7 @@
 #include "lib/xalloc.h"
 #include "nanny/servers/domain_table.h"
 
-/* The index of the first entry whose domain is not before `domain`. */
+/* Returns the index of the first entry whose domain is not less than `domain`. */
 static size_t
 lower_bound(const struct domain_table *table, const char *domain)
 {
@@ -28,7 +28,7 @@ domain_table_add(struct domain_table *table, const char *domain)
 
 	if (at < table->count && strcmp(table->items[at].domain, domain) == 0)
 		return &table->items[at];
-	/* Grown by doubling: the count is a power of two exactly when there is no room left. */
+	/* The array grows by doubling, so it is full exactly when the count is a power of two. */
 	if ((table->count & (table->count - 1)) == 0)
 		table->items = xreallocarray(
 		    table->items, table->count ? table->count * 2 : 1, sizeof *table->items);
@@ -39,17 +39,50 @@ domain_table_add(struct domain_table *table, const char *domain)
 	return entry;
 }
 
-bool
-domain_servers_add_server(struct domain_servers *entry, const struct server *server)
+void
+domain_servers_clear(struct domain_servers *entry)
 {
+	for (size_t i = 0; entry->tls_names != NULL && i < entry->count; i++)
+		free(entry->tls_names[i]);
+	free(entry->tls_names);
+	free(entry->servers);
+	entry->tls_names = NULL;
+	entry->servers = NULL;
+	entry->count = 0;
+}
+
+bool
+domain_servers_add_tls(
+    struct domain_servers *entry, const struct server *server, const char *tls_name)
+{
+	bool tls = *tls_name != '\0';
+
+	if (entry->closed)
+		return true;
+	if (tls && entry->tls_names == NULL)
+		domain_servers_clear(entry);
+	if (!tls && entry->tls_names != NULL)
+		return true;
 	for (size_t i = 0; i < entry->count; i++)
-		if (server_equal(&entry->servers[i], server))
+		if (server_equal(&entry->servers[i], server) &&
+		    (!tls || strcmp(entry->tls_names[i], tls_name) == 0))
 			return true;
 	if (entry->count == DOMAIN_SERVERS_MAX)
 		return false;
 	entry->servers = xreallocarray(entry->servers, entry->count + 1, sizeof *entry->servers);
+	if (tls) {
+		entry->tls_names =
+		    xreallocarray(entry->tls_names, entry->count + 1, sizeof *entry->tls_names);
+		entry->tls_names[entry->count] = xstrdup(tls_name);
+	}
 	entry->servers[entry->count++] = *server;
 	return true;
+}
+
+bool
+domain_servers_add_server(struct domain_servers *entry, const struct server *server)
+{
+	return domain_servers_add_tls(entry, server, "");
 }
 
 const struct domain_servers *
@@ -80,7 +113,7 @@ domain_table_free(struct domain_table *table)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		free(table->items[i].domain);
-		free(table->items[i].servers);
+		domain_servers_clear(&table->items[i]);
 	}
 	free(table->items);
 	*table = (struct domain_table){ 0 };

@@ -1,7 +1,7 @@
 /*
- * A table of domains and the servers that are asked for each: the common form for the ConfigMap,
- * resolv.conf, resolved names and dnsmasq's own arguments. wanted_servers.c fills it. Sorted by domain;
- * no domain twice, and no server twice in a domain.
+ * A table of domains and the servers of each domain. The ConfigMap, resolv.conf, resolved host
+ * names and dnsmasq's arguments are all converted to such a table. wanted_servers.c fills it. The
+ * table is sorted by domain. No domain occurs twice, and no server occurs twice in a domain.
  */
 #ifndef NANNY_SERVERS_DOMAIN_TABLE_H
 #define NANNY_SERVERS_DOMAIN_TABLE_H
@@ -14,9 +14,13 @@
 enum { DOMAIN_SERVERS_MAX = 64 };
 
 struct domain_servers {
-	char *domain; /* lower case, no final dot; "" is every other name */
+	char *domain; /* lower case, without final dot; "" stands for all other names */
 	struct server *servers;
+	/* the names in the certificates of tls:// servers, in the order of `servers`; NULL for plain
+	 * servers */
+	char **tls_names;
 	size_t count;
+	bool closed; /* no server may be added: the names get SERVFAIL (lib/conf_closed.h) */
 };
 
 struct domain_table {
@@ -24,19 +28,27 @@ struct domain_table {
 	size_t count;
 };
 
-/* The entry of exactly `domain`, inserted in order if it is missing; invalidates earlier
- * results. */
+/* Finds the entry of exactly `domain`, or inserts an empty one. Invalidates pointers to entries. */
 struct domain_servers *domain_table_add(struct domain_table *table, const char *domain);
 
-/* Adds `server` unless it is there already or there are DOMAIN_SERVERS_MAX; false in the last
- * case. */
+/* Adds `server` unless the entry already has it. Returns false if the entry already has
+ * DOMAIN_SERVERS_MAX servers. */
 bool domain_servers_add_server(struct domain_servers *entry, const struct server *server);
 
-/* The entry of exactly `domain`, or NULL. */
+/* Adds a tls:// server whose certificate has the name `tls_name`, or a plain server if `tls_name` is
+ * "". An entry has servers of one kind only: a tls:// server replaces plain ones, and a plain server
+ * is not added to tls:// servers. Adds nothing to a closed entry. Otherwise like domain_servers_add_server. */
+bool domain_servers_add_tls(
+    struct domain_servers *entry, const struct server *server, const char *tls_name);
+
+/* Frees the servers of an entry. */
+void domain_servers_clear(struct domain_servers *entry);
+
+/* Finds the entry of exactly `domain`, or NULL. */
 const struct domain_servers *domain_table_get(const struct domain_table *table, const char *domain);
 
-/* The entry that applies to `domain` when it has none of its own: that of the nearest domain above
- * it that has servers, at last "". NULL if there is none. */
+/* Finds the entry that applies to a `domain` without an entry: the nearest parent domain that has
+ * servers, or else the domain "". Returns NULL if neither exists. */
 const struct domain_servers *domain_table_above(
     const struct domain_table *table, const char *domain);
 

@@ -17,19 +17,19 @@ by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds a domain (wire form) that is not in `zone`. */
+/* Adds a domain (wire format) unless it is in `zone`. */
 static void
 add(struct operator_domains *domains, const uint8_t *name, const char *zone)
 {
 	char text[DNAME_TEXT_MAX];
 
 	dname_to_text(name, text);
-	text[strlen(text) - 1] = '\0'; /* the root's dot */
+	text[strlen(text) - 1] = '\0'; /* remove the final dot */
 	if (!conf_name_under(text, zone))
 		domains->items[domains->count++] = xstrdup(text);
 }
 
-/* In order, each once. */
+/* Sorts the domains and removes duplicates. */
 static void
 sort(struct operator_domains *domains)
 {
@@ -57,7 +57,8 @@ operator_domains_of_hosts(const struct conf_hosts *hosts, const char *zone)
 	return domains;
 }
 
-/* Whether a label behind the first is an asterisk: dnsmasq cannot be told such a name. */
+/* Whether any label after the first label is an asterisk. dnsmasq's configuration cannot express
+ * such a name. */
 static bool
 has_inner_asterisk(const uint8_t *name)
 {
@@ -72,8 +73,8 @@ operator_domains_of_records(
     const struct conf_records *records, const char *zone, struct operator_domains *zones)
 {
 	struct operator_domains domains = { .items = xcalloc(records->count + 1, sizeof(char *)) };
-	const uint8_t *last =
-	    NULL; /* the outermost zone that the names come from: they are in order */
+	/* the last outermost zone seen; records are sorted, so a zone precedes its names */
+	const uint8_t *last = NULL;
 
 	*zones = (struct operator_domains){ .items = xcalloc(records->count + 1, sizeof(char *)) };
 	for (size_t i = 0; i < records->count; i++) {
@@ -81,8 +82,9 @@ operator_domains_of_records(
 		bool wildcard = memcmp(record->name, "\1*", 2) == 0;
 		bool apex = record->type == TYPE_SOA;
 
+		/* if the name is in a zone, dnsmasq forwards it to kubedns anyway */
 		if (has_inner_asterisk(record->name))
-			continue; /* in a zone, dnsmasq asks kubedns anyway */
+			continue;
 		if (apex)
 			add(zones, record->name, zone);
 		if (apex && (last == NULL || dname_in_zone(record->name, last) < 0))
@@ -133,7 +135,7 @@ operator_domains_of_both(const struct operator_domains *a, const struct operator
 					    : strcmp(a->items[i], b->items[k]);
 
 		both.items[both.count++] = order <= 0 ? a->items[i] : b->items[k];
-		i += order <= 0; /* what is in both once */
+		i += order <= 0; /* take a domain that is in both lists only once */
 		k += order >= 0;
 	}
 	return both;

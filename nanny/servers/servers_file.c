@@ -1,197 +1,31 @@
-#include <assert.h>
-#include <stdio.h>
+#include "nanny/servers/servers_file.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/hash.h"
-#include "lib/xalloc.h"
-#include "nanny/servers/servers_file.h"
 
-/* Lines are at most: server=/253 bytes/[39 bytes]#65535 */
-enum { LINE_MAX_BYTES = 330 };
-
-static bool
-has_server(const struct server *list, size_t count, const struct server *server)
+bool
+servers_domain_equal(const struct servers_domain *a, const struct servers_domain *b)
 {
-	for (size_t i = 0; i < count; i++)
-		if (server_equal(&list[i], server))
-			return true;
-	return false;
-}
-
-/*
- * Lines for `wanted` where dnsmasq may have those of `before`. A server that stays keeps its line,
- * so that queries in flight to it are not sent again; new servers take the lines of those that
- * went; lines that are left over repeat servers.
- */
-static void
-place(struct servers_domain *to, const struct domain_servers *wanted,
-    const struct servers_domain *before, bool strict_order)
-{
-	size_t old = before != NULL ? before->count : 0, next = 0;
-
-	assert(wanted->count > 0);
-	to->lines = xcalloc(old + wanted->count, sizeof *to->lines);
-	bool *kept = xcalloc(old + 1, sizeof *kept);
-	for (size_t i = 0; i < old && !strict_order; i++) {
-		kept[i] = has_server(wanted->servers, wanted->count, &before->lines[i]) &&
-			  !has_server(before->lines, i, &before->lines[i]);
-		if (kept[i])
-			to->lines[i] = before->lines[i];
-	}
-	for (size_t i = 0; i < wanted->count; i++) {
-		if (!strict_order &&
-		    has_server(before != NULL ? before->lines : NULL, old, &wanted->servers[i]))
-			continue;
-		while (next < old && kept[next])
-			next++;
-		to->lines[next++] = wanted->servers[i];
-		to->count = next;
-	}
-	for (size_t i = 0; i < old; i++)
-		if (!kept[i] && i >= next)
-			to->lines[i] = wanted->servers[i % wanted->count];
-	if (to->count < old)
-		to->count = old;
-	free(kept);
-}
-
-/* The entry that answers for names of a domain that is gone: the nearest wanted or fixed domain
- * above it, else `nobody`. */
-static const struct domain_servers *
-heir(const struct servers_input *input, const char *domain, const struct domain_servers *nobody)
-{
-	const struct domain_servers *a = domain_table_above(input->wanted, domain),
-				    *b = domain_table_above(input->fixed, domain);
-
-	if (a != NULL && b != NULL)
-		return strlen(b->domain) > strlen(a->domain) ? b : a;
-	return a != NULL ? a : b != NULL ? b : nobody;
-}
-
-static const struct domain_servers *
-nobody_servers(const struct servers_input *input, struct domain_servers *storage)
-{
-	static char other_names[] = "";
-
-	*storage = (struct domain_servers){
-		.domain = other_names, .servers = xcalloc(1, sizeof *storage->servers), .count = 1
-	};
-	storage->servers[0] = input->nobody;
-	return storage;
-}
-
-/* The entry for all other names when no server for them is wanted any more: that of the command
- * line, else `nobody`. */
-static const struct domain_servers *
-default_heir(const struct servers_input *input, const struct domain_servers *nobody)
-{
-	const struct domain_servers *fixed = domain_table_get(input->fixed, "");
-
-	return fixed != NULL && fixed->count ? fixed : nobody;
-}
-
-static void
-append(struct servers_file *file, const struct servers_input *input, const char *domain,
-    const struct domain_servers *wanted, const struct servers_domain *before,
-    const struct domain_servers *nobody)
-{
-	struct servers_domain *to = &file->items[file->count++];
-
-	*to = (struct servers_domain){ .domain = xstrdup(domain) };
-	if (wanted == NULL) {
-		to->retired = before->retired ? before->retired : input->now;
-		wanted = *domain ? heir(input, domain, nobody) : default_heir(input, nobody);
-	}
-	place(to, wanted, before, input->strict_order);
-}
-
-static int
-by_age(const void *a, const void *b)
-{
-	uint64_t x = (*(struct servers_domain *const *)a)->retired,
-		 y = (*(struct servers_domain *const *)b)->retired;
-
-	return (x > y) - (x < y);
-}
-
-/* Takes away the lines of the domains that went first while there are too many of them; those of
- * the other names stay. */
-static size_t
-drop_oldest(struct servers_file *file)
-{
-	struct servers_domain **retired = xcalloc(file->count + 1, sizeof(void *));
-	size_t count = 0, lines = 0, dropped = 0, kept = 0;
-
-	for (size_t i = 0; i < file->count; i++)
-		if (file->items[i].retired && *file->items[i].domain) {
-			retired[count++] = &file->items[i];
-			lines += file->items[i].count;
-		}
-	qsort(retired, count, sizeof(void *), by_age);
-	for (size_t i = 0; lines - dropped > SERVERS_RETIRED_MAX; i++) {
-		dropped += retired[i]->count;
-		retired[i]->count = 0;
-	}
-	free(retired);
-	for (size_t i = 0; i < file->count; i++) {
-		if (file->items[i].count) {
-			file->items[kept++] = file->items[i];
-			continue;
-		}
-		free(file->items[i].domain);
-		free(file->items[i].lines);
-	}
-	file->count = kept;
-	return dropped;
-}
-
-struct servers_file
-servers_plan(const struct servers_input *input, size_t *dropped)
-{
-	const struct domain_table *wanted = input->wanted;
-	const struct servers_file *before = input->before;
-	struct servers_file file = { .items = xcalloc(
-					 wanted->count + before->count + 1, sizeof *file.items) };
-	struct domain_servers storage;
-	const struct domain_servers *nobody = nobody_servers(input, &storage);
-
-	for (size_t w = 0, b = 0; w < wanted->count || b < before->count;) {
-		const struct domain_servers *entry = w < wanted->count ? &wanted->items[w] : NULL;
-		const struct servers_domain *old = b < before->count ? &before->items[b] : NULL;
-
-		assert(entry != NULL || old != NULL);
-		int order = entry == NULL ? 1
-			    : old == NULL ? -1
-					  : strcmp(entry->domain, old->domain);
-		assert(order <= 0 ? entry != NULL : old != NULL);
-		const char *domain = order <= 0 ? entry->domain : old->domain;
-		bool is_wanted = order <= 0 && entry->count > 0;
-		if (is_wanted || order >= 0)
-			append(&file, input, domain, is_wanted ? entry : NULL,
-			    order >= 0 ? old : NULL, nobody);
-		w += order <= 0;
-		b += order >= 0;
-	}
-	free(storage.servers);
-	*dropped = drop_oldest(&file);
-	return file;
+	if (a->count != b->count || (a->tls_names == NULL) != (b->tls_names == NULL))
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!server_equal(&a->lines[i], &b->lines[i]) ||
+		    (a->tls_names != NULL && strcmp(a->tls_names[i], b->tls_names[i]) != 0))
+			return false;
+	return true;
 }
 
 bool
 servers_equal(const struct servers_file *a, const struct servers_file *b)
 {
-	if (a->count != b->count)
+	if (a->count != b->count || a->settings != b->settings)
 		return false;
-	for (size_t i = 0; i < a->count; i++) {
-		const struct servers_domain *x = &a->items[i], *y = &b->items[i];
-
-		if (x->count != y->count || strcmp(x->domain, y->domain) != 0)
+	for (size_t i = 0; i < a->count; i++)
+		if (strcmp(a->items[i].domain, b->items[i].domain) != 0 ||
+		    !servers_domain_equal(&a->items[i], &b->items[i]))
 			return false;
-		for (size_t k = 0; k < x->count; k++)
-			if (!server_equal(&x->lines[k], &y->lines[k]))
-				return false;
-	}
 	return true;
 }
 
@@ -219,52 +53,23 @@ servers_generation(const struct addr *addr)
 		   : 0;
 }
 
-static size_t
-render_line(char *text, const char *domain, const struct server *server)
-{
-	char addr[ADDR_TEXT_MAX];
-
-	addr_format(&server->addr, addr);
-	const char *slash = *domain ? "/" : "";
-	return (size_t)snprintf(
-	    text, LINE_MAX_BYTES, "server=%s%s%s%s#%u\n", slash, domain, slash, addr, server->port);
-}
-
-/* The text without the marker, in memory of the caller's with room for `lines` more lines. */
-static char *
-render_body(const struct servers_file *file, size_t lines, size_t *len)
-{
-	for (size_t i = 0; i < file->count; i++)
-		lines += file->items[i].count;
-	char *text = xmalloc(lines * LINE_MAX_BYTES + 1);
-	*len = 0;
-	for (size_t i = 0; i < file->count; i++)
-		for (size_t k = 0; k < file->items[i].count; k++)
-			*len += render_line(
-			    text + *len, file->items[i].domain, &file->items[i].lines[k]);
-	text[*len] = '\0';
-	return text;
-}
-
-char *
-servers_render(const struct servers_file *file, uint32_t generation, uint16_t port, size_t *len)
-{
-	char *text = render_body(file, 1, len);
-	struct server marker = { .addr = servers_generation_addr(generation), .port = port };
-
-	if (port)
-		*len += render_line(text + *len, SERVERS_MARKER, &marker);
-	return text;
-}
-
 uint64_t
 servers_hash(const struct servers_file *file)
 {
-	size_t len;
-	char *text = render_body(file, 0, &len);
-	uint64_t hash = hash64(HASH_START, text, len);
+	uint64_t hash = hash64(HASH_START, &file->settings, sizeof file->settings);
+	char text[SERVER_TEXT_MAX];
 
-	free(text);
+	for (size_t i = 0; i < file->count; i++) {
+		const struct servers_domain *d = &file->items[i];
+
+		hash = hash64(hash, d->domain, strlen(d->domain) + 1);
+		for (size_t k = 0; k < d->count; k++) {
+			server_format(&d->lines[k], text);
+			hash = hash64(hash, text, strlen(text) + 1);
+			if (d->tls_names != NULL)
+				hash = hash64(hash, d->tls_names[k], strlen(d->tls_names[k]) + 1);
+		}
+	}
 	return hash;
 }
 
@@ -273,6 +78,10 @@ servers_free(struct servers_file *file)
 {
 	for (size_t i = 0; i < file->count; i++) {
 		free(file->items[i].domain);
+		for (size_t k = 0; file->items[i].tls_names != NULL && k < file->items[i].count;
+		     k++)
+			free(file->items[i].tls_names[k]);
+		free(file->items[i].tls_names);
 		free(file->items[i].lines);
 	}
 	free(file->items);

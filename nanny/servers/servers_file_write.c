@@ -15,8 +15,11 @@ enum { DIRS_MAX = 16 };
 
 static const char name[] = "servers.conf", aside[] = "servers.conf.new";
 
-/* Takes `path` if it is a directory of ours that nobody else can write or holds; a lock ends with
- * its holder, however that ends. */
+/*
+ * Opens and locks the directory `path`. This user must own the directory, no other user may write
+ * to it, and no other process may have locked it. The kernel releases the lock when the process
+ * ends. Returns a descriptor or -errno.
+ */
 static int
 take_dir(const char *path)
 {
@@ -36,7 +39,7 @@ take_dir(const char *path)
 		rc = probe < 0 ? -errno : 0;
 		if (probe >= 0)
 			close(probe);
-		unlinkat(fd, name, 0); /* of an earlier process */
+		unlinkat(fd, name, 0); /* left by an earlier process */
 	}
 	if (rc == 0)
 		return fd;
@@ -73,8 +76,8 @@ servers_file_dir_open(struct servers_file_dir *file, const char *run_dir)
 
 		if (rc < 0)
 			log_errorx(
-			    "run directory %s: %s; mount a tmpfs there that uid %u may write "
-			    "to, or name another with -runDir",
+			    "run directory %s: %s: mount a tmpfs there that uid %u can write "
+			    "to, or set another with -runDir",
 			    run_dir, strerror(-rc), (unsigned)geteuid());
 		return rc;
 	}
@@ -82,7 +85,7 @@ servers_file_dir_open(struct servers_file_dir *file, const char *run_dir)
 		return 0;
 	int rc = open_below(file, "/tmp");
 	if (rc < 0)
-		log_errorx("run directory: neither /run nor /tmp can be written to: %s; mount a "
+		log_errorx("run directory: cannot write to /run or /tmp: %s: mount a "
 			   "tmpfs or set -runDir",
 		    strerror(-rc));
 	return rc;
@@ -112,7 +115,7 @@ servers_file_write(const struct servers_file_dir *file, const char *text, size_t
 
 	if (fd < 0)
 		return -errno;
-	/* dnsmasq may run as another user, and the umask is whatever it is. */
+	/* dnsmasq may run as another user, so set the mode regardless of the umask. */
 	int rc = fchmod(fd, 0644) < 0 ? -errno : write_all(fd, text, len);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;

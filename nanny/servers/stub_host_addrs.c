@@ -4,6 +4,8 @@
 
 #include "nanny/servers/stub_host_addrs.h"
 
+#include "lib/clock.h"
+
 void
 stub_host_init(struct stub_host *name, const char *host, int64_t now_ms)
 {
@@ -39,7 +41,8 @@ forget(struct stub_host *name, size_t i)
 	    &name->known[i], &name->known[i + 1], (--name->known_count - i) * sizeof *name->known);
 }
 
-/* Room for another: the vanished address that would go first goes now. */
+/* Makes space for another address, if necessary by dropping the vanished address that expires
+ * first. */
 static bool
 make_room(struct stub_host *name)
 {
@@ -63,7 +66,8 @@ clamp(int64_t value, int64_t low, int64_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
-/* Marks what has vanished from `family`'s answers, to be kept from now on. */
+/* Marks the addresses of `family` as vanished until the new answer confirms them. Vanished
+ * addresses are kept for a limited time. */
 static void
 mark_vanished(struct stub_host *name, int family, unsigned ttl_s, int64_t now_ms)
 {
@@ -101,8 +105,8 @@ stub_host_answer(struct stub_host *name, int family, const struct addr *addrs, s
 	f->answered = true;
 	f->ttl_s = ttl_s;
 	f->until_ms = now_ms + (int64_t)ttl_s * 1000;
-	f->due_ms =
-	    f->until_ms - (int64_t)ttl_s * 1000 * (int64_t)jitter / 2560; /* up to a tenth early */
+	/* refresh up to a tenth of the TTL early */
+	f->due_ms = f->until_ms - (int64_t)ttl_s * 1000 * (int64_t)jitter / 2560;
 	mark_vanished(name, family, ttl_s, now_ms);
 	bool added = false, had_current = any_current(name);
 	for (size_t i = 0; i < count; i++) {
@@ -155,7 +159,7 @@ stub_host_expire(struct stub_host *name, int64_t now_ms)
 int64_t
 stub_host_next_ms(const struct stub_host *name)
 {
-	int64_t next = INT64_MAX;
+	int64_t next = CLOCK_NEVER;
 
 	for (int i = 0; i < STUB_HOST_FAMILIES; i++)
 		if (!name->family[i].pending && name->family[i].due_ms < next)

@@ -6,6 +6,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "lib/cares.h"
+#include "lib/clock.h"
 #include "lib/conf.h"
 #include "lib/log.h"
 #include "lib/wire.h"
@@ -16,10 +18,10 @@ enum { TIMEOUT_MS = 2000, TRIES = 2, EVENTS = 64 };
 
 enum channel { CHANNEL_CLUSTER, CHANNEL_OUTSIDE, CHANNEL_COUNT };
 
-/* A query in flight; outlives its name if that is removed meanwhile. */
+/* A query in flight, which can exist longer than the entry of its name. */
 struct lookup {
 	struct stub_hosts *names;
-	struct entry *entry; /* NULL: nobody waits for the answer any more */
+	struct entry *entry; /* NULL if the name was removed; the answer is then ignored */
 	int family;
 };
 
@@ -41,8 +43,8 @@ struct stub_hosts {
 	struct stub_hosts_stats stats;
 };
 
-/* c-ares reports which of its sockets it waits for: one epoll descriptor stands for all of them in
- * the caller's loop. */
+/* c-ares calls this function when a socket must be polled. In the caller's loop, one epoll
+ * descriptor represents all sockets of c-ares. */
 static void
 socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
@@ -71,8 +73,9 @@ servers_csv(const struct server *servers, size_t count)
 }
 
 /*
- * The machine's resolv.conf and hosts file are not used: a name means the same for everybody.
- * Sockets are closed when no query is in flight, so that the next one comes from another port.
+ * Opens a c-ares channel. The pod's resolv.conf and hosts file are not used, so that a name
+ * resolves to the same addresses everywhere. Sockets are closed when no query is in flight, so that
+ * the next query uses another source port.
  */
 static void
 open_channel(struct stub_hosts *names, enum channel which)
@@ -87,11 +90,15 @@ open_channel(struct stub_hosts *names, enum channel which)
 	options.lookups = lookups;
 	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB |
 		   ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS | ARES_OPT_NDOTS;
+#ifdef ARES_OPT_QUERY_CACHE /* c-ares 1.31: without it, a refresh gets the answer of the one before */
+	options.qcache_max_ttl = 0;
+	mask |= ARES_OPT_QUERY_CACHE;
+#endif
 	if (ares_init_options(&names->channels[which], &options, mask) != ARES_SUCCESS)
 		log_fatalx("names: c-ares cannot be initialised");
 	char *csv = servers_csv(names->servers[which], names->server_count[which]);
 	if (*csv && ares_set_servers_ports_csv(names->channels[which], csv) != ARES_SUCCESS)
-		log_warnx("names: servers %s are not accepted", csv);
+		log_warnx("names: cannot use the servers %s", csv);
 	free(csv);
 }
 
@@ -165,7 +172,7 @@ fail(struct stub_hosts *names, struct stub_host *name, int family, const char *e
 	stub_host_failure(name, family, error, names->now_ms, draw_jitter());
 	if (first)
 		log_warnx("name %s: %s: %s%s", name->host, family == STUB_HOST_V4 ? "A" : "AAAA",
-		    error, name->known_count ? "; keeping what is known" : "");
+		    error, name->known_count ? "; keeping the known addresses" : "");
 }
 
 static void
@@ -191,24 +198,24 @@ take_answer(
 }
 
 static void
-answered(void *arg, int status, int timeouts, unsigned char *wire, int len)
+answered(void *arg, int status, const uint8_t *wire, size_t len)
 {
 	struct lookup *lookup = arg;
 	struct stub_hosts *names = lookup->names;
 	struct entry *entry = lookup->entry;
 	int family = lookup->family;
 
-	(void)timeouts;
 	free(lookup);
 	if (entry == NULL)
 		return;
 	entry->lookups[family] = NULL;
 	struct stub_host *name = &entry->name;
 	if (status == ARES_EDESTRUCTION || status == ARES_ECANCELLED) {
-		name->family[family].pending = false; /* other servers: ask them at once */
+		/* the servers changed, so query the new servers at once */
+		name->family[family].pending = false;
 		name->family[family].due_ms = names->now_ms;
 	} else if (status == ARES_SUCCESS)
-		take_answer(names, name, family, wire, (size_t)len);
+		take_answer(names, name, family, wire, len);
 	else if (status == ARES_ENODATA) {
 		names->stats.answers++;
 		raise_change(names, stub_host_answer(name, family, NULL, 0, STUB_HOST_TTL_MAX_S / 5,
@@ -226,15 +233,15 @@ ask(struct stub_hosts *names, struct entry *entry, int family)
 				 : CHANNEL_OUTSIDE;
 
 	if (names->server_count[which] == 0) {
-		fail(names, name, family, "no name server to ask");
+		fail(names, name, family, "no server that can resolve it");
 		return;
 	}
 	struct lookup *lookup = xcalloc(1, sizeof *lookup);
 	*lookup = (struct lookup){ .names = names, .entry = entry, .family = family };
 	entry->lookups[family] = lookup;
 	name->family[family].pending = true;
-	ares_query(names->channels[which], name->host, CLASS_IN,
-	    family == STUB_HOST_V4 ? TYPE_A : TYPE_AAAA, answered, lookup);
+	cares_query(names->channels[which], name->host, family == STUB_HOST_V4 ? TYPE_A : TYPE_AAAA,
+	    answered, lookup);
 }
 
 void
@@ -301,7 +308,7 @@ stub_hosts_fd(const struct stub_hosts *names)
 int64_t
 stub_hosts_next_ms(const struct stub_hosts *names, int64_t now_ms)
 {
-	int64_t next = INT64_MAX;
+	int64_t next = CLOCK_NEVER;
 
 	for (size_t i = 0; i < names->count; i++) {
 		int64_t due = stub_host_next_ms(&names->entries[i]->name);
@@ -312,7 +319,7 @@ stub_hosts_next_ms(const struct stub_hosts *names, int64_t now_ms)
 	for (int i = 0; i < CHANNEL_COUNT; i++) {
 		struct timeval tv, *left = ares_timeout(names->channels[i], NULL, &tv);
 		int64_t due = left != NULL ? now_ms + left->tv_sec * 1000 + left->tv_usec / 1000 + 1
-					   : INT64_MAX;
+					   : CLOCK_NEVER;
 
 		if (due < next)
 			next = due;
@@ -320,7 +327,7 @@ stub_hosts_next_ms(const struct stub_hosts *names, int64_t now_ms)
 	return next;
 }
 
-/* Lets c-ares read what has come, and give up what has timed out. */
+/* Lets c-ares read pending answers and handle timeouts. */
 static void
 run_channels(struct stub_hosts *names)
 {

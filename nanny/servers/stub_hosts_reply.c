@@ -1,4 +1,5 @@
-/* Reads a reply for a stub server's name: follows its CNAMEs and takes the addresses. */
+/* Parses a response to a lookup of a stub server's host name. Follows the CNAMEs of the name and
+ * copies the addresses. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,13 +31,13 @@ static void
 least(unsigned *ttl_s, uint32_t ttl)
 {
 	if (ttl > INT32_MAX)
-		ttl = 0; /* RFC 2181 section 8 */
+		ttl = 0; /* RFC 2181 section 8: treat a TTL with the top bit set as 0 */
 	if (ttl < *ttl_s)
 		*ttl_s = ttl;
 }
 
-/* One pass over the answers for `owner`: its addresses are taken; if it is an alias, `owner`
- * becomes what it stands for. */
+/* Scans the answer section once for records of `owner`, and copies the addresses. If `owner` has a
+ * CNAME, sets `owner` to the target. */
 static int
 follow(struct reply_walk walk, int family, struct dname *owner, struct addr *addrs, int *count,
     unsigned *ttl_s)

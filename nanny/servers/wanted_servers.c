@@ -1,17 +1,19 @@
 /*
- * Decides which servers dnsmasq sends queries to for which domain, from all that the servers file is made of:
- * the ConfigMap, resolv.conf, names whose addresses were looked up, forwarding loops, the addresses of
- * dnsmasq's probe, and the file that dnsmasq has.
+ * Decides which servers dnsmasq uses for each domain. The inputs are the ConfigMap, resolv.conf,
+ * resolved host names, forwarding loops, the addresses of dnsmasq's probe, and the servers file
+ * that dnsmasq has loaded.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
 
-/* Keeps why a server is passed over, in place of the last reason; true if it is a new one. */
+/* Stores the reason why a server is skipped (takes `why`). Returns true if the reason is new, so
+ * that it is logged only once. */
 static bool
 note_loop(char **said, char *why)
 {
@@ -29,10 +31,12 @@ config_upstreams(struct config *config, const struct resolv *resolv,
 	size_t count = 0;
 	char *loop = NULL;
 
+	if (config_closes_all(config))
+		return 0;
 	if (config->upstreams.count) {
-		memcpy(
-		    servers, config->upstreams.servers, config->upstreams.count * sizeof *servers);
-		return config->upstreams.count;
+		for (size_t i = 0; i < config->upstreams.count; i++)
+			servers[count++] = config->upstreams.servers[i].server;
+		return count;
 	}
 	for (size_t i = 0; i < resolv->count && count < CONF_UPSTREAMS_MAX; i++) {
 		char *why = forwarding_loop_find(guard, "", &resolv->servers[i], 1);
@@ -51,8 +55,8 @@ config_upstreams(struct config *config, const struct resolv *resolv,
 	return count;
 }
 
-/* Adds the addresses of a server given by name, except those that are dnsmasq itself; `loop` gets
- * the reason for the first. */
+/* Adds the addresses of a server that is given by host name, except addresses of dnsmasq itself.
+ * Sets `loop` to the reason why the first such address is skipped. */
 static void
 add_host(struct domain_servers *entry, const struct conf_server *by_name,
     const struct stub_hosts *names, const struct forwarding_loop *guard, char **loop)
@@ -73,25 +77,27 @@ add_host(struct domain_servers *entry, const struct conf_server *by_name,
 	}
 }
 
-/* The stub domain's servers, for `domain`, which is the stub domain or within it. */
+/* Adds the stub domain's servers for `domain`, which is the stub domain or a name below it. */
 static void
 add_stub(struct domain_table *table, const char *domain, const struct conf_stub *stub,
     const struct stub_hosts *names, const struct forwarding_loop *guard,
     const struct server *unresolved, char **loop)
 {
-	if (stub->count == 0)
+	if (!conf_stub_has_effect(stub))
 		return;
 	struct domain_servers *entry = domain_table_add(table, domain);
 	for (size_t k = 0; k < stub->count; k++)
 		if (stub->servers[k].host[0])
 			add_host(entry, &stub->servers[k], names, guard, loop);
 		else
-			domain_servers_add_server(entry, &stub->servers[k].server);
+			domain_servers_add_tls(
+			    entry, &stub->servers[k].server, stub->servers[k].tls_name);
 	if (entry->count == 0 && unresolved != NULL)
 		domain_servers_add_server(entry, unresolved);
+	entry->closed = stub->closed;
 }
 
-/* A name that kubedns answers, unless a stub domain of that name has its own servers. */
+/* Adds a name that kubedns answers, unless the same name is a stub domain with servers. */
 static void
 add_own(struct domain_table *table, const struct config *config, const char *domain, char **clash)
 {
@@ -99,7 +105,7 @@ add_own(struct domain_table *table, const struct config *config, const char *dom
 
 	if (entry->count > 0) {
 		if (*clash == NULL)
-			*clash = xasprintf("own name %s is a stub domain too", domain);
+			*clash = xasprintf("local name %s is also a stub domain", domain);
 		return;
 	}
 	for (size_t i = 0; i < config->kubedns->count; i++)
@@ -112,7 +118,7 @@ by_domain(const void *domain, const void *stub)
 	return strcmp(domain, ((const struct conf_stub *)stub)->domain);
 }
 
-/* The stub domain of exactly this name, or NULL. */
+/* Finds the stub domain with exactly this name, or NULL. */
 static const struct conf_stub *
 stub_of(const struct conf_stubs *stubs, const char *domain)
 {
@@ -121,9 +127,13 @@ stub_of(const struct conf_stubs *stubs, const char *domain)
 		   : bsearch(domain, stubs->items, stubs->count, sizeof *stubs->items, by_domain);
 }
 
-/* The stub domain whose servers would be asked for names below an own name if it were none, or in
- * `*fixed` a domain of dnsmasq's command line with other servers than kubedns. NULL: neither, or they
- * are kubedns's by a suffix of the rewrites or a zone of the records. */
+/*
+ * Finds the stub domain that contains `own`, a name that kubedns answers. Without the entry for
+ * `own`, dnsmasq would send names below `own` to this stub domain's servers. If a domain on
+ * dnsmasq's command line contains `own` instead, and its servers are not kubedns, sets `*fixed` to
+ * that domain. Returns NULL if there is no such stub domain. Returns NULL too if a rewrite suffix
+ * or a zone of the records sends names below `own` to kubedns.
+ */
 static const struct conf_stub *
 stub_around(const struct config *config, const char *own, const struct domain_servers **fixed)
 {
@@ -139,16 +149,16 @@ stub_around(const struct config *config, const char *own, const struct domain_se
 			return NULL;
 		}
 		const struct conf_stub *stub = stub_of(&config->stubs, at);
-		if (stub != NULL && stub->count > 0)
-			return at == own ? NULL
-					 : stub; /* `own` keeps its servers, as all below it */
+		/* if the stub domain is `own` itself, all names below already use its servers */
+		if (stub != NULL && conf_stub_has_effect(stub))
+			return at == own ? NULL : stub;
 		at = strchr(at, '.');
 		at = at != NULL ? at + 1 : NULL;
 	}
 	return NULL;
 }
 
-/* What dnsmasq calls all names below a domain, without itself. */
+/* Returns dnsmasq's notation for all names below a domain, without the domain itself. */
 static const char *
 all_below(const char *domain, char text[CONF_HOST_MAX + 2])
 {
@@ -156,14 +166,15 @@ all_below(const char *domain, char text[CONF_HOST_MAX + 2])
 	return text;
 }
 
-/* Where the addresses of stub servers that are given by name come from. */
+/* The resolved addresses of stub servers that are given by host name. */
 struct resolved_stubs {
 	const struct stub_hosts *names;
 	const struct forwarding_loop *guard;
 	const struct server *unresolved;
 };
 
-/* Names below an own one stay with the domain around it, unless they are a wildcard's. */
+/* Sends names below `own` to the servers of the domain that contains `own`, unless a wildcard of
+ * the records covers these names. */
 static void
 add_below(struct domain_table *table, const struct config *config, const char *own,
     const char *below, const struct resolved_stubs *stubs, char **loop)
@@ -177,8 +188,11 @@ add_below(struct domain_table *table, const struct config *config, const char *o
 		domain_servers_add_server(domain_table_add(table, below), &fixed->servers[k]);
 }
 
-/* All that begins with "*", which is before all that a domain begins with: each entry comes at the
- * end. Returns how many own names were wildcards. */
+/*
+ * Adds all entries that begin with "*". These entries sort before all other domains and are added
+ * in sorted order, so each insertion is an append. Returns the number of wildcards among the names
+ * that kubedns answers.
+ */
 static size_t
 add_all_below(struct domain_table *table, const struct config *config,
     const struct operator_domains *own, const struct resolved_stubs *stubs, char **loop)
@@ -218,9 +232,13 @@ config_domain_table(struct config *config, const struct resolv *resolv,
 	if (config->kubedns == NULL || config->kubedns->count == 0)
 		own.count = 0;
 	for (size_t i = 0; i < count; i++)
-		domain_servers_add_server(others, &upstreams[i]);
+		domain_servers_add_tls(others, &upstreams[i],
+		    config->upstreams.count > 0 ? config->upstreams.servers[i].tls_name : "");
+	if (config_closes_all(config) && unresolved != NULL)
+		domain_servers_add_server(others, unresolved);
+	others->closed = config_closes_all(config);
 	size_t at = add_all_below(&table, config, &own, &stubs, &loop);
-	/* Both lists in one order, so that each entry comes at the end. */
+	/* Merge both sorted lists, so that each entry is appended. */
 	for (size_t i = 0; i < config->stubs.count; i++) {
 		const struct conf_stub *stub = &config->stubs.items[i];
 
@@ -233,35 +251,28 @@ config_domain_table(struct config *config, const struct resolv *resolv,
 	free(two.items);
 	free(own.items);
 	if (note_loop(&config->clash, clash))
-		log_warnx("%s, whose servers are asked in place of kubedns", clash);
+		log_warnx("%s: its servers get the queries instead of kubedns", clash);
 	if (note_loop(&config->host_loop, loop))
-		log_errorx("stubDomains: %s; not asked", loop);
+		log_errorx("stubDomains: %s; not used", loop);
 	return table;
 }
 
 struct servers_file
 nanny_plan(struct nanny *nanny, bool fresh)
 {
-	static const struct servers_file nothing;
-	struct server nobody = { 0 }, unresolved = { 0 };
-	size_t dropped;
+	/* for --check, which has no socket */
+	struct server nobody = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
+		.port = 1 };
+	struct server unresolved;
+	bool answers = nanny->child_probe != NULL;
 
-	if (nanny->dnsmasq_probe != NULL) {
-		nobody = dnsmasq_probe_refused(nanny->dnsmasq_probe);
-		unresolved = dnsmasq_probe_servfail(nanny->dnsmasq_probe);
+	if (answers) {
+		nobody = child_probe_refused(nanny->child_probe);
+		unresolved = child_probe_servfail(nanny->child_probe);
 	}
-	struct domain_table table = config_domain_table(
-	    &nanny->config, &nanny->resolv, nanny->names, &nanny->forwarding_loop, &unresolved);
-	struct servers_input input = { .wanted = &table,
-		.fixed = &nanny->args.fixed,
-		.nobody = nobody,
-		.before = fresh ? &nothing : &nanny->written,
-		.strict_order = nanny->args.strict_order,
-		.now = ++nanny->plans };
-	struct servers_file file = servers_plan(&input, &dropped);
+	struct domain_table table = config_domain_table(&nanny->config, &nanny->resolv,
+	    nanny->names, &nanny->forwarding_loop, answers ? &unresolved : NULL);
+	struct servers_file file = nanny->engine->plan(nanny, &table, &nobody, fresh);
 	domain_table_free(&table);
-	nanny->stats.dropped_lines += dropped;
-	if (dropped)
-		log_warnx("servers file: %zu lines of domains long gone dropped", dropped);
 	return file;
 }

@@ -9,7 +9,7 @@
 _Static_assert((int)CLIENT_RATES_MAX >= 2 * (int)KUBEDNS_TOP_MAX,
     "a client that is listed now never takes the place of another one");
 
-/* kubedns halves its counts each minute: after a longer silence it is not known how often it did. */
+/* kubedns halves its counts each minute. After a longer pause the sidecar does not know how often that happened. */
 static const int64_t silence_max_ns = 50 * NS_PER_S;
 
 static bool
@@ -18,7 +18,8 @@ has_address(const struct client_rate *rate, const struct kubedns_talker *client)
 	return strncmp(rate->name, client->name, sizeof rate->name - 1) == 0;
 }
 
-/* The same address may be another pod's by now; where pods are not watched, or not yet, it is one. */
+/* Whether `rate` belongs to the client. An address may have moved to another pod, so the pods are compared too. If one of the pods is
+ * unknown, the same address counts as the same client. */
 static bool
 is_of(const struct client_rate *rate, const struct kubedns_talker *client)
 {
@@ -35,7 +36,7 @@ find(const struct client_rates *rates, const struct kubedns_talker *client)
 	return -1;
 }
 
-/* The place of the unlisted client with the fewest answers. */
+/* Clears and returns the place of the unlisted client with the fewest answers. */
 static int
 take_place(struct client_rates *rates, const bool *listed, int64_t now_ns)
 {
@@ -54,7 +55,7 @@ take_place(struct client_rates *rates, const bool *listed, int64_t now_ns)
 	return least;
 }
 
-/* A place for each client of the reading: first for those that have one, or another might take it. */
+/* Finds a place for each client of the reading. Handles clients that already have a place first, so that no new client takes such a place. */
 static void
 find_places(struct client_rates *rates, const struct client_reading *reading,
     int places[KUBEDNS_TOP_MAX], bool listed[CLIENT_RATES_MAX])
@@ -73,7 +74,7 @@ find_places(struct client_rates *rates, const struct client_reading *reading,
 	}
 }
 
-/* Its count in the reading before; kubedns counts addresses, whatever pod has one. */
+/* Returns the client's count in the previous reading. kubedns counts by address, even if the pod of the address changed. */
 static double
 count_before(const struct client_rates *rates, const struct kubedns_talker *client)
 {
@@ -149,7 +150,7 @@ client_rates_heaviest(const struct client_rates *rates, int64_t now_ns,
 	return count;
 }
 
-/* In this span, or in the one before: what is counted late is counted in the next one. */
+/* Whether a count is in the bucket of this age or in the previous bucket. Late counts go into the next bucket. */
 static bool
 counts_then(const struct buckets *when, int64_t now_ns, int age)
 {

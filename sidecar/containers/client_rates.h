@@ -1,14 +1,13 @@
 /*
- * How many answers the heaviest clients of kubedns got, over the last ten minutes.
+ * The number of answers that the top clients of kubedns got in the last ten minutes. Pure.
  *
- *	/top every 2.5 s: the ten heaviest, counts halved each minute
- *	     --> growth since the reading before --> buckets of 10 s
+ *	/top every 2.5 s: the ten top clients, counts halved each minute
+ *	     --> growth since the previous reading --> buckets of 10 s
  *
- * A client that was not listed the time before had at most as many answers as the last one on that full
- * list; only what exceeds these is its growth. So a rate may be too low, and too high only by the
- * sampling (1 answer in 40: 40 answers in a bucket are 4 a second). All of it is 14 KB: the clients of
- * two lists, each with an address, its pod's name and sixty counts. A new client takes the place of the
- * unlisted one with the fewest answers. Pure.
+ * The previous list may be full, and a client may not be on it. Such a client had at most as many answers as the last client on the list.
+ * Only answers above that number count as growth, so a rate may be too low. A rate is too high only because of sampling: kubedns samples 1
+ * answer in 40, and 40 answers in a bucket are 4 per second. The table has places for the clients of two lists, in 14 KB. Each place
+ * contains an address, the name of the pod and sixty counts. A new client replaces the unlisted client with the fewest answers.
  */
 #ifndef SIDECAR_CONTAINERS_CLIENT_RATES_H
 #define SIDECAR_CONTAINERS_CLIENT_RATES_H
@@ -23,43 +22,45 @@ enum { CLIENT_RATES_MAX = 20, CLIENT_RATES_SHOWN = 5, CLIENT_POD_MAX = 384 };
 struct client_rate {
 	char name[ADDR_TEXT_MAX];
 	char pod[CLIENT_POD_MAX]; /* as in struct kubedns_talker */
-	bool listed;              /* in the newest reading */
-	double queries;           /* its count there */
+	bool listed;              /* the client is in the newest reading of /top */
+	double queries;           /* the client's count in that reading */
 	struct buckets answers;
 };
 
 struct client_rates {
-	int64_t read_ns; /* monotonic; 0: there is no reading to compare with */
-	double
-	    seconds; /* that the counts of that reading stood for; it falls when they are halved */
-	double start_s;  /* of the kubedns that was read */
-	double unlisted; /* the most that a client can have had that was not listed */
+	/* time of the previous reading, monotonic; 0 if there is none to compare with */
+	int64_t read_ns;
+	/* time that the counts of the previous reading cover; falls when kubedns halves the counts */
+	double seconds;
+	double start_s;  /* start time of the kubedns that was read */
+	double unlisted; /* upper bound of the count of a client that was not listed */
 	struct client_rate clients[CLIENT_RATES_MAX];
 };
 
-/* What /top says at one time. */
+/* One reading of /top. */
 struct client_reading {
 	const struct kubedns_talker *clients;
 	size_t count;
-	double seconds; /* that their counts stand for */
-	double start_s; /* of kubedns */
-	double
-	    answers; /* of kubedns to all clients since the reading before: no client's growth is more */
+	double seconds; /* time that the counts cover */
+	double start_s; /* start time of kubedns */
+	/* answers to all clients since the previous reading; the count of one client cannot have
+	 * grown by more */
+	double answers;
 	int64_t now_ns;
 };
 
 void client_rates_read(struct client_rates *rates, const struct client_reading *reading);
 
-/* There was no reading: the next one has nothing to be compared with. */
+/* Notes that a reading failed. The next reading is then not compared with an older one. */
 void client_rates_missed(struct client_rates *rates);
 
-/* The clients with the most answers in the last ten minutes, the first the heaviest; their number. */
+/* Fills in the clients with the most answers in the last ten minutes, highest count first. Returns the number of clients. */
 size_t client_rates_heaviest(const struct client_rates *rates, int64_t now_ns,
     const struct client_rate *heaviest[CLIENT_RATES_SHOWN]);
 
 /*
- * The client that got the most of `all` (an array of buckets, `kinds` long) in the ten-second spans in
- * which `when` counts something, and the spans after those; NULL: none. `share` is its part of `all`.
+ * Finds the client with the most answers in certain buckets: each bucket in which `when` is not zero, and the next bucket. Returns NULL if
+ * there is no such client. Sets `share` to the client's share of the answers in `all`, an array of `kinds` buckets.
  */
 const struct client_rate *client_rates_meanwhile(const struct client_rates *rates, int64_t now_ns,
     const struct buckets *when, const struct buckets *all, size_t kinds, double *share);

@@ -5,14 +5,18 @@
 
 #include <json-c/json.h>
 
+#include "lib/json_strict.h"
 #include "lib/log.h"
 #include "lib/clock.h"
 #include "sidecar/containers/nanny_config.h"
 #include "sidecar/containers/metrics_read.h"
 #include "sidecar/containers/container_status.h"
 
-const char *const kubedns_targets[] = { "/readiness?format=json", "/metrics", "/neighbours",
-	"/top?format=json", NULL };
+/* JSON that is nested deeper than any status document is refused. */
+enum { STATUS_DEPTH_MAX = 16 };
+
+const char *const kubedns_targets[] = { "/readiness?format=json", "/metrics",
+	"/neighbours?format=json", "/top?format=json", NULL };
 const char *const nanny_targets[] = { "/config", NULL };
 
 bool
@@ -43,15 +47,6 @@ kubedns_newest_event_s(const struct kubedns_view *view)
 	return newest;
 }
 
-double
-kubedns_silence_s(const struct kubedns_view *view, double now_s)
-{
-	enum { EVENT_OLD_S = 900 /* bookmarks come about every minute */ };
-	double newest = kubedns_newest_event_s(view);
-
-	return newest > 0 && now_s - newest > EVENT_OLD_S ? now_s - newest : 0;
-}
-
 static struct kubedns_resource *
 resource(struct kubedns_view *view, const char *name)
 {
@@ -66,14 +61,14 @@ resource(struct kubedns_view *view, const char *name)
 	return added;
 }
 
-/* For counts and Unix times: anything else becomes 0, so that no infinity or NaN is passed on. */
+/* Returns `value` if it can be a count or a Unix time, else 0. No infinity or NaN gets into the view. */
 static double
 sane(double value)
 {
 	return value >= 0 && value <= 1e15 ? value : 0;
 }
 
-/* Adds a sample to the counts of this page; false if it is none of them. */
+/* Adds a sample to the counts of this page. Returns false if the sample belongs to no counter. */
 static bool
 read_count(double *counts, const struct sample *sample)
 {
@@ -90,6 +85,7 @@ read_count(double *counts, const struct sample *sample)
 		{ "kubedns_client_shed_total", "", NULL, KUBEDNS_SHED },
 		{ "kubedns_forward_queries_total", "", NULL, KUBEDNS_FORWARDED },
 		{ "kubedns_forward_failed_total", "", NULL, KUBEDNS_FORWARD_FAILED },
+		{ "kubedns_audit_differences_total", "", NULL, KUBEDNS_DIFFERENCES },
 	};
 
 	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
@@ -145,8 +141,7 @@ read_sample(struct kubedns_view *view, const struct sample *sample)
 	}
 }
 
-/* Takes the counts of a page: their growth since the last page goes into the last ten minutes. If a
- * count fell, the process was restarted in between. */
+/* Adds the growth of the counts since the last page to the buckets. If a count is lower than before, the process was restarted. */
 static void
 take_counts(struct kubedns_view *view, const double *counts, int64_t now_ns)
 {
@@ -189,26 +184,7 @@ kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, in
 		view->api_failing_ns = now_ns;
 }
 
-/* The object that `text` is, whole; NULL if it is none. Caller puts it. */
-static struct json_object *
-parse_object(const char *text, size_t len)
-{
-	enum { DEPTH_MAX = 16 };
-	struct json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
-
-	if (tokener == NULL)
-		log_fatalx("out of memory");
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	struct json_object *object = json_tokener_parse_ex(tokener, text, (int)len);
-	bool whole = json_tokener_get_error(tokener) == json_tokener_success;
-	json_tokener_free(tokener);
-	if (whole && json_object_is_type(object, json_type_object))
-		return object;
-	json_object_put(object);
-	return NULL;
-}
-
-/* Takes the text for people: why it is not ready, or what is degraded though it is. */
+/* Copies the text that tells an operator why kubedns is not ready, or what is degraded although kubedns is ready. */
 static void
 take_readiness_text(struct kubedns_view *view, const char *text, size_t len)
 {
@@ -224,7 +200,7 @@ take_readiness_text(struct kubedns_view *view, const char *text, size_t len)
 void
 kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len)
 {
-	struct json_object *o = len > 0 ? parse_object(text, len) : NULL;
+	struct json_object *o = len > 0 ? json_strict_object(text, len, STATUS_DEPTH_MAX) : NULL;
 	struct json_object *first = config_item(o, "problems", 0, json_type_object);
 
 	view->ready = status == 200;
@@ -238,7 +214,7 @@ kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, 
 	json_object_put(o);
 }
 
-/* Which pod a client is. */
+/* Reads the pod of a client. */
 static void
 read_pod(struct kubedns_talker *talker, struct json_object *o)
 {
@@ -275,7 +251,7 @@ read_talkers(
 	return count;
 }
 
-/* All answers since /top was read before, also if kubedns was restarted in between. */
+/* Returns the number of all answers since the previous reading of /top, even if kubedns was restarted in the meantime. */
 static double
 answers_since(struct kubedns_view *view)
 {
@@ -290,7 +266,7 @@ answers_since(struct kubedns_view *view)
 void
 kubedns_read_top(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns)
 {
-	struct json_object *top = len > 0 ? parse_object(text, len) : NULL;
+	struct json_object *top = len > 0 ? json_strict_object(text, len, STATUS_DEPTH_MAX) : NULL;
 
 	view->client_count = read_talkers(view->clients, top, "clients", "address");
 	view->name_count = read_talkers(view->names, top, "names", "name");
@@ -310,7 +286,7 @@ kubedns_read_top(struct kubedns_view *view, const char *text, size_t len, int64_
 int
 nanny_view_read(struct nanny_view *view, const char *text, size_t len)
 {
-	struct json_object *config = parse_object(text, len);
+	struct json_object *config = json_strict_object(text, len, STATUS_DEPTH_MAX);
 
 	if (config == NULL)
 		return -EBADMSG;
@@ -326,8 +302,7 @@ nanny_view_free(struct nanny_view *view)
 	view->config = NULL;
 }
 
-/* Logs once that a peer does not answer; at debug level if it never did, since it may be absent by
- * design. */
+/* Logs once that a peer stopped answering. A peer that never answered is not logged, because it may be absent by design. */
 static void
 note_failure(const char *who, bool *up, bool seen, char *error, uint64_t *errors, int64_t *since_ns,
     const char *now)
@@ -341,7 +316,7 @@ note_failure(const char *who, bool *up, bool seen, char *error, uint64_t *errors
 	snprintf(error, FETCH_ERROR_MAX, "%s", now);
 }
 
-/* In the order of their addresses, so that a page does not change with the order of a table. */
+/* Sorts by address, so that the page does not depend on the order of a table in kubedns. */
 static int
 compare_neighbours(const void *a, const void *b)
 {
@@ -351,25 +326,19 @@ compare_neighbours(const void *a, const void *b)
 void
 kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len)
 {
-	const char *end = text + len, *nl;
+	struct json_object *o = len > 0 ? json_strict_object(text, len, STATUS_DEPTH_MAX) : NULL;
+	size_t count = config_count(o, "neighbours");
 
 	view->neighbour_count = 0;
-	for (; view->neighbour_count < KUBEDNS_NEIGHBOURS_MAX && text < end &&
-	       (nl = memchr(text, '\n', (size_t)(end - text))) != NULL;
-	     text = nl + 1) {
+	for (size_t i = 0; i < count && view->neighbour_count < KUBEDNS_NEIGHBOURS_MAX; i++) {
+		struct json_object *item = config_item(o, "neighbours", i, json_type_object);
+		struct json_object *ready = config_member(item, "ready", json_type_boolean);
 		struct kubedns_neighbour *n = &view->neighbours[view->neighbour_count];
-		char line[ADDR_TEXT_MAX + 16], *how;
 
-		if ((size_t)(nl - text) >= sizeof line)
-			continue;
-		memcpy(line, text, (size_t)(nl - text));
-		line[nl - text] = '\0';
-		if ((how = strchr(line, ' ')) == NULL)
-			continue;
-		*how++ = '\0';
-		*n = (struct kubedns_neighbour){ .ready = strcmp(how, "ready") == 0 };
-		view->neighbour_count += addr_parse(line, &n->addr) == 0;
+		*n = (struct kubedns_neighbour){ .ready = json_object_get_boolean(ready) };
+		view->neighbour_count += addr_parse(config_string(item, "address"), &n->addr) == 0;
 	}
+	json_object_put(o);
 	qsort(view->neighbours, view->neighbour_count, sizeof view->neighbours[0],
 	    compare_neighbours);
 }
@@ -380,7 +349,7 @@ kubedns_page(void *arg, int step, const struct fetch *fetch)
 	enum { READINESS, METRICS, NEIGHBOURS, TOP };
 	struct kubedns_view *view = arg;
 
-	/* An older kubedns without these two pages counts as up too. */
+	/* An older kubedns does not have these two pages, but still counts as up. */
 	size_t len = fetch->status == 200 ? fetch->body_len : 0;
 	if (step == NEIGHBOURS) {
 		kubedns_read_neighbours(view, fetch->body, len);
@@ -390,6 +359,7 @@ kubedns_page(void *arg, int step, const struct fetch *fetch)
 		kubedns_read_top(view, fetch->body, len, clock_mono_ns());
 		return;
 	}
+	view->refused = fetch->refused;
 	if (fetch->status == 0) {
 		note_failure("kubedns", &view->up, view->seen, view->error, &view->errors,
 		    &view->since_ns, fetch->error);
@@ -401,7 +371,7 @@ kubedns_page(void *arg, int step, const struct fetch *fetch)
 	}
 	if (fetch->status != 200) {
 		note_failure("kubedns", &view->up, view->seen, view->error, &view->errors,
-		    &view->since_ns, "/metrics is not there");
+		    &view->since_ns, "it has no page /metrics");
 		return;
 	}
 	int64_t now_ns = clock_mono_ns();
@@ -419,10 +389,11 @@ nanny_page(void *arg, int step, const struct fetch *fetch)
 	const char *error = NULL;
 
 	(void)step;
+	view->refused = fetch->refused;
 	if (fetch->status == 0)
 		error = fetch->error;
 	else if (fetch->status != 200)
-		error = "/config is not there";
+		error = "it has no page /config";
 	else if (nanny_view_read(view, fetch->body, fetch->body_len) < 0)
 		error = "/config is not JSON";
 	if (error != NULL) {
@@ -454,7 +425,7 @@ peer_init(struct peer *peer, const struct url *url, const char *const *targets, 
 	*peer = (struct peer){ .enabled = url != NULL,
 		.targets = targets,
 		.max = max,
-		.step = -1,
+		.step = PEER_IDLE,
 		.due_ns = now_ns,
 		.page = page,
 		.arg = arg };
@@ -476,7 +447,11 @@ peer_run(struct peer *peer, short revents, int64_t now_ns)
 
 	if (!peer->enabled)
 		return;
-	if (peer->step < 0) {
+	if (peer->step == PEER_IDLE && peer->put != NULL) {
+		peer->step = PEER_PUT;
+		ended = fetch_start_put(&peer->fetch, &peer->url, peer->put, peer->max);
+		peer->put = NULL;
+	} else if (peer->step == PEER_IDLE) {
 		if (now_ns < peer->due_ns)
 			return;
 		peer->due_ns = now_ns + PEER_INTERVAL_MS * NS_PER_MS;
@@ -485,12 +460,17 @@ peer_run(struct peer *peer, short revents, int64_t now_ns)
 	} else {
 		ended = fetch_run(&peer->fetch, revents);
 	}
+	if (ended && peer->step == PEER_PUT) { /* an older nanny refuses it, which does no harm */
+		fetch_close(&peer->fetch);
+		peer->step = PEER_IDLE;
+		return;
+	}
 	while (ended) {
 		peer->page(peer->arg, peer->step, &peer->fetch);
 		bool failed = peer->fetch.status == 0;
 		fetch_close(&peer->fetch);
 		if (failed || peer->targets[++peer->step] == NULL) {
-			peer->step = -1;
+			peer->step = PEER_IDLE;
 			return;
 		}
 		ended = next_page(peer);
@@ -502,7 +482,15 @@ peer_deadline(const struct peer *peer)
 {
 	if (!peer->enabled)
 		return CLOCK_NEVER;
-	return peer->step < 0 ? peer->due_ns : peer->fetch.deadline_ns;
+	if (peer->step != PEER_IDLE)
+		return peer->fetch.deadline_ns;
+	return peer->put != NULL ? 0 : peer->due_ns;
+}
+
+void
+peer_put(struct peer *peer, const char *target)
+{
+	peer->put = target;
 }
 
 void

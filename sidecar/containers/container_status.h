@@ -1,13 +1,11 @@
 /*
- * Reads the status of the other two containers: kubedns's /readiness, /metrics, /neighbours and
- * /top, and the nanny's /config.
+ * Reads the status of the other two containers: /readiness, /metrics, /neighbours and /top of kubedns, and /config of the nanny.
  *
  *	peer: timer --> fetch --> page --> kubedns_read_*, nanny_view_read (pure)
  *	            --> struct kubedns_view, struct nanny_view
  *
- * The pages are parsed as untrusted input. A view has the values in fixed arrays, or owns them
- * until the next page. A peer that never answered has no panel, which is no error: other topologies
- * have no nanny, or no kubedns.
+ * The pages are untrusted input. A view keeps the values in fixed arrays, or owns the values until the next page. A peer that never
+ * answered has no panel on the status page. A missing peer is not an error, because some topologies have no nanny or no kubedns.
  */
 #ifndef SIDECAR_CONTAINERS_CONTAINER_STATUS_H
 #define SIDECAR_CONTAINERS_CONTAINER_STATUS_H
@@ -25,8 +23,7 @@
 enum {
 	PEER_INTERVAL_MS = 2500,
 	PEER_METRICS_MAX = 256 * 1024,
-	PEER_CONFIG_MAX =
-	    64 * 1024, /* ten times that once parsed; more is too much for a page to show */
+	PEER_CONFIG_MAX = 64 * 1024, /* parsing needs ten times as much memory */
 	KUBEDNS_RESOURCES_MAX = 8,
 	KUBEDNS_KINDS_MAX = 8,
 	KUBEDNS_NEIGHBOURS_MAX = 32,
@@ -35,125 +32,133 @@ enum {
 	PEER_TEXT_MAX = 1024,
 };
 
-/* What kubedns counts, as far as the page shows it: totals, and the last ten minutes. */
+/* Counters of kubedns that the page shows, as totals and for the last ten minutes. */
 enum kubedns_count {
 	KUBEDNS_NOERROR,
 	KUBEDNS_NXDOMAIN,
 	KUBEDNS_SERVFAIL,
 	KUBEDNS_REFUSED,
-	KUBEDNS_OTHER,          /* replies with another rcode */
-	KUBEDNS_DROPPED,        /* by the kernel, for a full receive queue */
-	KUBEDNS_SHED,           /* of clients that are held back */
-	KUBEDNS_FORWARDED,      /* handed to other servers */
-	KUBEDNS_FORWARD_FAILED, /* without an answer from any of them */
+	KUBEDNS_OTHER,     /* responses with another rcode */
+	KUBEDNS_DROPPED,   /* packets dropped by the kernel, because the receive queue was full */
+	KUBEDNS_SHED,      /* dropped packets of clients that exceeded their share */
+	KUBEDNS_FORWARDED, /* queries sent to other servers */
+	KUBEDNS_FORWARD_FAILED, /* forwarded queries that no server answered */
+	KUBEDNS_DIFFERENCES,    /* objects that differed from the API and were corrected */
 	KUBEDNS_COUNTS,
 };
 
-/* One of the heaviest clients, or of the most asked names, of the last minutes. */
+/* A client with the most queries in the last minutes, or a name with the most queries. */
 struct kubedns_talker {
-	char name[256]; /* an address, or a DNS name as text */
+	char name[256]; /* address, or DNS name as text */
 	char pod
-	    [CLIENT_POD_MAX]; /* where pods are watched: "pod prod/web-1", "namespace prod"; else "" */
+	    [CLIENT_POD_MAX]; /* "pod prod/web-1" or "namespace prod"; "" if kubedns watches no pods */
 	double per_second;
-	double queries, nxdomain, search_walk, aaaa, outside; /* the last four: of the first */
+	double queries, nxdomain, search_walk, aaaa,
+	    outside; /* `queries` includes the last four counts */
 };
 
 struct kubedns_view {
-	bool seen;        /* has answered at least once */
-	bool up;          /* answered the newest questions */
-	int64_t since_ns; /* when that began, monotonic; 0 before the first */
+	bool seen; /* the peer has answered at least once */
+	bool up;   /* the peer answered the newest requests */
+	int64_t
+	    since_ns; /* time of the last change of `up`, monotonic; 0 before the first request */
+	bool refused; /* the newest connection was refused, so kubedns is not running */
 	char error[FETCH_ERROR_MAX];
 	uint64_t errors;
-	double start_s;              /* wall clock of the process's start, 0: not known */
-	double memory, memory_limit; /* bytes, of the container; 0: not known */
-	bool api_failing;            /* the last request for some resource failed */
-	int64_t api_failing_ns;      /* since when, monotonic */
-	double last[KUBEDNS_COUNTS]; /* as last read */
+	double start_s;              /* start time, wall clock; 0 if unknown */
+	double memory, memory_limit; /* of the container, in bytes; 0 if unknown */
+	bool api_failing;            /* the newest request for at least one resource failed */
+	int64_t api_failing_ns;      /* since when requests have failed, monotonic */
+	double last[KUBEDNS_COUNTS]; /* counter values at the last reading */
 	struct buckets recent[KUBEDNS_COUNTS];
-	bool has_resolver; /* external names are sent to this one: the front topology */
+	bool has_resolver; /* kubedns forwards external names to a resolver (the front topology) */
 	struct server resolver;
-	bool has_manifests; /* it reads a directory in place of the API */
+	bool has_manifests; /* kubedns reads manifests from a directory instead of the API */
 	double manifests_broken;
 	bool ready;
-	bool says_synced,
-	    synced; /* what it says of all together, or of its manifests, if it does */
-	char reasons[PEER_TEXT_MAX];  /* the text of a /readiness that is not 200 */
-	char notes[PEER_TEXT_MAX];    /* of one that is 200, what follows the first line */
-	enum api_problem api_problem; /* of the first resource that has one */
+	/* whether metric kubedns_synced exists, and whether it says that everything is synced */
+	bool says_synced, synced;
+	char reasons[PEER_TEXT_MAX]; /* text of /readiness if the status is not 200 */
+	/* text of /readiness after the first line if the status is 200 */
+	char notes[PEER_TEXT_MAX];
+	enum api_problem api_problem; /* the problem of the first resource that has a problem */
 	size_t resource_count;
 	struct kubedns_resource {
 		char name[PEER_NAME_MAX];
 		bool synced;
-		double last_event_s; /* wall clock, 0 for none yet */
+		/* time of the newest event, wall clock; 0 if there was none yet */
+		double last_event_s;
 	} resources[KUBEDNS_RESOURCES_MAX];
 	size_t kind_count;
 	struct kubedns_kind {
 		char name[PEER_NAME_MAX];
 		double objects;
 	} kinds[KUBEDNS_KINDS_MAX];
-	size_t neighbour_count; /* the other pods of this pod's Service, by address */
+	size_t neighbour_count; /* the other pods of this pod's Service, sorted by address */
 	struct kubedns_neighbour {
 		struct addr addr;
 		bool ready;
 	} neighbours[KUBEDNS_NEIGHBOURS_MAX];
-	size_t client_count, name_count; /* heaviest first */
+	size_t client_count, name_count; /* highest rate first */
 	struct kubedns_talker clients[KUBEDNS_TOP_MAX], names[KUBEDNS_TOP_MAX];
-	double answers_before; /* last[] of all rcodes, when /top was read */
+	double answers_before; /* number of all answers, as of the last reading of /top */
 	struct client_rates rates;
 };
 
-/* The configuration in force, as text to show. */
+/* The configuration that the nanny reports. */
 struct nanny_view {
 	bool seen, up;
-	int64_t since_ns;     /* as above */
-	uint64_t reads;       /* of /config that worked */
-	double receive_drops; /* packets that the kernel dropped before dnsmasq, as last read */
+	int64_t since_ns; /* time of the last change of `up`, as in struct kubedns_view */
+	uint64_t reads;   /* successful reads of /config */
+	/* packets to dnsmasq that the kernel dropped, as of the last reading */
+	double receive_drops;
 	struct buckets recent_drops;
+	bool refused; /* the newest connection was refused, so the nanny is not running */
 	char error[FETCH_ERROR_MAX];
 	uint64_t errors;
 	struct json_object *config; /* the newest /config; owned */
-	int64_t unconfirmed_ns; /* since when dnsmasq has not confirmed it, monotonic; 0: it has */
+	/* since when dnsmasq has not confirmed the newest configuration, monotonic; 0 if it is
+	 * confirmed */
+	int64_t unconfirmed_ns;
 };
 
-/* Whether it is synced: what it says itself, or, where it does not, whether every resource is. */
+/* Whether kubedns is synced. If kubedns has no metric for this, whether every resource is synced. */
 bool kubedns_synced(const struct kubedns_view *view);
 
-/* Whether it watches a resource of the view: the view has all resources, also those without
- * events. */
+/* Whether kubedns watches this resource. The view also contains resources that kubedns does not watch. */
 bool kubedns_watches(const struct kubedns_view *view, const struct kubedns_resource *resource);
 
-/* The wall clock of its newest event of any resource, 0 for none. */
+/* Returns the time of the newest event of any resource, by the wall clock, or 0 if there was no event. */
 double kubedns_newest_event_s(const struct kubedns_view *view);
 
-/* How long ago that was, if that is so long that it does not hear the API server; else 0. */
-double kubedns_silence_s(const struct kubedns_view *view, double now_s);
-
-/* Reads a page of metrics (text format 0.0.4) for the families that the view shows; what it cannot
- * read it skips. */
+/* Reads the metric families that the view needs from a page of metrics (text format 0.0.4). Skips malformed lines. */
 void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
-/* Lines of "ADDRESS ready" or "ADDRESS not ready"; others are skipped. */
+/* Reads /neighbours?format=json. If the text is not such JSON, for example from an older kubedns, the list is empty. */
 void kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len);
-/* Reads its /top?format=json, after its metrics; anything else leaves the lists empty. */
+/* Reads /top?format=json. Called after the metrics of the same reading. If the text is not such JSON, the lists are empty. */
 void kubedns_read_top(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
-/* Reads its /readiness?format=json; anything else, as from an older kubedns, is text for people. */
+/* Reads /readiness?format=json. If the page is not such JSON, for example from an older kubedns, the view shows the page as text. */
 void kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len);
 
-/* Reads the nanny's /config; 0, or -EBADMSG when it is no JSON object. */
+/* Reads the nanny's /config. Returns 0, or -EBADMSG if the text is not a JSON object. */
 int nanny_view_read(struct nanny_view *view, const char *text, size_t len);
 
 void nanny_view_free(struct nanny_view *view);
 
-/* Gets a list of pages, one after the other, every PEER_INTERVAL_MS. */
+enum { PEER_IDLE = -1, PEER_PUT = -2 };
+
+/* Fetches a list of pages, one after the other, every PEER_INTERVAL_MS. Sends a PUT in between. */
 struct peer {
 	bool enabled;
 	struct url url;
-	const char *const *targets; /* NULL ends */
-	int step;                   /* in targets, -1 when idle */
+	const char *const *targets; /* ends with NULL */
+	int step;                   /* index in `targets`, PEER_IDLE or PEER_PUT */
+	const char *put;            /* target of the PUT that is due, or NULL */
 	int64_t due_ns;
-	size_t max; /* bytes of a page */
+	size_t max; /* maximum size of a page in bytes */
 	struct fetch fetch;
-	/* Called with each page that has come, or whose fetch failed (fetch->status 0: the rest is
-	 * left for the next time). */
+	/* Called for each page that arrived or failed. After a failure (fetch->status is 0) the remaining pages wait for the
+	 * next interval. */
 	void (*page)(void *arg, int step, const struct fetch *fetch);
 	void *arg;
 };
@@ -161,10 +166,12 @@ struct peer {
 void peer_init(struct peer *peer, const struct url *url, const char *const *targets, size_t max,
     void (*page)(void *arg, int step, const struct fetch *fetch), void *arg, int64_t now_ns);
 void peer_run(struct peer *peer, short revents, int64_t now_ns);
+/* Sends a PUT for `target`, a static string, as soon as no page is being fetched. Does not send it again if it fails. */
+void peer_put(struct peer *peer, const char *target);
 int64_t peer_deadline(const struct peer *peer);
 void peer_close(struct peer *peer);
 
-/* The pages of each, and their `page` functions; `arg` is the view. */
+/* The pages of each program, and the functions for `page`. The `arg` of these functions is the view. */
 extern const char *const kubedns_targets[];
 extern const char *const nanny_targets[];
 void kubedns_page(void *view, int step, const struct fetch *fetch);

@@ -11,8 +11,8 @@
 
 enum {
 	POLL_TIMEOUT_MS = 1000,
-	RETRY_MS = 1000, /* after a failure */
-	MARKER_MIN = 512 /* the nanny's first generation */
+	RETRY_MS = 1000, /* wait after a failure */
+	MARKER_MIN = 512 /* the lowest generation that the nanny uses */
 };
 
 static const char *const names[STAT_COUNT] = {
@@ -40,7 +40,8 @@ dnsmasq_stats_parse_number(const uint8_t *text, size_t len, uint32_t *value)
 	}
 	if (sum > UINT32_MAX)
 		return -EINVAL;
-	*value = (uint32_t)(negative ? -sum : sum); /* %d of an unsigned counter past 2^31 */
+	*value = (uint32_t)(negative ? -sum : sum); /* dnsmasq prints an unsigned counter above 2^31
+						     * with %d */
 	return 0;
 }
 
@@ -73,9 +74,8 @@ dnsmasq_stats_parse_upstream(
 }
 
 /*
- * The nanny's own servers, which are no upstreams: the marker that ends its servers file and shows
- * dnsmasq's generation, and those by which it answers itself for names without a server. All are in
- * 127.0.0.0/8, outside of 127.0.0.0/24.
+ * Whether the server is an address of the nanny, not an upstream. Such an address is either in the marker line, which shows the generation
+ * of the servers file, or the nanny itself answers at it. All of these addresses are in 127.0.0.0/8, outside 127.0.0.0/24.
  */
 static bool
 is_marker(const struct server *server)
@@ -85,8 +85,8 @@ is_marker(const struct server *server)
 	return server->addr.family == AF_INET && b[0] == 127 && (b[1] != 0 || b[2] != 0);
 }
 
-/* The generation that a marker's address stands for; 0 for the nanny's own answers in
- * 127.0.1.0/24. */
+/* Returns the generation that a marker's address represents, or 0 for the addresses in
+ * 127.0.1.0/24, at which the nanny answers. */
 static uint32_t
 marker_generation(const struct server *server)
 {
@@ -119,7 +119,7 @@ read_string(void *arg, const uint8_t *text, size_t len)
 			sample->counters[reading->stat] = number;
 		return;
 	}
-	if (len == 0) /* how dnsmasq says that it has none */
+	if (len == 0) /* dnsmasq answers with an empty string if it has no upstreams */
 		return;
 	if (dnsmasq_stats_parse_upstream(text, len, &upstream) < 0)
 		sample->malformed++;
@@ -145,7 +145,7 @@ dnsmasq_stats_read(struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat 
 	return strings == 1 && !reading.bad ? 0 : -EBADMSG;
 }
 
-/* Whether `now` after `before` is a 32-bit wrap rather than a fresh start. */
+/* Whether the counter wrapped at 32 bits. Returns false if it was reset. */
 static bool
 wrapped(uint32_t before, uint32_t now)
 {
@@ -153,16 +153,16 @@ wrapped(uint32_t before, uint32_t now)
 }
 
 static bool
-began_anew(uint32_t before, uint32_t now)
+was_reset(uint32_t before, uint32_t now)
 {
 	return now < before && !wrapped(before, now);
 }
 
-/* What was counted since `before`. */
+/* Returns the growth since `before`. */
 static uint32_t
-growth(uint32_t before, uint32_t now, bool anew)
+growth(uint32_t before, uint32_t now, bool reset)
 {
-	return anew || began_anew(before, now) ? now : now - before;
+	return reset || was_reset(before, now) ? now : now - before;
 }
 
 static struct upstream *
@@ -174,7 +174,7 @@ find_upstream(struct dnsmasq_stats *cache, const struct server *server)
 	return NULL;
 }
 
-/* Whether dnsmasq has another configuration than at the reading before. */
+/* Whether dnsmasq's configuration has changed since the previous reading. */
 static bool
 is_reconfigured(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample)
 {
@@ -187,8 +187,8 @@ is_reconfigured(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *
 	return false;
 }
 
-/* Begins with the upstreams of another configuration. Their counts start at dnsmasq's present
- * numbers, of which an unknown part may be another server's. */
+/* Replaces the upstreams with the upstreams of the new configuration. The counts start at dnsmasq's current numbers, because an unknown
+ * part of these numbers may belong to another server. */
 static void
 start_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample)
 {
@@ -200,35 +200,36 @@ start_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *
 }
 
 /*
- * When a server line is replaced, dnsmasq gives its record, counts included, to the new line, and
- * servers.bind sums the records of one address: after a change of the servers a count may be
- * another server's. So counts belong to one configuration, which is identified by the marker's
- * address in the same answer, or without a nanny by the set of servers.
+ * When a server line is replaced, dnsmasq reuses the record of the old line for the new line. The record keeps its counts. servers.bind
+ * adds up the records of one address. After a change of the servers, a count may therefore belong to another server. This function keeps
+ * counts for one configuration only. The marker's address in the same answer identifies the configuration. Without a nanny, the set of
+ * servers identifies it.
  */
 static void
-update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample, bool anew,
+update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample, bool reset,
     int64_t now_ns)
 {
 	if (is_reconfigured(cache, sample)) {
 		start_upstreams(cache, sample);
 		cache->generation = sample->generation;
-		/* The first records that a dnsmasq has are nobody else's. */
-		bool own = anew || (!cache->seen && sample->generation == 0);
+		/* The first records of a new dnsmasq do not contain counts of other servers. */
+		bool own = reset || (!cache->seen && sample->generation == 0);
 		for (size_t i = 0; own && i < cache->upstream_count; i++)
 			cache->upstreams[i].last_queries = cache->upstreams[i].last_failed = 0;
 	}
 	for (size_t i = 0; i < sample->upstream_count; i++) {
 		const struct dnsmasq_stats_sample_upstream *now = &sample->upstreams[i];
 		struct upstream *upstream = find_upstream(cache, &now->server);
-		uint32_t queries = growth(upstream->last_queries, now->queries, anew);
-		uint32_t failed = growth(upstream->last_failed, now->failed, anew);
+		uint32_t queries = growth(upstream->last_queries, now->queries, reset);
+		uint32_t failed = growth(upstream->last_failed, now->failed, reset);
 
 		upstream->last_queries = now->queries;
 		upstream->last_failed = now->failed;
 		upstream->queries += queries;
 		upstream->failed += failed;
-		if (cache->seen) { /* the first reading is dnsmasq's whole life,
-				    * not the last minutes */
+		/* the first reading covers the whole time since dnsmasq's start, not the last
+		 * minutes */
+		if (cache->seen) {
 			buckets_add(&upstream->recent_queries, now_ns, queries);
 			buckets_add(&upstream->recent_failed, now_ns, failed);
 		}
@@ -239,8 +240,7 @@ update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample 
 static void
 update_recent(struct dnsmasq_stats *cache, const uint32_t *grown, bool restarted, int64_t now_ns)
 {
-	/* dnsmasq counts our own questions of the previous reading as hits; a restarted one has not
-	 * seen them. */
+	/* dnsmasq counts the sidecar's queries of the previous reading as hits. A restarted dnsmasq has not received these queries. */
 	uint32_t own = restarted ? 0 : STAT_COUNT;
 
 	if (!cache->seen)
@@ -258,15 +258,16 @@ dnsmasq_stats_update(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sam
 {
 	const uint32_t *now = sample->counters, *last = cache->last;
 	uint32_t grown[CACHE_COUNTERS];
-	bool restarted = began_anew(last[STAT_HITS], now[STAT_HITS]) ||
-			 began_anew(last[STAT_MISSES], now[STAT_MISSES]);
-	bool flushed = restarted || began_anew(last[STAT_INSERTIONS], now[STAT_INSERTIONS]) ||
-		       began_anew(last[STAT_EVICTIONS], now[STAT_EVICTIONS]);
+	bool restarted = was_reset(last[STAT_HITS], now[STAT_HITS]) ||
+			 was_reset(last[STAT_MISSES], now[STAT_MISSES]);
+	bool flushed = restarted || was_reset(last[STAT_INSERTIONS], now[STAT_INSERTIONS]) ||
+		       was_reset(last[STAT_EVICTIONS], now[STAT_EVICTIONS]);
 
 	for (int i = 0; i < CACHE_COUNTERS; i++) {
-		bool anew = restarted || (flushed && (i == STAT_INSERTIONS || i == STAT_EVICTIONS));
+		bool reset =
+		    restarted || (flushed && (i == STAT_INSERTIONS || i == STAT_EVICTIONS));
 
-		grown[i] = growth(last[i], now[i], anew);
+		grown[i] = growth(last[i], now[i], reset);
 		cache->counters[i] += grown[i];
 	}
 	update_upstreams(cache, sample, restarted, now_ns);
@@ -320,7 +321,7 @@ dnsmasq_stats_poller_init(struct dnsmasq_stats_poller *poller, const struct serv
 	dns_exchange_init(&poller->exchange);
 }
 
-/* Asks for the present statistic; true if that failed at once. */
+/* Queries the current statistic. Returns true if the query failed immediately. */
 static bool
 ask(struct dnsmasq_stats_poller *poller)
 {
@@ -345,15 +346,14 @@ poll_failed(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, co
 		poller->due_ns = now_ns + RETRY_MS * NS_PER_MS;
 }
 
-/* Takes the answer to one question and asks the next one; false when none is in flight any more. */
+/* Reads the answer to one query and sends the next query. Returns false if no query is in flight any more. */
 static bool
 advance(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, int64_t now_ns)
 {
 	const struct dns_exchange *exchange = &poller->exchange;
 	char text[CAUSE_TEXT_MAX];
 
-	/* dnsmasq without any upstream answers servers.bind with a TXT of no strings at all, which
-	 * is no error. */
+	/* If dnsmasq has no upstreams, it answers servers.bind with a TXT record without strings, which is not an error. */
 	if (exchange->reply.cause != CAUSE_OK) {
 		poll_failed(poller, cache,
 		    exchange->reply.cause == CAUSE_UNREACHABLE
@@ -364,7 +364,7 @@ advance(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, int64_
 	}
 	if (dnsmasq_stats_read(&poller->sample, (enum dnsmasq_stats_stat)poller->stat, exchange) <
 	    0) {
-		poll_failed(poller, cache, "not what dnsmasq says", now_ns);
+		poll_failed(poller, cache, "not the answer of a dnsmasq", now_ns);
 		return false;
 	}
 	if (++poller->stat < STAT_COUNT)

@@ -1,12 +1,12 @@
 /*
- * Reads dnsmasq's statistics by its CHAOS names, and turns them into counters that only grow.
+ * Reads dnsmasq's statistics by CHAOS queries, and turns the numbers into counters that only grow.
  *
- * dnsmasq's numbers have 32 bits and restart from zero: all of them when dnsmasq is restarted,
- * insertions and evictions also when a SIGHUP flushes its cache. A number that is lower than before
- * has restarted, unless it was about to wrap; its whole value is then added to the total.
+ * dnsmasq's numbers have 32 bits. A restart of dnsmasq resets all numbers to zero. A SIGHUP, which flushes the cache, resets insertions and
+ * evictions to zero. If a number is lower than before and was not about to wrap, dnsmasq has reset it. The whole new value is then added to
+ * the total.
  *
- * An upstream's counts belong to one configuration and begin at 0 with the next, because dnsmasq
- * lets a new server line inherit the counts of the line that it replaces.
+ * The counts of an upstream belong to one configuration, and start at 0 with the next configuration. The reason is that in dnsmasq a new
+ * server line inherits the counts of the line that it replaces.
  *
  *	poller: timer --> hits.bind, misses.bind, ... servers.bind --> sample
  *	dnsmasq_stats_update: sample --> struct dnsmasq_stats
@@ -33,14 +33,15 @@ enum dnsmasq_stats_stat {
 
 enum { CACHE_COUNTERS = STAT_SIZE, UPSTREAMS_MAX = 64, CACHE_ERROR_MAX = 96 };
 
-/* One reading: the numbers as dnsmasq says them. */
+/* The numbers of one reading, as dnsmasq reports them. */
 struct dnsmasq_stats_sample {
 	uint32_t counters[CACHE_COUNTERS];
 	uint32_t size;
-	uint32_t generation; /* of the nanny's servers file, by its marker; 0 without one */
+	/* generation of the nanny's servers file; 0 if the file has no marker */
+	uint32_t generation;
 	size_t upstream_count;
-	unsigned malformed; /* strings of servers.bind that could not be read */
-	unsigned dropped;   /* upstreams beyond UPSTREAMS_MAX */
+	unsigned malformed; /* number of strings in servers.bind that could not be parsed */
+	unsigned dropped;   /* number of upstreams beyond UPSTREAMS_MAX */
 	struct dnsmasq_stats_sample_upstream {
 		struct server server;
 		uint32_t queries, failed;
@@ -55,21 +56,25 @@ struct upstream {
 };
 
 struct dnsmasq_stats {
-	bool seen; /* there has been a sample */
+	bool seen; /* at least one reading worked */
 	bool up;   /* the newest reading worked */
 	char error[CACHE_ERROR_MAX];
 	uint32_t last[CACHE_COUNTERS];
 	uint64_t counters[CACHE_COUNTERS];
 	uint32_t size;
 	uint64_t errors, restarts, flushes, upstreams_dropped, malformed;
-	double restarted_s, flushed_s; /* wall clock of the latest that was seen, 0 for none */
-	double last_s;                 /* wall clock of the newest sample */
-	int64_t since_ns;              /* when the present state (up or not) began */
-	uint32_t generation;           /* that the upstreams' counts belong to */
+	/* time of the latest restart and cache flush, wall clock; 0 if there was none */
+	double restarted_s, flushed_s;
+	double last_s;    /* time of the newest sample, wall clock */
+	int64_t since_ns; /* time of the last change of `up` */
+	/* generation of the servers file to which the upstreams' counts belong */
+	uint32_t generation;
 	size_t upstream_count;
-	struct upstream upstreams[UPSTREAMS_MAX]; /* of the newest reading */
+	struct upstream upstreams[UPSTREAMS_MAX]; /* upstreams of the newest reading */
 	struct buckets recent_hits, recent_misses;
-	uint64_t own_misses; /* our own questions since the reading before: set by the caller */
+	/* cache misses caused by the sidecar's queries since the previous reading; set by the
+	 * caller */
+	uint64_t own_misses;
 };
 
 /* Adds a reading. */
@@ -79,26 +84,27 @@ void dnsmasq_stats_update(struct dnsmasq_stats *cache, const struct dnsmasq_stat
 /* Notes that a reading failed. */
 void dnsmasq_stats_fail(struct dnsmasq_stats *cache, const char *error, int64_t now_ns);
 
-/* Share of hits of the last ten minutes, 0..1, NaN without a query; the sidecar's own CHAOS
- * questions are not in it. */
+/* Returns the share of cache hits in the last ten minutes, from 0 to 1, without the sidecar's own queries. Returns NaN if there was no
+ * query. */
 double dnsmasq_stats_hit_ratio(const struct dnsmasq_stats *cache, int64_t now_ns);
 
-/* Reads the decimal of one statistic as dnsmasq prints it, signed or not; 0 or -EINVAL. */
+/* Parses the decimal number of one statistic, with or without a sign. Returns 0 or -EINVAL. */
 int dnsmasq_stats_parse_number(const uint8_t *text, size_t len, uint32_t *value);
 
-/* Reads one string of servers.bind, "ip#port queries failed"; 0 or -EINVAL. */
+/* Parses one string of servers.bind: address#port, number of queries, number of failures. Returns 0
+ * or -EINVAL. */
 int dnsmasq_stats_parse_upstream(
     const uint8_t *text, size_t len, struct dnsmasq_stats_sample_upstream *upstream);
 
-/* Reads the CHAOS answer for `stat` into the sample; 0, or -EBADMSG. */
+/* Reads the CHAOS answer for `stat` into the sample. Returns 0, or -EBADMSG. */
 int dnsmasq_stats_read(struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat stat,
     const struct dns_exchange *answer);
 
-/* Asks for one statistic after the other, every interval. */
+/* Queries one statistic after the other, once in each interval. */
 struct dnsmasq_stats_poller {
 	struct server server;
 	int64_t interval_ns, due_ns;
-	int stat; /* being asked, STAT_COUNT when idle */
+	int stat; /* the statistic whose query is in flight; STAT_COUNT when idle */
 	struct dns_exchange exchange;
 	struct dnsmasq_stats_sample sample;
 };
@@ -106,11 +112,11 @@ struct dnsmasq_stats_poller {
 void dnsmasq_stats_poller_init(struct dnsmasq_stats_poller *poller, const struct server *server,
     int64_t interval_ms, int64_t now_ns);
 
-/* Begins a reading when it is due, and goes on with one after poll() reported `revents`. */
+/* Starts a reading when it is due, or continues one after poll() reported `revents`. */
 void dnsmasq_stats_poller_run(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache,
     short revents, int64_t now_ns);
 
-/* When it wants to be called at the latest. */
+/* Returns when dnsmasq_stats_poller_run must be called at the latest. */
 int64_t dnsmasq_stats_poller_deadline(const struct dnsmasq_stats_poller *poller);
 
 void dnsmasq_stats_poller_close(struct dnsmasq_stats_poller *poller);

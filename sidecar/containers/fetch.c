@@ -12,7 +12,10 @@
 #include "lib/clock.h"
 #include "sidecar/containers/fetch.h"
 
-enum { READ_FIRST = 4096, READS_MAX = 16 /* per call: a fast peer must not hold the loop */ };
+enum {
+	READ_FIRST = 4096,
+	READS_MAX = 16 /* maximum per call, so that a fast peer cannot block the loop */
+};
 
 int
 url_parse(struct url *url, const char *text, const char **why)
@@ -20,12 +23,13 @@ url_parse(struct url *url, const char *text, const char **why)
 	static const char scheme[] = "http://";
 	char host[80];
 
-	*why = "it begins with http:// (no TLS inside a pod), such as http://127.0.0.1:8081";
+	*why =
+	    "must begin with http:// (there is no TLS inside a pod), such as http://127.0.0.1:8081";
 	if (strncasecmp(text, scheme, sizeof scheme - 1) != 0)
 		return -EINVAL;
 	const char *p = text + sizeof scheme - 1;
 	size_t len = strcspn(p, "/");
-	*why = "the host is a literal address";
+	*why = "the host must be an IP address";
 	if (len == 0 || len >= sizeof host)
 		return -EINVAL;
 	memcpy(host, p, len);
@@ -53,7 +57,7 @@ url_parse(struct url *url, const char *text, const char **why)
 	return 0;
 }
 
-/* One header line without its end; false if it is none. Only the length is of interest. */
+/* Reads one header line without its line end. Returns false if the line is malformed. Uses only Content-Length. */
 static bool
 read_header(struct fetch_head *head, const char *line, size_t len)
 {
@@ -64,7 +68,7 @@ read_header(struct fetch_head *head, const char *line, size_t len)
 	if (memchr(line, ':', len) == NULL || line[0] == ' ' || line[0] == '\t')
 		return false;
 	if (len >= sizeof encoding - 1 && strncasecmp(line, encoding, sizeof encoding - 1) == 0)
-		return false; /* not to a request in HTTP/1.0 */
+		return false; /* this header is not allowed in a response to HTTP/1.0 */
 	if (len < sizeof length - 1 || strncasecmp(line, length, sizeof length - 1) != 0)
 		return true;
 	size_t i = sizeof length - 1, digits = 0, value = 0;
@@ -153,7 +157,7 @@ end_page(struct fetch *fetch)
 {
 	finish(fetch);
 	fetch->status = fetch->head.status;
-	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): strerror's NULL, which it never gives */
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): assumes that strerror returns NULL, which it never does */
 	fetch->buf[fetch->len] = '\0';
 	fetch->body = fetch->buf + fetch->head.body;
 	fetch->body_len = fetch->len - fetch->head.body;
@@ -163,11 +167,13 @@ end_page(struct fetch *fetch)
 static bool
 end_errno(struct fetch *fetch, int error)
 {
-	return end(fetch, error == ECONNREFUSED ? "connection refused" : strerror(error));
+	fetch->refused = error == ECONNREFUSED;
+	return end(fetch, fetch->refused ? "connection refused" : strerror(error));
 }
 
-bool
-fetch_start(struct fetch *fetch, const struct url *url, const char *target, size_t max_body)
+static bool
+start(struct fetch *fetch, const char *method, const struct url *url, const char *target,
+    size_t max_body)
 {
 	struct sockaddr_storage ss;
 	socklen_t ss_len = server_sockaddr(&url->server, &ss);
@@ -175,8 +181,8 @@ fetch_start(struct fetch *fetch, const struct url *url, const char *target, size
 
 	fetch_close(fetch);
 	fetch->max = max_body;
-	fetch->request = xasprintf("GET %s%s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n",
-	    url->path, target, server_format(&url->server, host));
+	fetch->request = xasprintf("%s %s%s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n",
+	    method, url->path, target, server_format(&url->server, host));
 	fetch->request_len = strlen(fetch->request);
 	fetch->busy = true;
 	fetch->deadline_ns = clock_mono_ns() + FETCH_TIMEOUT_MS * NS_PER_MS;
@@ -187,6 +193,18 @@ fetch_start(struct fetch *fetch, const struct url *url, const char *target, size
 	if (connect(fetch->fd, (struct sockaddr *)&ss, ss_len) < 0 && errno != EINPROGRESS)
 		return end_errno(fetch, errno);
 	return false;
+}
+
+bool
+fetch_start(struct fetch *fetch, const struct url *url, const char *target, size_t max_body)
+{
+	return start(fetch, "GET", url, target, max_body);
+}
+
+bool
+fetch_start_put(struct fetch *fetch, const struct url *url, const char *target, size_t max_body)
+{
+	return start(fetch, "PUT", url, target, max_body);
 }
 
 static bool
@@ -203,7 +221,8 @@ run_send(struct fetch *fetch)
 	return false;
 }
 
-/* After more bytes, or at the connection's end: true when the response is whole or wrong. */
+/* Examines the bytes read so far. Called after each read, also at the end of the connection. Returns true once the response is complete or
+ * malformed. */
 static bool
 examine(struct fetch *fetch, bool eof)
 {

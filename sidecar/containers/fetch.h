@@ -1,12 +1,10 @@
 /*
- * A GET of one page from another container of the pod.
+ * Fetches one page from another container of the pod with GET, or sends a PUT without a body.
  *
- * Why not a library: libcurl brings 20 shared objects and 4.9 MB of resident memory to a program
- * that otherwise needs 5 MB and may use 8. The part that is needed is small, and strict: HTTP/1.0,
- * so that there is no chunking and no second response; a literal address, since DNS is what is
- * being checked; a status line, headers, and a body of at most `max` bytes that ends at
- * Content-Length or with the connection. No redirect, no cookie, no TLS. Anything else is an error
- * with a reason.
+ * libcurl would add 20 shared objects and 4.9 MB of resident memory to a program that needs 5 MB and may use 8. This client is small and
+ * strict. The client uses HTTP/1.0, so there is no chunking and no second response. The host is an IP address, because the sidecar checks
+ * DNS and must not depend on DNS. The body has at most `max` bytes, and ends at Content-Length or with the connection. The client does not
+ * support redirects, cookies or TLS. For any other response, the fetch fails with a reason.
  */
 #ifndef SIDECAR_CONTAINERS_FETCH_H
 #define SIDECAR_CONTAINERS_FETCH_H
@@ -22,10 +20,10 @@ enum { URL_PATH_MAX = 128, FETCH_HEAD_MAX = 8192, FETCH_TIMEOUT_MS = 2000, FETCH
 /* http://ip[:port][/path]; "localhost" means 127.0.0.1. */
 struct url {
 	struct server server;
-	char path[URL_PATH_MAX]; /* without a final '/', so that "/metrics" can be put behind it */
+	char path[URL_PATH_MAX]; /* path without a final '/', so that "/metrics" can be appended */
 };
 
-/* Parses one; 0, or -EINVAL with a static reason in `why`. */
+/* Parses a URL. Returns 0, or -EINVAL with a static reason in `why`. */
 int url_parse(struct url *url, const char *text, const char **why);
 
 /* The head of a response. */
@@ -54,9 +52,10 @@ struct fetch {
 	bool have_head;
 	struct fetch_head head;
 
-	/* The outcome, valid until the next fetch_start: status 0 means `error`. The body is
+	/* The result, valid until the next fetch_start. Status 0 means that the fetch failed with the reason in `error`. The body is
 	 * NUL-terminated. */
 	int status;
+	bool refused; /* the connection was refused, because no process listens at the port */
 	char error[FETCH_ERROR_MAX];
 	const char *body;
 	size_t body_len;
@@ -64,13 +63,18 @@ struct fetch {
 
 void fetch_init(struct fetch *fetch);
 
-/* Starts to get `url` + `target` ("/metrics", "/explain?name=..."); true if it ended at once. */
+/* Starts to fetch `url` with `target` appended ("/metrics", "/explain?name=..."). Returns true if the fetch has already ended. */
 bool fetch_start(struct fetch *fetch, const struct url *url, const char *target, size_t max_body);
 
-/* Goes on after poll() reported `revents` (0 for none); true when it has ended. */
+/* Starts a PUT without a body. The response is treated like a page. */
+bool fetch_start_put(
+    struct fetch *fetch, const struct url *url, const char *target, size_t max_body);
+
+/* Continues the fetch after poll() reported `revents` (0 if none). Returns true once the fetch has ended. */
 bool fetch_run(struct fetch *fetch, short revents);
 
-/* Frees the body as soon as it has been read: pages are large beside the rest of the program. */
+/* Closes the connection and frees the page. Call this function as soon as the body has been read, because pages are large compared with the
+ * rest of the program. */
 void fetch_close(struct fetch *fetch);
 
 #endif

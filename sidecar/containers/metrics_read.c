@@ -6,7 +6,7 @@
 
 #include "sidecar/containers/metrics_read.h"
 
-/* The line being read. */
+/* The reader's position in the line. */
 struct cursor {
 	const char *p, *end;
 };
@@ -41,7 +41,7 @@ read_name(struct cursor *c, char *name)
 	return len > 0 && !isdigit((unsigned char)name[0]);
 }
 
-/* A quoted label value with the three escapes of the format. */
+/* Reads a quoted label value with the three escapes of the format. */
 static bool
 read_value(struct cursor *c, char *value)
 {
@@ -102,7 +102,7 @@ sample_read(struct sample *sample, const char *line, size_t len)
 	}
 	number[digits] = '\0';
 	sample->value = strtod(number, &end);
-	return digits > 0 && *end == '\0' ? 0 : -EINVAL; /* a timestamp behind it does not matter */
+	return digits > 0 && *end == '\0' ? 0 : -EINVAL; /* a timestamp may follow */
 }
 
 const char *

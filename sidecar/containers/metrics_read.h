@@ -1,4 +1,4 @@
-/* One line of a page of Prometheus metrics, text format 0.0.4, read back. */
+/* Parses one line of Prometheus metrics, text format 0.0.4. */
 #ifndef SIDECAR_CONTAINERS_METRICS_READ_H
 #define SIDECAR_CONTAINERS_METRICS_READ_H
 
@@ -11,16 +11,16 @@ struct sample {
 	size_t label_count;
 	struct {
 		char name[SAMPLE_NAME_MAX];
-		char value[SAMPLE_VALUE_MAX]; /* escapes undone; cut at the end */
+		char value[SAMPLE_VALUE_MAX]; /* unescaped; truncated if too long */
 	} labels[SAMPLE_LABELS_MAX];
 	double value;
 };
 
-/* Reads `len` bytes without the newline; 0, or -EINVAL for a comment, an empty line or anything
- * that is no sample. */
+/* Parses a line of `len` bytes without the newline. Returns 0, or -EINVAL if the line is not a sample, for example a comment or an empty
+ * line. */
 int sample_read(struct sample *sample, const char *line, size_t len);
 
-/* The value of label `name`, or "". */
+/* Returns the value of label `name`, or "" if the sample does not have the label. */
 const char *sample_label(const struct sample *sample, const char *name);
 
 #endif

@@ -1,5 +1,7 @@
 #include "sidecar/containers/nanny_config.h"
 
+#include <string.h>
+
 struct json_object *
 config_member(struct json_object *object, const char *key, enum json_type type)
 {
@@ -62,7 +64,27 @@ config_refusal_get(struct json_object *config, size_t i, struct config_refusal *
 	refusal->reason = config_string(item, "reason");
 	struct json_object *had = config_member(item, "previousInForce", json_type_boolean);
 	refusal->had_good = had == NULL || json_object_get_boolean(had);
+	refusal->closed = json_object_get_boolean(config_member(item, "closed", json_type_boolean));
 	return true;
+}
+
+const char *
+config_engine(struct json_object *config)
+{
+	struct json_object *child = config_member(config, "dnsmasq", json_type_object);
+
+	return strcmp(config_string(child, "engine"), "unbound") == 0 ? "unbound" : "dnsmasq";
+}
+
+bool
+config_closed(struct json_object *config)
+{
+	struct config_refusal refusal;
+
+	for (size_t i = 0; config_refusal_get(config, i, &refusal); i++)
+		if (refusal.closed)
+			return true;
+	return false;
 }
 
 bool
@@ -84,17 +106,16 @@ resolver_error(struct json_object *name)
 }
 
 const char *
-config_unresolved(struct json_object *config, size_t i, const char **why)
+config_unresolved(struct json_object *config, const char **why)
 {
-	for (size_t at = 0; at < config_count(config, "names"); at++) {
-		struct json_object *name = config_item(config, "names", at, json_type_object);
+	for (size_t i = 0; i < config_count(config, "names"); i++) {
+		struct json_object *name = config_item(config, "names", i, json_type_object);
 
 		if (name == NULL || config_count(name, "addresses") > 0)
 			continue;
 		*why = resolver_error(name);
-		if ((*why)[0] == '\0' || i-- > 0) /* not answered yet is no error */
-			continue;
-		return config_string(name, "name");
+		if ((*why)[0] != '\0') /* a lookup without an answer yet is not an error */
+			return config_string(name, "name");
 	}
 	return NULL;
 }

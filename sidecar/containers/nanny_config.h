@@ -1,7 +1,6 @@
 /*
- * Reads the nanny's /config: a JSON object that may be of a newer version than ours, so members are
- * looked up by name and type, and one that is missing or of another type is left out. Strings
- * belong to the object.
+ * Reads the nanny's /config, a JSON object. The nanny may have another version, so members are looked up by name and type. A member of
+ * another type counts as missing. Returned strings belong to the object.
  */
 #ifndef SIDECAR_CONTAINERS_NANNY_CONFIG_H
 #define SIDECAR_CONTAINERS_NANNY_CONFIG_H
@@ -11,35 +10,42 @@
 
 #include <json-c/json.h>
 
-/* The member `key` of `object` if that is an object and the member of this type, else NULL. */
+/* Returns the member `key` of `object` if the member has this type. Returns NULL for a member of another type, and if `object` is not a
+ * JSON object. */
 struct json_object *config_member(struct json_object *object, const char *key, enum json_type type);
 
-/* The same for a string, "" when there is none. */
+/* Returns the string `key` of `object`, or "" if it is missing. */
 const char *config_string(struct json_object *object, const char *key);
 
-/* The same for a number from 0 to 1e15, 0 when there is none. */
+/* Returns the number `key` of `object` if it is from 0 to 1e15, else 0. */
 double config_number(struct json_object *object, const char *key);
 
-/* The `i`th item of array `key` as an object or string of this type, NULL past the last (an item of
- * another type is NULL too). */
+/* Returns the `i`th item of array `key`. Returns NULL after the last item, or if the item has another type. */
 struct json_object *config_item(
     struct json_object *object, const char *key, size_t i, enum json_type type);
 size_t config_count(struct json_object *object, const char *key);
 
-/* A key of the ConfigMap that was refused. */
+/* A refused key of the ConfigMap. */
 struct config_refusal {
 	const char *key, *reason;
-	bool had_good; /* the last good value is in force; else there is none */
+	bool had_good; /* the last good value stays in force */
+	bool closed;   /* the key has tls:// and no earlier good value: its names get SERVFAIL */
 };
 
-/* The `i`th refusal; false past the last. */
+/* Fills in the `i`th refusal. Returns false after the last refusal. */
 bool config_refusal_get(struct json_object *config, size_t i, struct config_refusal *refusal);
 
-/* Whether dnsmasq has the newest configuration; true when the nanny does not say. */
+/* Whether a refused key is closed. */
+bool config_closed(struct json_object *config);
+
+/* Returns "dnsmasq" or "unbound": the engine that the nanny runs. Returns "dnsmasq" if the nanny does not report its engine. */
+const char *config_engine(struct json_object *config);
+
+/* Whether dnsmasq uses the newest configuration. Returns true if the nanny does not report this. */
 bool config_confirmed(struct json_object *config);
 
-/* The `i`th stub server given by name for which no address is known; NULL past the last. `why` is
- * the resolver's reason. */
-const char *config_unresolved(struct json_object *config, size_t i, const char **why);
+/* Returns the first stub server that is given by name and has no known address, or NULL if there is none. Sets `why` to the resolver's
+ * reason. */
+const char *config_unresolved(struct json_object *config, const char **why);
 
 #endif

@@ -1,4 +1,4 @@
-/* Embeds the files of the page in the program: there is nothing to install. */
+/* Embeds the files of the page in the program, so that there is nothing to install. */
 #include "sidecar/page/page.h"
 
 #include <stddef.h>

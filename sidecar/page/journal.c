@@ -51,8 +51,8 @@ journal_get(const struct journal *journal, size_t i, double now_s)
 	return now_s - event->wall_s <= JOURNAL_S ? event : NULL;
 }
 
-/* One failing server of two is not the same as both: every change among failing servers is
- * noted. */
+/* Whether this is the first finding about a server. Each change of this finding is an event, because one failing server of two differs from
+ * two failing servers. */
 static bool
 is_first_of_servers(const struct verdict *verdict, size_t i)
 {
@@ -90,18 +90,18 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 	for (int cause = 0; cause < VERDICT_CAUSES; cause++) {
 		if (!journal->holds[cause] || verdict->holds[cause])
 			continue;
-		/* What a dead process reported last may hold or not: it is not noted as over. */
+		/* While dnsmasq or kubedns is dead, causes that it reported last may still hold, so they are not over. */
 		if (dead && cause != VERDICT_DNSMASQ && cause != VERDICT_KUBEDNS)
 			continue;
-		/* From the process before this one: over only when this one would have seen it by
-		 * now. */
+		/* The previous sidecar process found this cause. The cause can be over only after this process has had enough time to find
+		 * it. */
 		if (journal->restored[cause] &&
 		    view->now_ns - view->started_ns < JOURNAL_SETTLE_S * NS_PER_S)
 			continue;
 		journal->holds[cause] = journal->restored[cause] = false;
 		if (cause == VERDICT_SERVER)
 			journal->servers[0] = '\0';
-		add_event(journal, view, LEVEL_WELL, "%s: well again after %s",
+		add_event(journal, view, LEVEL_WELL, "%s: recovered after %s",
 		    verdict_cause_name((enum verdict_cause)cause),
 		    format_duration(view->now_s - journal->began_s[cause], text));
 	}
@@ -122,7 +122,7 @@ look_at_probes(struct journal *journal, const struct view *view)
 	}
 }
 
-/* Restarts and configurations; at the first look there is nothing to compare with. */
+/* Adds restarts and new configurations. The first look adds none, because there is no earlier state to compare with. */
 static void
 look_at_changes(struct journal *journal, const struct view *view)
 {
@@ -143,12 +143,12 @@ look_at_changes(struct journal *journal, const struct view *view)
 		double start_s = view->kubedns->start_s, before_s = journal->kubedns_start_s;
 
 		if (before_s > 0 && (start_s > before_s + 1 || start_s < before_s - 1))
-			add_event(journal, view, LEVEL_NOTE, "kubedns was started again");
+			add_event(journal, view, LEVEL_NOTE, "kubedns restarted");
 		journal->changes += start_s > before_s || start_s < before_s;
 		journal->kubedns_start_s = start_s;
 	}
 	if (view->cache->restarts > journal->dnsmasq_restarts)
-		add_event(journal, view, LEVEL_NOTE, "dnsmasq was started again");
+		add_event(journal, view, LEVEL_NOTE, "dnsmasq restarted");
 	journal->dnsmasq_restarts = view->cache->restarts;
 }
 
@@ -158,11 +158,11 @@ journal_look(struct journal *journal, const struct view *view)
 	struct view public = *view;
 	struct verdict verdict;
 
-	public.may_ask = false; /* so that no finding has an address in it */
+	public.may_ask = false; /* findings then contain no addresses */
 	verdict_make(&verdict, &public);
 	if (!journal->looked)
-		add_event(journal, view, LEVEL_NOTE, "the sidecar was started%s",
-		    journal->count > 0 ? " again" : "");
+		add_event(journal, view, LEVEL_NOTE, "the sidecar %s",
+		    journal->count > 0 ? "restarted" : "started");
 	journal->looked = true;
 	look_at_changes(journal, view);
 	look_at_causes(journal, view, &verdict);

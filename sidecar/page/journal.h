@@ -1,8 +1,7 @@
 /*
- * The journal of changes, in the order in which they were seen: causes of trouble that began and
- * ended, probes that failed and recovered, configurations, restarts. It has the newest JOURNAL_MAX
- * of the last day, in memory, and with --journal in a file with which the next process continues
- * (journal_file.h). It contains no address, since every peer may read it.
+ * The journal of changes: causes of trouble that started and ended, probes that failed and recovered, new configurations, restarts. The
+ * journal keeps the newest JOURNAL_MAX events of the last day in memory. With --journal, the sidecar also writes the events to a file,
+ * which the next sidecar process reads (journal_file.h). The journal contains no address, because every HTTP client may read it.
  */
 #ifndef SIDECAR_PAGE_JOURNAL_H
 #define SIDECAR_PAGE_JOURNAL_H
@@ -19,8 +18,9 @@ enum {
 	JOURNAL_MAX = 128,
 	JOURNAL_TEXT_MAX = 160,
 	JOURNAL_S = 86400,
-	JOURNAL_INTERVAL_MS = 1000, /* between looks */
-	JOURNAL_SETTLE_S = 15,      /* after the start; then every cause that holds has been seen */
+	JOURNAL_INTERVAL_MS = 1000, /* interval between looks */
+	/* Time after the start by which the sidecar has found every cause that holds. */
+	JOURNAL_SETTLE_S = 15,
 };
 
 struct journal_event {
@@ -32,31 +32,32 @@ struct journal_event {
 struct journal {
 	struct journal_event events[JOURNAL_MAX]; /* a ring */
 	size_t count, next;
-	bool kept;               /* in a file */
-	bool save_failing;       /* the newest attempt to write it */
-	uint64_t changes, saved; /* of anything in here; as it was when the file was written */
-	/* As last seen. */
+	bool kept;               /* the events are also in a file (--journal) */
+	bool save_failing;       /* the newest write failed */
+	uint64_t changes, saved; /* number of changes now, and at the last write */
+	/* The state at the last look. */
 	bool looked;
 	bool holds[VERDICT_CAUSES];
-	bool restored[VERDICT_CAUSES]; /* from the file, and not seen since */
+	bool restored[VERDICT_CAUSES]; /* causes that were read from the file and not found since */
 	double began_s[VERDICT_CAUSES];
-	char servers[JOURNAL_TEXT_MAX]; /* what was told last of VERDICT_SERVER, while it holds */
+	/* text of the last event of VERDICT_SERVER while this cause holds */
+	char servers[JOURNAL_TEXT_MAX];
 	bool failing[PROBES_MAX];
-	char hash[40]; /* of the configuration that dnsmasq has confirmed */
+	char hash[40]; /* hash of the newest configuration that dnsmasq has confirmed */
 	double kubedns_start_s;
 	uint64_t dnsmasq_restarts;
 };
 
-/* Notes what has changed since the last look; at the first look only trouble is noted. */
+/* Adds an event for each change since the last look. The first look only adds causes of trouble. */
 void journal_look(struct journal *journal, const struct view *view);
 
-/* Copies as much of a text as fits and is whole UTF-8 characters, so that the file gives back what was put in. */
+/* Copies a text. A text that is too long is truncated between two UTF-8 characters, so that the file can contain it unchanged. */
 void journal_copy(char *to, size_t size, const char *text);
 
-/* Adds an event, which takes the oldest's place when there is no more room. */
+/* Adds an event. If the ring is full, it replaces the oldest one. */
 void journal_put(struct journal *journal, const struct journal_event *event);
 
-/* The `i`th event from the newest that is not older than a day at `now_s`; NULL past the last. */
+/* Returns the `i`th event, newest first. Returns NULL after the last event, or if the event is more than a day old at `now_s`. */
 const struct journal_event *journal_get(const struct journal *journal, size_t i, double now_s);
 
 #endif

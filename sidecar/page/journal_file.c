@@ -8,6 +8,7 @@
 
 #include <json-c/json.h>
 
+#include "lib/json_strict.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "sidecar/format.h"
@@ -70,7 +71,8 @@ journal_text(const struct journal *journal, const struct view *view, size_t *len
 	return text;
 }
 
-/* Whether `wall_s` is a time of the last day, or of a day ahead if the clock was set back since. */
+/* Whether `wall_s` is at most a day ago, or at most a day in the future, because the clock may have
+ * been set back. */
 static bool
 is_recent(double wall_s, double now_s)
 {
@@ -134,25 +136,17 @@ int
 journal_read(struct journal *journal, const struct view *view, const char *text, size_t len)
 {
 	enum { DEPTH_MAX = 4 };
-	struct json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
+	struct json_object *file = json_strict_object(text, len, DEPTH_MAX);
 
-	if (tokener == NULL)
-		log_fatalx("out of memory");
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	struct json_object *file = json_tokener_parse_ex(tokener, text, (int)len);
-	bool whole = json_tokener_get_error(tokener) == json_tokener_success;
-	json_tokener_free(tokener);
-	if (!whole || !json_object_is_type(file, json_type_object)) {
-		json_object_put(file);
+	if (file == NULL)
 		return -EBADMSG;
-	}
 	read_events(journal, file, view->now_s);
 	read_state(journal, view, file);
 	json_object_put(file);
 	return 0;
 }
 
-/* The bytes of a regular file; their number, or -errno. */
+/* Reads a file into `buf`. Returns the number of bytes, or -errno. */
 static ssize_t
 read_file(const char *path, char *buf, size_t size)
 {
@@ -177,17 +171,18 @@ journal_load(struct journal *journal, const struct view *view, const char *path)
 
 	journal->kept = true;
 	if (len < 0 && len != -ENOENT)
-		log_warnx("--journal %s: %s; what changed before is not known", path,
-		    strerror((int)-len));
+		log_warnx(
+		    "--journal %s: %s; earlier changes are unknown", path, strerror((int)-len));
 	else if (len == JOURNAL_FILE_MAX)
-		log_warnx("--journal %s: %d bytes or more, no journal of ours; it is written anew",
+		log_warnx("--journal %s: %d bytes or more, so not a journal of the sidecar; the "
+			  "sidecar overwrites it",
 		    path, JOURNAL_FILE_MAX);
 	else if (len >= 0 && journal_read(journal, view, buf, (size_t)len) < 0)
-		log_warnx("--journal %s: not a JSON object; it is written anew", path);
+		log_warnx("--journal %s: not a JSON object; the sidecar overwrites it", path);
 	free(buf);
 }
 
-/* Writes aside and renames; 0 or -errno. */
+/* Writes a new file and renames it to `path`. Returns 0 or -errno. */
 static int
 replace_file(const char *path, const char *text, size_t len)
 {
@@ -223,7 +218,7 @@ journal_save(struct journal *journal, const struct view *view, const char *path)
 	if (rc == 0)
 		journal->saved = journal->changes;
 	if (rc < 0 && !journal->save_failing)
-		log_warnx("--journal %s: %s; what changes now is forgotten with this process", path,
+		log_warnx("--journal %s: %s; changes are lost when the sidecar exits", path,
 		    strerror(-rc));
 	else if (rc == 0 && journal->save_failing)
 		log_info("--journal %s: written again", path);

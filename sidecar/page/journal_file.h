@@ -1,13 +1,13 @@
 /*
- * The journal's file, by which the journal survives a restart of the sidecar:
+ * The journal's file, so that the journal survives a restart of the sidecar:
  *
  *	{"events": [{"at": 1763800000.0, "level": "degraded", "what": "kubedns is not running"}],
  *	 "holds": {"kubedns": 1763800000.0}, "failing": ["kubedns"],
  *	 "hash": "1f3a", "kubednsStart": 1763790000.0}
  *
- * Events are oldest first; the rest is what the next look is compared with. The whole file (128
- * events, some 20 KB) is written aside and renamed after each look that found something. It is read
- * as untrusted input: unknown parts are left out, and an invalid file is logged once.
+ * Events are oldest first. The other members are the state with which the next look is compared. If a look adds an event or changes the
+ * state, the sidecar writes the file under another name and renames it. The file has at most 128 events, about 20 KB. The file is untrusted
+ * input: unknown members are ignored, and an invalid file is logged once.
  */
 #ifndef SIDECAR_PAGE_JOURNAL_FILE_H
 #define SIDECAR_PAGE_JOURNAL_FILE_H
@@ -18,19 +18,17 @@
 
 enum { JOURNAL_FILE_MAX = 256 * 1024 };
 
-/* The file's text; its length in `len`; caller frees. */
+/* Returns the text of the file, and sets `len` to its length. Caller frees. */
 char *journal_text(const struct journal *journal, const struct view *view, size_t *len);
 
-/* Restores a journal that has not looked yet from `text`; 0, or -EBADMSG when that is no JSON
- * object. Events that are not of the last day at view->now_s are left out. */
+/* Restores a new journal from `text`. Ignores events that are more than a day before or after view->now_s. Returns 0, or -EBADMSG if `text`
+ * is not a JSON object. */
 int journal_read(struct journal *journal, const struct view *view, const char *text, size_t len);
 
-/* Reads the file at the start. A missing file is no error; after any other one, which is logged,
- * the journal begins empty. */
+/* Reads the file at the start. A missing file is not an error. Any other error is logged, and the journal is then empty. */
 void journal_load(struct journal *journal, const struct view *view, const char *path);
 
-/* Writes the file if something changed since it was written last. A failure is logged once, until
- * it works again. */
+/* Writes the file if the journal changed since the last write. A failure is logged once, until a write succeeds again. */
 void journal_save(struct journal *journal, const struct view *view, const char *path);
 
 #endif

@@ -1,15 +1,12 @@
 /*
- * The status page's files, which are static: page.html, page.css, page.js and icon.svg, embedded in
- * the program. page.js fetches /status.json (status.h) and draws everything from it, so that text
- * of others becomes text nodes only: no markup is written here.
+ * The static files of the status page, embedded in the program: page.html, page.css, page.js and icon.svg. page.js fetches /status.json
+ * (status.h) and draws the page from it. page.js inserts text only as text nodes, so untrusted text never becomes markup.
  */
 #ifndef SIDECAR_PAGE_H
 #define SIDECAR_PAGE_H
 
-/*
- * Nothing from other origins, nothing inline, no framing, and no text that becomes markup or code.
- * The frame is that of /status.txt, for browsers without scripts.
- */
+/* This Content-Security-Policy forbids content from other origins, inline scripts and styles, and embedding in other pages. No text can
+ * become markup or code. The page has one frame, /status.txt, for browsers without scripts. */
 #define PAGE_CSP                                                                                   \
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "    \
 	"'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "  \
@@ -21,10 +18,10 @@ struct page_file {
 	const char *content, *end;
 };
 
-/* The page itself. */
+/* The path of the page itself. */
 #define PAGE_PATH "/"
 
-/* The file at this path, or NULL. */
+/* Returns the file at this path, or NULL. */
 const struct page_file *page_file(const char *path);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Draws the page from /status.json, every 2.5 seconds.
+ * Fetches /status.json every 2.5 seconds and draws the page from it.
  *
  *	/status.json --> draw() --> one function per panel --> elements --> replaced where they differ
  *	/ask         --> the question box
  *
- * Names in the document come from the cluster, so an attacker may have chosen them. Text enters the
- * page in one place only, clean(), and only as text nodes and attribute values.
+ * Names in the document come from the cluster, so an attacker may have chosen them. Text enters the page in one place only, clean(), and
+ * only as text nodes and attribute values.
  */
 "use strict";
 
@@ -23,7 +23,7 @@ function clean(text) {
 	return String(text).replace(HIDDEN, "\ufffd");
 }
 
-/* Attributes and children of an element. Children are elements or text; null and false are left out. */
+/* Sets attributes and children of an element. Children are elements or text; null and false are skipped. */
 function fill(element, attributes, children) {
 	for (const [name, value] of Object.entries(attributes))
 		if (value !== null && value !== false)
@@ -52,29 +52,29 @@ function command(text) {
 	return html("pre", { class: "command", tabindex: 0 }, text);
 }
 
-/* A panel of the page: its heading, a remark on it, and what is below. */
+/* Returns a panel of the page: the heading, a remark next to the heading, and the content. */
 function panel(id, title, remark, ...children) {
 	return html("section", { id, "aria-labelledby": "h-" + id },
 		html("h2", { id: "h-" + id }, title, " ", html("small", {}, remark)), ...children);
 }
 
-/* The card's first line: what it is about, and how that is now. */
+/* Returns the first line of a card: the subject and its current state. */
 function headline(title, now) {
 	return html("div", { class: "top" }, html("h3", {}, title), paragraph("now", now));
 }
 
-/* Figures with their names over them. */
+/* Returns a list of figures. Each figure is below its name. */
 function facts(pairs) {
 	return html("dl", { class: "facts" },
 		pairs.map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value))));
 }
 
-/* The part of the configuration that is foreign may have any type. */
+/* Members of the configuration may have any type, because the nanny may have another version. */
 const text = value => typeof value === "string" ? value : "";
 const list = value => Array.isArray(value) ? value : [];
 const object = value => value !== null && typeof value === "object" && !Array.isArray(value) ? value : {};
 
-/* Numbers as people read them */
+/* Numbers for people */
 
 const format = {
 	ms(ms) {
@@ -86,7 +86,7 @@ const format = {
 			return ms.toFixed(1) + " ms";
 		return ms < 999.5 ? ms.toFixed(0) + " ms" : (ms / 1000).toFixed(1) + " s";
 	},
-	/* Two of a unit before it is used, so that 90 seconds do not become "1 minute". */
+	/* Shows at least two of a unit, so that 90 seconds do not become "1 minute". */
 	duration(seconds) {
 		for (const [size, unit] of [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]])
 			if (seconds >= (size > 1 ? 2 * size : 1)) {
@@ -98,7 +98,7 @@ const format = {
 	count(count) {
 		return Math.max(0, count || 0).toLocaleString("en-US", { maximumFractionDigits: 0 });
 	},
-	/* Never rounded up to 100 %. */
+	/* Rounds down, so that a ratio below 1 is never shown as 100 %. */
 	percent(ratio) {
 		return ratio === null ? "-" : (Math.floor(ratio * 1000) / 10).toFixed(1) + " %";
 	},
@@ -107,7 +107,7 @@ const format = {
 			return "never";
 		return new Date(wall_s * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 	},
-	/* Rounded down to two digits: an estimate. */
+	/* Rounds an estimate down to two digits. */
 	about(value) {
 		let unit = 1;
 		for (; value >= 100; value /= 10)
@@ -119,17 +119,18 @@ const format = {
 const sum = counts => counts.reduce((a, b) => a + b, 0);
 
 /*
- * Charts of the last ten minutes. One unit of x is one second, so a plot is HISTORY_S wide and
- * stretches with the page; the labels of the axes are HTML beside it and keep their size.
+ * Charts of the last ten minutes. One unit of x is one second, so a plot is HISTORY_S wide. The plot stretches with the page. The labels of
+ * the axes are HTML next to the plot, so their size does not change.
  */
 
-/* 2, 5 or 10 minutes: the shortest window with everything since the start, so that the charts of a
- * new process are not nearly empty. */
+/* Returns the shortest window of 2, 5 or 10 minutes that covers the time since the start. The charts of a new process are therefore not
+ * almost empty. The oldest bucket may begin before the start, so the window also covers one bucket more. */
 function window_s(uptime_s) {
-	return uptime_s < 120 ? 120 : uptime_s < 300 ? 300 : HISTORY_S;
+	const oldest_s = uptime_s + BUCKET_S;
+	return oldest_s < 120 ? 120 : oldest_s < 300 ? 300 : HISTORY_S;
 }
 
-/* A chart with horizontal lines for its labels, which are given from top to bottom. */
+/* Returns a chart with a horizontal line for each label. The labels are listed from top to bottom. */
 function chart(title, seconds, labels, ...paths) {
 	const grid = labels.map((_, i) => `M${HISTORY_S - seconds} ${(100 * i / (labels.length - 1)).toFixed(1)}H${HISTORY_S}`);
 	return html("figure", { class: "chart" },
@@ -142,7 +143,7 @@ function chart(title, seconds, labels, ...paths) {
 
 const path = (kind, d) => svg("path", { class: kind, d });
 
-/* The decades 10^low..10^high ms that hold all latencies between the two; at least two of them. */
+/* Returns the decades 10^low..10^high ms that contain both latencies. There are at least two decades. */
 function decades(min_ms, max_ms) {
 	const log = ms => Math.log10(Math.min(Math.max(ms, 1e-9), 1e9));
 	const low = Math.min(Math.max(Math.floor(log(min_ms)), -2), 2);
@@ -154,8 +155,8 @@ function decade_label(decade) {
 }
 
 /*
- * Latency on a logarithmic axis of whole decades, as a spike of 100 ms must not flatten the rest.
- * Failures are bars over the full height. `history` is [[ms ago, microseconds or failure], ...].
+ * Returns a chart of latencies on a logarithmic axis of whole decades, so that a spike of 100 ms does not flatten the other points.
+ * Failures are bars over the full height. `history` is [[ms ago, microseconds or failure], ...], with one point every `interval_s`.
  */
 function latency_chart(title, seconds, history, interval_s) {
 	const answered = history.filter(([, result]) => typeof result === "number").map(([, us]) => us / 1000);
@@ -171,8 +172,8 @@ function latency_chart(title, seconds, history, interval_s) {
 			before = null;
 			continue;
 		}
-		/* Points further apart are not joined: nothing was measured between them. A point alone is a
-		 * line of no length, which round ends make a dot. */
+		/* Points that are far apart are not connected, because there is no measurement between them. A single point is a line of
+		 * length 0. Because of its round ends, it looks like a dot. */
 		const at = `${x} ${y(result / 1000).toFixed(1)}`, gap = before === null || before - ago_ms > 2500 * interval_s;
 		line += gap ? `M${at}h0` : `L${at}`;
 		before = ago_ms;
@@ -185,10 +186,10 @@ function latency_chart(title, seconds, history, interval_s) {
 		path("line", line), last && path("last", `M${last}h0`));
 }
 
-/* The middle of a bucket; the last one is the present. */
+/* Returns the x coordinate of the middle of a bucket. The last bucket is the current bucket. */
 const bucket_x = i => HISTORY_S - (BUCKETS - 1 - i + 0.5) * BUCKET_S;
 
-/* The share of `part` in `part + rest`. An empty bucket has no share: the line goes on to the next. */
+/* Returns a chart of the share of `part` in `part + rest`. An empty bucket has no share, and the line continues to the next bucket. */
 function ratio_chart(title, seconds, part, rest) {
 	let line = "", last = null;
 	part.forEach((count, i) => {
@@ -201,7 +202,7 @@ function ratio_chart(title, seconds, part, rest) {
 	return chart(title, seconds, ["100 %", "50 %", "0 %"], path("line", line), last && path("last", `M${last}h0`));
 }
 
-/* The axis that holds these counts: 1, 2 or 5 times a power of ten. */
+/* Returns the top of the axis for these counts: 1, 2 or 5 times a power of ten. */
 function axis_top(counts) {
 	const max = counts.reduce((a, b) => Math.max(a, b), 1);
 	for (let decade = 1; ; decade *= 10)
@@ -210,7 +211,7 @@ function axis_top(counts) {
 				return step * decade;
 }
 
-/* Bars of several series, one on the other. Buckets hold ten seconds, people think in seconds. */
+/* Returns a chart of several series as stacked bars. A bucket covers ten seconds, but the labels are per second. */
 function bar_chart(title, seconds, top, ...series) {
 	const below = Array(BUCKETS).fill(0);
 	const paths = series.map(([kind, counts]) => path(kind, counts.map((count, i) => {
@@ -226,7 +227,7 @@ function bar_chart(title, seconds, top, ...series) {
 
 /* The verdict and what is wrong */
 
-/* A level has a shape and a word as well as a colour. */
+/* Each level has a shape and a word as well as a colour. */
 const MARKS = {
 	well: "M9 16.5l5 5 9.5-11",
 	note: "M16 14v9M16 9v.1",
@@ -240,18 +241,19 @@ function mark(level) {
 		svg("circle", { cx: 16, cy: 16, r: 15 }), path(null, MARKS[level]));
 }
 
-/* The page is one pod's view, and the first question is whether all of DNS is down. */
+/* Returns a note that the page shows only one pod. An operator must also know whether the other pods work. */
 function alone(doc) {
 	return html("div", { class: "alone" },
-		html("p", {}, `This is what ${doc.host} sees, one of the DNS pods among which clients are spread. The others may be well; each has a page of its own:`),
+		html("p", {}, `This is what ${doc.host} sees, one of several DNS pods. The other pods may work; each has its own page:`),
 		command(doc.podsCommand));
 }
 
 function findings(doc) {
 	const items = doc.findings.map(f => html("li", { class: f.level }, mark(f.level),
 		html("div", {}, html("h3", {}, f.what), html("p", {}, f.meaning), paragraph("todo", f.todo), f.command !== "" && command(f.command))));
-	return html("section", { id: "findings", "aria-label": "What is wrong and what to do" },
-		items.length > 0 && [html("h2", {}, "What is wrong, and what to do"), html("ul", { class: "findings" }, items)],
+	const heading = doc.findings.some(f => f.level !== "note") ? "What is wrong, and what to do" : "Worth knowing";
+	return html("section", { id: "findings", "aria-label": heading },
+		items.length > 0 && [html("h2", {}, heading), html("ul", { class: "findings" }, items)],
 		doc.moreFindings > 0 && html("p", {}, `And ${doc.moreFindings} more.`),
 		(doc.level === "degraded" || doc.level === "down") && doc.surroundings === "pod" && alone(doc));
 }
@@ -261,7 +263,7 @@ function findings(doc) {
 const FAILURES = { timeout: "timeout", connection_refused: "connection refused", unreachable: "unreachable", malformed: "malformed", wrong_id: "wrong ID",
 	nxdomain: "NXDOMAIN", servfail: "SERVFAIL", refused: "REFUSED", rcode: "other error", no_records: "no records" };
 
-/* " (timeout)" when the cause was always the same, else " (5 timeout, 1 SERVFAIL)". */
+/* Returns " (timeout)" if all failures have the same cause, else for example " (5 timeout, 1 SERVFAIL)". */
 function causes(probe) {
 	const failures = Object.entries(probe.recentCauses).filter(([cause]) => cause !== "not_ready")
 		.map(([cause, count]) => (count < probe.recentFailed ? count + " " : "") + (FAILURES[cause] || cause));
@@ -271,7 +273,7 @@ function causes(probe) {
 function probe_card(doc, probe) {
 	const level = { waiting: "starting", ok: "well", not_ready: "degraded" }[probe.state] || "down";
 	const now = probe.state === "waiting" ? "waiting" : probe.state === "ok" ? format.ms(probe.latencySeconds * 1000)
-		: [probe.error, html("small", {}, ` for ${format.duration(probe.sinceSeconds)}`)];
+		: [probe.error, " ", html("small", {}, `for ${format.duration(probe.sinceSeconds)}`)];
 	const ms = seconds => format.ms(seconds === null ? null : seconds * 1000);
 	const title = `Latency of probe ${probe.label} over the last 10 minutes: median ${ms(probe.recentMedianSeconds)}, slowest ${ms(probe.recentMaxSeconds)}, ` +
 		`${probe.recentFailed} of ${probe.recentQueries} failed.`;
@@ -280,26 +282,31 @@ function probe_card(doc, probe) {
 	return html("article", { class: "card " + level },
 		html("div", { class: "top" }, mark(level), html("h3", {}, probe.label), paragraph("now", now)),
 		paragraph("what", html("code", {}, probe.name), " ", html("span", {}, probe.type), html("br", {}),
-			`asked of ${probe.server} every ${probe.intervalSeconds}\u00a0s`),
-		latency_chart(title, window_s(doc.uptimeSeconds), probe.history, probe.intervalSeconds), figures);
+			`sent to ${probe.server} every ${probe.intervalSeconds}\u00a0s`),
+		latency_chart(title, window_s(doc.uptimeSeconds), probe.history, probe.intervalSeconds * doc.historyStep), figures);
 }
 
 function probes(doc) {
 	return panel("probes", "Probes", "latency, last 10 minutes; failures are marked",
-		doc.probes.length === 0 && html("p", {}, "None. Give the sidecar a ", html("code", {}, "--probe"), ", and it asks real questions."),
+		doc.probes.length === 0 && html("p", {}, "None. Give the sidecar a ", html("code", {}, "--probe"), ", and it sends real queries."),
 		html("div", { class: "cards" }, doc.probes.map(probe => probe_card(doc, probe))));
 }
 
-/* What is for loopback peers only, and how to become one here. */
+/* Returns a note that the page shows `what` only to loopback clients. The note explains how to connect from loopback. */
 function loopback_only(doc, what) {
 	return paragraph("off", what, " to loopback peers only: ", doc.surroundings === "pod"
 		? ["use ", html("code", {}, "kubectl port-forward"), "."] : "open the page on this machine itself.");
 }
 
-/* dnsmasq */
+/* dnsmasq or unbound */
 
+const engine = doc => doc.nanny !== null && doc.nanny.engine === "unbound" ? "unbound" : "dnsmasq";
+
+/* Returns the panel of dnsmasq's cache. unbound has no statistics for the sidecar. */
 function cache(doc) {
 	const c = doc.dnsmasq;
+	if (engine(doc) === "unbound")
+		return null;
 	const title = `Share of queries answered from the cache over the last 10 minutes: ${format.percent(c.recentHitRatio)}.`;
 	const figures = [["size, records", format.count(c.cacheSize)], ["hits", format.count(c.hits)], ["misses", format.count(c.misses)],
 		["inserted", format.count(c.insertions)], ["evicted", format.count(c.evictions)]];
@@ -307,7 +314,7 @@ function cache(doc) {
 		figures.push([c.flushedTime > c.restartedTime ? "emptied" : "restarted",
 			format.duration(doc.time - Math.max(c.flushedTime, c.restartedTime)) + " ago"]);
 	return panel("cache", "Cache", "dnsmasq", html("article", { class: c.up ? "card well" : "card stale" },
-		!c.up && paragraph("off", `dnsmasq gives no statistics: ${c.error || "not asked yet"}`, c.seen && ". What follows is old."),
+		!c.up && paragraph("off", `dnsmasq returns no statistics: ${c.error || "no query yet"}`, c.seen && ". The figures below are old."),
 		c.seen && [headline("Answered from the cache", format.percent(c.recentHitRatio)),
 			ratio_chart(title, window_s(doc.uptimeSeconds), c.recentHits, c.recentMisses), facts(figures)]));
 }
@@ -323,26 +330,35 @@ function upstream(doc, u) {
 		u.recentQueries > 0 && upstream_chart(doc, u, `Queries to ${u.server} over the last 10 minutes: ${queries}, of which ${failed} failed.`));
 }
 
-/* The failed queries are part of all queries: the bad bar stands at the foot of the whole. */
+/* A server about which only the sidecar's own queries say something: a tls:// server, or any server of unbound. */
+function checked_server(s) {
+	const use = [s.tlsName !== "" && `TLS, ${s.tlsName}`, s.domain !== "" && `for ${s.domain}`].filter(Boolean);
+	const state = s.failing ? html("span", { class: "bad" }, s.failure) : html("span", {}, s.answered > 0 ? "answers" : "no answer yet");
+	return html("li", {},
+		html("h3", {}, s.server, " ", html("small", {}, use.join(", "))),
+		paragraph("figures", state, ` for ${format.duration(s.sinceSeconds)}`));
+}
+
+/* Failed queries are included in all queries. The bar of all queries therefore has the bar of failed queries at the bottom. */
 function upstream_chart(doc, u, title) {
 	const fine = u.queriesOverTime.map((count, i) => Math.max(0, count - u.failedOverTime[i]));
 	return bar_chart(title, window_s(doc.uptimeSeconds), axis_top(u.queriesOverTime), ["badbar", u.failedOverTime], ["bar", fine]);
 }
 
 function upstreams(doc) {
-	const c = doc.dnsmasq;
-	return panel("upstreams", "Upstreams", "whom dnsmasq asks, last 10 minutes", html("article", { class: "card" },
-		c.upstreamCount === 0 ? paragraph("off", c.seen ? "None: dnsmasq has no server to ask." : "Not known yet.")
-			: !c.up && paragraph("off", "As dnsmasq last said; it does not say now."),
+	const c = doc.dnsmasq, unbound = engine(doc) === "unbound", checked = doc.servers.filter(s => unbound || s.tlsName !== "");
+	return panel("upstreams", "Upstreams", unbound ? "of unbound" : "of dnsmasq, last 10 minutes", html("article", { class: "card" },
+		c.upstreamCount === 0 ? checked.length === 0 && paragraph("off", c.seen ? "None: dnsmasq has no upstream server." : "Unknown yet.")
+			: !c.up && paragraph("off", "From the last statistics of dnsmasq. It returns none now."),
 		!doc.mayAsk && loopback_only(doc, "Their addresses are shown"),
-		html("ul", { class: "servers" }, c.upstreams.map(u => upstream(doc, u)))));
+		html("ul", { class: "servers" }, c.upstreams.map(u => upstream(doc, u)), checked.map(checked_server))));
 }
 
 /* kubedns */
 
 const RCODES = [["NOERROR", "bar"], ["NXDOMAIN", "softbar"], ["SERVFAIL", "badbar"], ["REFUSED", "badbar"], ["other", "badbar"]];
 
-/* The answers to clients over time: the height is how much they ask. */
+/* The answers to clients over time, by response code. */
 function answers(doc) {
 	const k = doc.kubedns;
 	if (k === null || !k.seen)
@@ -351,17 +367,17 @@ function answers(doc) {
 		total: sum(k.answersOverTime[rcode]) }));
 	const title = `kubedns's answers over the last 10 minutes: ${named.map(n => `${format.count(n.total)} ${n.name}`).join(", ")}.`;
 	const all = named[0].counts.map((_, i) => sum(named.map(n => n.counts[i])));
-	return panel("answers", "Answers", "kubedns, a second, last 10 minutes", html("article", { class: k.up ? "card well" : "card stale" },
-		headline("By response code", [format.count(sum(all)), html("small", {}, " in all")]),
+	return panel("answers", "Answers", "of kubedns, last 10 minutes", html("article", { class: k.up ? "card well" : "card stale" },
+		headline("By response code", [format.count(sum(all)), html("small", {}, " in total")]),
 		bar_chart(title, window_s(doc.uptimeSeconds), axis_top(all), ...named.map(n => [n.kind, n.counts])),
 		html("dl", { class: "facts legend" }, named.map(n => html("div", {}, html("dt", { class: n.kind }, n.name), html("dd", {}, format.count(n.total)))))));
 }
 
-/* Memory in use, the limit, and how many more Services fit below it (docs/sizing.md). */
+/* Returns the memory in use, the limit, and the number of Services that still fit (docs/sizing.md). */
 function memory(k) {
 	const SERVICE_BYTES = 600, ENDPOINT_BYTES = 40; /* measured: tests/bench, 10,000 Services */
-	const ENDPOINTS = 15; /* of a Service */
-	const NEAR = 0.85; /* of the limit: the alert's */
+	const ENDPOINTS = 15; /* per Service */
+	const NEAR = 0.85; /* fraction of the limit, as in the alert */
 	if (k.memoryBytes === null)
 		return null;
 	const used = (k.memoryBytes / 1e6).toFixed(0);
@@ -387,13 +403,13 @@ function kubedns(doc) {
 	const ready = k.ready && !k.silent;
 	return panel("kubedns", "kubedns", "cluster names", html("article", { class: "card " + (!k.up ? "stale" : ready ? "well" : "degraded") },
 		headline(k.source === "api" ? "Kubernetes API" : "Manifests", !k.up ? "no answer" : !k.ready ? "not ready" : k.silent ? "out of date" : "synced"),
-		!k.up ? paragraph("off", `kubedns does not answer: ${k.error}. What follows is old.`)
+		!k.up ? paragraph("off", `kubedns does not answer: ${k.error}. The figures below are old.`)
 			: !k.ready && k.reasons !== "" && html("pre", { class: "reasons" }, k.reasons),
 		k.source === "api" && resources(doc),
 		facts(Object.entries(k.objects).map(([kind, count]) => [kind, format.count(count)])), memory(k)));
 }
 
-/* Clients are spread over all DNS pods, and this page sees one. */
+/* Returns links to the other DNS pods. Clients use all DNS pods, but this page shows only one pod. */
 function neighbours(doc) {
 	const k = doc.kubedns;
 	if (k === null || !k.seen || k.neighbourCount === 0)
@@ -403,19 +419,19 @@ function neighbours(doc) {
 		html("ul", { class: "neighbours" }, k.neighbours.map(n => html("li", {},
 			html("a", { href: `http://${n.address.includes(":") ? `[${n.address}]` : n.address}:${doc.port}/` }, n.address), " ",
 			n.ready ? "ready" : html("span", { class: "bad" }, "not ready")))),
-		paragraph("off", "From outside the cluster's network, what each of them says:"), command("kubectl dns status")));
+		paragraph("off", "From outside the cluster's network, the state of each pod:"), command("kubectl dns status")));
 }
 
 /* Top clients */
 
-/* As long as its share of the heaviest. */
+/* Returns a bar whose length is the ratio of `rate` to `heaviest`. */
 function rate_bar(rate, heaviest) {
 	return rate > 0 && heaviest >= rate && svg("svg", { class: "rate", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" },
 		path(null, `M0 0h${(100 * rate / heaviest).toFixed(1)}v4H0z`));
 }
 
 function talkers(items, caption, who) {
-	const columns = [who, "a second", "NXDOMAIN", "search list", "AAAA", "outside"];
+	const columns = [who, "per second", "NXDOMAIN", "search list", "AAAA", "external"];
 	const share = (part, whole) => html("td", {}, (whole > 0 ? 100 * part / whole : 0).toFixed(0) + "\u00a0%");
 	return items.length > 0 && html("table", { class: "top-table" }, html("caption", {}, caption),
 		html("thead", {}, html("tr", {}, columns.map(name => html("th", { scope: "col" }, name)))),
@@ -427,11 +443,11 @@ function talkers(items, caption, who) {
 			share(t.nxdomain, t.queries), share(t.searchWalk, t.queries), share(t.aaaa, t.queries), share(t.outside, t.queries)))));
 }
 
-/* The top clients over time, all on one scale, below the probes' latency. A rate is estimated from
- * a sample, so it has two digits. */
+/* Returns charts of the answers to the top clients over time. All charts have the same scale. A rate is estimated from a sample, so it has
+ * two digits. */
 function rates(doc, items) {
 	const top = items.reduce((max, r) => Math.max(max, axis_top(r.answersOverTime)), 1);
-	return items.length > 0 && [paragraph("over", "Clients, answers a second, last 10 minutes; all on one scale"),
+	return items.length > 0 && [paragraph("over", "Answers per second by client, last 10 minutes; same scale for all"),
 		html("ul", { class: "servers rates" }, items.map(r => {
 			const most = r.answersOverTime.reduce((a, b) => Math.max(a, b), 0), rate = Math.round(most / BUCKET_S);
 			const words = rate === 0 && most > 0 ? "less than 1" : format.about(rate);
@@ -441,8 +457,8 @@ function rates(doc, items) {
 		}))];
 }
 
-/* The heaviest clients of kubedns and the most asked names. In the classic topology the client is
- * dnsmasq, with all cache misses. */
+/* Returns the panel of the top clients and names of kubedns. In the classic topology, the only client is dnsmasq, which sends all its cache
+ * misses. */
 function top_clients(doc) {
 	const k = doc.kubedns;
 	if (k === null || !k.seen || !k.topKnown)
@@ -457,7 +473,7 @@ function top_clients(doc) {
 
 /* The configuration in force, from the nanny */
 
-/* What a stub server's name was resolved to. `server` is "name:port", names are without the port. */
+/* Returns the addresses of a stub server that is given by name. `server` is "name:port", but the names in the configuration have no port. */
 function resolved(config, server) {
 	const name = list(config.names).map(object).find(n => text(n.name) !== "" && server.startsWith(n.name + ":"));
 	if (!name)
@@ -476,16 +492,17 @@ function refusal(title, reason, effect) {
 	return paragraph("refused degraded", html("strong", {}, title), " ", reason, effect && [" ", html("small", {}, effect)]);
 }
 
-function in_force(config) {
+function in_force(doc, config) {
 	const others = object(config.upstreams), stubs = object(config.stubDomains);
 	const domains = Object.entries(object(stubs.inForce)).filter(([, servers]) => Array.isArray(servers));
 	const more = Math.max(Number(stubs.count) || 0, domains.length) - Math.min(domains.length, STUBS_SHOWN);
 	return [headline("In force", config.confirmed === false ? "not confirmed" : "confirmed"),
-		text(config.confirmedAt) !== "" && paragraph("what", "by dnsmasq, ", html("time", {}, config.confirmedAt)),
+		text(config.confirmedAt) !== "" && paragraph("what", `by ${engine(doc)}, `, html("time", {}, config.confirmedAt)),
 		list(config.refused).map(object).map(r => refusal(`Refused: ${text(r.key)}`, text(r.reason),
-			r.previousInForce === false ? "There was no good value before it." : "The last good value is in force.")),
-		text(others.refused) !== "" && refusal("Not asked:", others.refused, ""),
-		html("table", {}, html("caption", {}, "Who is asked for which names"),
+			r.closed === true ? "Its names get SERVFAIL: it has tls://, and there was no good value before it."
+				: r.previousInForce === false ? "There was no good value before it." : "The last good value is in force.")),
+		text(others.refused) !== "" && refusal("Not used:", others.refused, ""),
+		html("table", {}, html("caption", {}, "Servers by domain"),
 			html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "domain"), html("th", { scope: "col" }, "servers"))),
 			html("tbody", {},
 				domains.slice(0, STUBS_SHOWN).map(([domain, servers]) => servers_row(config, html("code", {}, domain), servers)),
@@ -499,8 +516,8 @@ function config(doc) {
 		return null;
 	return panel("config", "Configuration", doc.surroundings === "pod" ? "ConfigMap kube-dns" : "upstreams and stub domains",
 		html("article", { class: "card " + (!n.up ? "stale" : n.refusedKeys.length > 0 ? "degraded" : "well") },
-			!n.up && paragraph("off", `The nanny does not answer: ${n.error}. What follows is old.`),
-			doc.mayAsk ? in_force(object(n.config)) : loopback_only(doc, "It lists the cluster, and is shown")));
+			!n.up && paragraph("off", `The nanny does not answer: ${n.error}. The figures below are old.`),
+			doc.mayAsk ? in_force(doc, object(n.config)) : loopback_only(doc, "It lists the cluster, and is shown")));
 }
 
 /* The journal */
@@ -522,13 +539,14 @@ const PANELS = { findings, probes, top: top_clients, answers, cache, upstreams, 
 const by_id = id => document.getElementById(id);
 let shown = null; /* the document that the page shows */
 
-/* A panel in which somebody is reading with the keyboard or has selected text is left alone until the next time. */
+/* Whether the focus or a selection is in the panel. The page does not replace such a panel before the next update. */
 function busy(part) {
 	const selection = getSelection();
 	return part.contains(document.activeElement) || (selection && !selection.isCollapsed && part.contains(selection.anchorNode));
 }
 
-/* The heading is a live region: it is touched only when its words change, so that it is read out only then. */
+/* Sets the heading. The heading is a live region, and screen readers read each change aloud. The heading is therefore changed only if its
+ * text changes. */
 function say(sentence, level) {
 	const heading = document.querySelector("h1"), icon = document.querySelector("link[rel=icon]");
 	if (heading.textContent !== clean(sentence))
@@ -545,11 +563,11 @@ function reveal() {
 		part.hidden = false;
 }
 
-/* Who may not ask sees how to become somebody who may. */
+/* Draws the question box. If the client may not use the box, the page shows how to get access. */
 function question_box(doc) {
 	by_id("ask").hidden = !doc.mayAsk;
 	if (!doc.mayAsk)
-		show_answer(paragraph("off", "Asking is for loopback peers: ",
+		show_answer(paragraph("off", "Only loopback clients may send queries: ",
 			doc.surroundings === "pod" ? ["use ", html("code", {}, "kubectl port-forward"), " to this pod, or "] : "open the page on this machine itself, or ",
 			"start the sidecar with ", html("code", {}, "--debug-remote"), "."));
 }
@@ -572,11 +590,11 @@ function draw(doc) {
 	shown = doc;
 }
 
-/* A page that says "well" while nobody answers any more would lie. */
+/* Marks the page as stale. If the sidecar does not answer, the page must not show the last verdict as the current verdict. */
 function stale(error) {
 	const why = error.status ? `The sidecar answers with an error (${error.status})` : "No answer from the sidecar";
 	const since = shown === null ? "this page was opened" : format.time(shown.time);
-	by_id("when").textContent = `${why} since ${since}. ${shown === null ? "" : "What you see is of then. "}The page goes on asking.`;
+	by_id("when").textContent = `${why} since ${since}. ${shown === null ? "" : "The data below are from that time. "}The page keeps trying.`;
 	if (shown === null)
 		say("The sidecar does not answer", "starting");
 	document.title = "No answer from the sidecar - cluster DNS";
@@ -600,8 +618,9 @@ async function update() {
 	if (!paused && !document.hidden) {
 		try {
 			const doc = await get("/status.json");
+			/* the sidecar now has another version, with another page */
 			if (shown !== null && shown.version !== doc.version)
-				location.reload(); /* another sidecar, which has a page of its own */
+				location.reload();
 			draw(doc);
 		} catch (error) {
 			stale(error);
@@ -620,21 +639,29 @@ function show_answer(...children) {
 	return node;
 }
 
+/* The upstream and stub servers that fail, or false if there are none. */
+function failing_servers() {
+	const failing = shown === null ? [] : shown.servers.filter(s => s.failing);
+	return failing.length > 0 && html("ul", {}, failing.map(s => html("li", {},
+		s.domain !== "" ? `stub domain ${s.domain}` : "upstream", ` server ${s.server} `, html("span", { class: "bad" }, s.failure))));
+}
+
 function answer(a) {
 	const ok = a.cause === "ok";
 	return [html("div", { class: ok ? "top well" : "top degraded" },
 		html("h3", {}, html("code", {}, a.name), " ", a.type), paragraph("now", ok ? "answered" : a.outcome)),
-	paragraph("what", `asked ${a.server}, ${format.ms(a.latencySeconds * 1000)}`, a.overTcp && ", over TCP"),
+	paragraph("what", `sent to ${a.server}, ${format.ms(a.latencySeconds * 1000)}`, a.overTcp && ", over TCP"),
 	a.records.length > 0 ? html("pre", { tabindex: 0 }, a.records.join("\n"))
 		: a.cause === "no_records" ? html("p", {}, "The name exists; it has no record of this type.")
-			: a.cause === "nxdomain" && html("p", {}, "There is no such name. Names are taken as complete here; a pod would also try its search list (",
+			: a.cause === "nxdomain" && html("p", {}, "There is no such name. This query does not use a search list; a pod would also try its own (",
 				html("code", {}, ".svc.cluster.local"), " and so on)."),
+	!ok && a.cause !== "nxdomain" && a.cause !== "no_records" && failing_servers(),
 	html("h4", {}, "Why"),
 	a.why !== null ? html("pre", { tabindex: 0 }, a.why.join("\n"))
-		: paragraph("off", a.whyError !== "" ? `kubedns gives no explanation: ${a.whyError}` : "No kubedns is asked (--kubedns-url is empty).")];
+		: paragraph("off", a.whyError !== "" ? `kubedns returned no explanation: ${a.whyError}` : "The sidecar has no kubedns to explain it (--kubedns-url is empty).")];
 }
 
-/* An answer is not there at once: the sidecar says "asking", and is asked again. */
+/* Sends a query. The sidecar returns "asking" until it has an answer, and the page repeats the request. */
 async function ask(query) {
 	const mine = ++asking;
 	query.set("format", "json");
@@ -665,12 +692,12 @@ by_id("pause").addEventListener("click", () => {
 by_id("ask").addEventListener("submit", event => {
 	event.preventDefault();
 	const query = new URLSearchParams(new FormData(event.target));
-	history.replaceState(null, "", "/ask?" + query); /* to be shared, and found again */
+	history.replaceState(null, "", "/ask?" + query); /* an address that people can share and reload */
 	ask(query);
 });
 document.addEventListener("visibilitychange", () => document.hidden || update());
 
-/* The page of an address /ask?name=...: the box as it was, and the answer. */
+/* If the page's address is /ask?name=..., fill in the question box and show the answer. */
 if (location.pathname === "/ask") {
 	const query = new URLSearchParams(location.search), type = query.get("type");
 	by_id("ask").elements.name.value = query.get("name") || "";

@@ -10,7 +10,7 @@
 
 enum {
 	QUESTION_BOX_TIMEOUT_MS =
-	    5000 /* what a stub resolver waits: kubedns may need 4 s to give up on its upstreams */
+	    5000 /* like a stub resolver; kubedns gives up on its upstreams after at most 4 s */
 };
 
 void
@@ -23,7 +23,7 @@ question_box_init(struct question_box *box, const struct server *dns, const stru
 	}
 }
 
-/* in-addr.arpa and ip6.arpa (RFC 1035 section 3.5, RFC 3596 section 2.5). */
+/* Makes a name under in-addr.arpa or ip6.arpa (RFC 1035 section 3.5, RFC 3596 section 2.5). */
 static void
 reverse_name(const struct addr *addr, struct dname *name)
 {
@@ -88,7 +88,8 @@ end_explain(struct boxed_question *entry)
 	const struct fetch *fetch = &entry->fetch;
 
 	if (fetch->status == 404)
-		snprintf(entry->explain_error, sizeof entry->explain_error, "it has no /explain");
+		snprintf(
+		    entry->explain_error, sizeof entry->explain_error, "it has no page /explain");
 	else if (fetch->status != 0)
 		entry->explain = xstrndup(fetch->body, fetch->body_len);
 	else
@@ -112,7 +113,6 @@ start(struct question_box *box, struct boxed_question *entry)
 	char name[DNAME_TEXT_MAX];
 
 	entry->used = true;
-	entry->asked_ns = clock_mono_ns();
 	entry->explain_error[0] = '\0';
 	entry->server = box->dns;
 	if (dns_exchange_ask(&entry->exchange, &box->dns, &entry->name, entry->type, CLASS_IN,
@@ -127,7 +127,7 @@ start(struct question_box *box, struct boxed_question *entry)
 		free(target);
 		free(escaped);
 	}
-	finish(entry, entry->asked_ns);
+	finish(entry, clock_mono_ns());
 }
 
 static bool
@@ -162,7 +162,6 @@ question_box_ask(
 	*entry = free_entry;
 	free_entry->name = name;
 	free_entry->type = number;
-	snprintf(free_entry->text, sizeof free_entry->text, "%s", text);
 	start(box, free_entry);
 	return QUESTION_BOX_STARTED;
 }

@@ -1,4 +1,4 @@
-/* The HTTP paths and what they show. Each response is made from a new view; nothing here waits. */
+/* The HTTP paths and their handlers. Each handler fills in a new view for its response. No handler waits. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,6 @@
 #include "sidecar/loop.h"
 #include "sidecar/metrics.h"
 #include "sidecar/page/page.h"
-#include "sidecar/page/question_json.h"
 #include "sidecar/page/status.h"
 
 static void
@@ -23,7 +22,7 @@ show_metrics(const struct http_request *request, struct http_response *response,
 	response->body = sidecar_metrics(&view, format, &response->len);
 }
 
-/* If this is answered at all, the loop is running. */
+/* Handles the health check. The response itself shows that the loop is running. */
 static void
 show_healthz(const struct http_request *request, struct http_response *response, void *arg)
 {
@@ -77,8 +76,8 @@ show_text(const struct http_request *request, struct http_response *response, vo
 	response->body = status_text(&view, &response->len);
 }
 
-/* The files change only with the program; their addresses have no version, so browsers are told to
- * revalidate. */
+/* Sends a file of the page. The files change only with the program. The paths of the files have no version, so the response tells browsers
+ * to revalidate. */
 static void
 send_file(struct http_response *response, const struct page_file *file)
 {
@@ -95,7 +94,8 @@ show_file(const struct http_request *request, struct http_response *response, vo
 	send_file(response, page_file(request->path));
 }
 
-/* Whether the page is wanted, whose script asks again for JSON: the address can be shared. */
+/* Whether a browser opens this address, for example from a shared link. The browser then gets the page, and the page's script requests the
+ * JSON. */
 static bool
 wants_page(const struct http_request *request)
 {
@@ -110,13 +110,12 @@ show_ask(const struct http_request *request, struct http_response *response, voi
 		[QUESTION_BOX_BAD_NAME] =
 		    "That is not a DNS name: labels have 1 to 63 bytes, names 255 at most.",
 		[QUESTION_BOX_BAD_TYPE] =
-		    ("That is not a record type that can be asked for, such as "
-		     "A, AAAA, SRV, TXT or TYPE65."),
-		[QUESTION_BOX_BUSY] = "Too many questions at a time. Try again in a few seconds.",
+		    ("That is not a record type. Examples: A, AAAA, SRV, TXT, TYPE65."),
+		[QUESTION_BOX_BUSY] =
+		    "Too many queries at the same time. Try again in a few seconds.",
 	};
 	struct sidecar *sidecar = arg;
 	struct boxed_question *entry = NULL;
-	struct view view;
 
 	if (wants_page(request)) {
 		send_file(response, page_file(PAGE_PATH));
@@ -125,16 +124,15 @@ show_ask(const struct http_request *request, struct http_response *response, voi
 	const char *name = http_query(request, "name"), *type = http_query(request, "type");
 	enum question_box_result result =
 	    question_box_ask(&sidecar->question_box, name != NULL ? name : "", type, &entry);
-	sidecar_view(sidecar, &view);
-	view.asked = entry;
 	if (entry == NULL)
-		view.ask_error = errors[result];
-	response->status = question_status(&view, result);
+		response->status = result == QUESTION_BOX_BUSY ? 503 : 400;
+	else
+		response->status = entry->done ? 200 : 202;
 	response->content_type = "application/json";
-	response->body = question_json(&view, &response->len);
+	response->body = question_json(entry, errors[result], &response->len);
 }
 
-/* The first is filled in: where the metrics are is the operator's choice, and that choice wins. */
+/* The first path is --prometheus-path, so that it takes precedence over the sidecar's own paths. */
 static struct http_route routes[] = {
 	{ NULL, show_metrics, false },
 	{ "/healthz", show_healthz, false },

@@ -1,10 +1,9 @@
 /*
- * Everything that the page shows, as one JSON document (/status.json): page.js draws it. Also its
- * first sentence as text (/status.txt), and the health check that kube-dns's sidecar had for each
- * probe.
+ * The data of the page as one JSON document (/status.json), which page.js draws. This file also makes the verdict as text (/status.txt),
+ * the answers of the question box (/ask), and for each probe the health check of kube-dns's sidecar.
  *
- * Open pages fetch the document every 2.5 seconds, so its size has a bound: the longest parts, the
- * series, are thinned (HISTORY_SENT_MAX) and printed as text, without an object for each number.
+ * Every open page fetches the document every 2.5 seconds, so its size is limited. The longest parts are the series. The number of points in
+ * the series is limited (HISTORY_SENT_MAX). The series are printed as text, without a json-c object for each number.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -26,11 +25,11 @@
 #include "sidecar/verdict/verdict.h"
 
 enum {
-	HISTORY_SENT_MAX = 6000, /* points of all probes together */
+	HISTORY_SENT_MAX = 6000, /* points of all probes together; must be more than PROBES_MAX */
 	BUCKETS_TEXT_MAX = BUCKETS * 11 + 3,
 };
 
-/* json-c copies strings as they are: render() makes the whole document valid UTF-8. */
+/* Adds a string. json-c does not check strings. render() makes the whole document valid UTF-8. */
 static void
 put_text(struct json_object *object, const char *key, const char *text)
 {
@@ -55,14 +54,14 @@ put_bool(struct json_object *object, const char *key, bool value)
 	json_object_object_add(object, key, json_object_new_boolean(value));
 }
 
-/* A wall clock, null for never. */
+/* Adds a Unix time, or null for 0, which means never. */
 static void
 put_time(struct json_object *object, const char *key, double wall_s)
 {
 	put_number(object, key, wall_s > 0 ? wall_s : NAN);
 }
 
-/* Adds JSON that is text already; `text` is taken. */
+/* Adds a value that is already JSON text. Takes `text`. */
 static void
 put_raw(struct json_object *object, const char *key, char *text)
 {
@@ -73,7 +72,7 @@ put_raw(struct json_object *object, const char *key, char *text)
 	json_object_object_add(object, key, raw);
 }
 
-/* The counts of the last ten minutes, the oldest first. */
+/* Adds the counts of the last ten minutes, oldest first. */
 static void
 put_buckets(
     struct json_object *object, const char *key, const struct buckets *buckets, int64_t now_ns)
@@ -87,8 +86,7 @@ put_buckets(
 	put_raw(object, key, text);
 }
 
-/* Whether a point says more about trouble than another: a failure before an answer, a slow answer
- * before a fast one. */
+/* Whether `point` is worse than `other`. A failure is worse than an answer, and a slow answer is worse than a fast answer. */
 static bool
 is_worse(const struct history_point *point, const struct history_point *other)
 {
@@ -97,10 +95,8 @@ is_worse(const struct history_point *point, const struct history_point *other)
 	return point->latency_ms > other->latency_ms;
 }
 
-/*
- * [[milliseconds ago, microseconds until the answer or the label of the failure], ...], the oldest
- * first. Of each `step` points in a row only the worst is sent.
- */
+/* Adds [[milliseconds ago, microseconds until the answer or the label of the failure], ...], oldest first. Sends only the worst of each
+ * `step` consecutive points. */
 static void
 put_history(struct json_object *object, const struct history *history, int64_t now_ns, size_t step)
 {
@@ -134,15 +130,18 @@ put_history(struct json_object *object, const struct history *history, int64_t n
 	put_raw(object, "history", text);
 }
 
-/* How many points in a row become one, so that all probes together have at most HISTORY_SENT_MAX. */
+/* Returns how many consecutive points become one point, so that all probes together have at most HISTORY_SENT_MAX points. */
 static size_t
 history_step(const struct view *view)
 {
-	size_t points = 0;
+	for (size_t step = 1;; step++) {
+		size_t points = 0;
 
-	for (size_t i = 0; i < view->probe_count; i++)
-		points += view->probes[i].history.count;
-	return points / (HISTORY_SENT_MAX + 1) + 1;
+		for (size_t i = 0; i < view->probe_count; i++)
+			points += (view->probes[i].history.count + step - 1) / step;
+		if (points <= HISTORY_SENT_MAX)
+			return step;
+	}
 }
 
 static struct json_object *
@@ -178,8 +177,8 @@ probe_json(const struct view *view, const struct probe *probe, size_t step)
 	return o;
 }
 
-/* Why the check of this server fails, in words; "" if it does not. dnsmasq's counts do not include
- * a server that is silent. */
+/* Returns in words why the check of this server is failing, or "" if the check is not failing. dnsmasq's own counts do not show a server
+ * that never answers. */
 static const char *
 server_failure(const struct view *view, const struct server *server)
 {
@@ -191,6 +190,37 @@ server_failure(const struct view *view, const struct server *server)
 			return cause_says(check->cause);
 	}
 	return "";
+}
+
+/* Returns the servers that the sidecar checks, with the reason why a server fails. They are part of the configuration, which only some
+ * clients may read. */
+static struct json_object *
+checks_json(const struct view *view)
+{
+	struct json_object *list = json_object_new_array();
+	char server[SERVER_TEXT_MAX];
+
+	for (size_t i = 0; view->may_ask && i < view->checks->count; i++) {
+		const struct check *check = view->checks->items[i];
+		struct json_object *item = json_object_new_object();
+
+		if (check->kind != CHECK_UPSTREAM && check->kind != CHECK_STUB) {
+			json_object_put(item);
+			continue;
+		}
+		put_text(item, "check", check_kind_name(check->kind));
+		put_text(item, "server", server_format(&check->server, server));
+		put_text(item, "tlsName", check->tls_name);
+		put_text(item, "domain", check->domain);
+		put_text(item, "state", check->asked ? cause_label(check->cause) : "waiting");
+		put_bool(item, "failing", check_failing(check));
+		put_text(item, "failure", check_failing(check) ? cause_says(check->cause) : "");
+		put_number(item, "sinceSeconds", (double)(view->now_ns - check->since_ns) / 1e9);
+		put_count(item, "answered", check->answered);
+		put_count(item, "failed", check->failed);
+		json_object_array_add(list, item);
+	}
+	return list;
 }
 
 static struct json_object *
@@ -218,7 +248,7 @@ dnsmasq_json(const struct view *view)
 	put_number(o, "recentHitRatio", dnsmasq_stats_hit_ratio(c, view->now_ns));
 	put_count(o, "restarts", c->restarts);
 	put_count(o, "flushes", c->flushes);
-	/* dnsmasq's servers are part of the configuration, which only loopback peers may read. */
+	/* The servers are part of the configuration, which only some clients may read. */
 	for (size_t i = 0; view->may_ask && i < c->upstream_count; i++) {
 		const struct upstream *u = &c->upstreams[i];
 		struct json_object *item = json_object_new_object();
@@ -260,8 +290,8 @@ talkers_json(const struct kubedns_talker *talkers, size_t count)
 	return list;
 }
 
-/* The top clients and names of the last minutes, and the answers to the top clients over time.
- * They name clients, so only peers that may ask get them; `topKnown` says that there are some. */
+/* Adds the top clients and names, and the answers to the top clients over time. Only HTTP clients that may use the question box get this
+ * data. Other HTTP clients only get `topKnown`, which says whether kubedns has reported top clients. */
 static void
 put_top(struct json_object *o, const struct view *view)
 {
@@ -286,7 +316,7 @@ put_top(struct json_object *o, const struct view *view)
 	json_object_object_add(o, "topRates", rates);
 }
 
-/* The other pods of the Service. Their addresses are for peers that may ask. */
+/* Adds the other pods of the Service. Only HTTP clients that may use the question box get addresses. */
 static void
 put_neighbours(struct json_object *o, const struct view *view)
 {
@@ -305,7 +335,7 @@ put_neighbours(struct json_object *o, const struct view *view)
 	json_object_object_add(o, "neighbours", list);
 }
 
-/* Answers by response code over time. */
+/* Returns the answers over time, by response code. */
 static struct json_object *
 answers_json(const struct view *view)
 {
@@ -344,7 +374,7 @@ resources_json(const struct kubedns_view *k)
 }
 
 static struct json_object *
-kubedns_json(const struct view *view)
+kubedns_json(const struct view *view, const struct verdict *verdict)
 {
 	const struct kubedns_view *k = view->kubedns;
 	struct json_object *o = json_object_new_object(), *objects = json_object_new_object();
@@ -353,9 +383,10 @@ kubedns_json(const struct view *view)
 	put_bool(o, "up", k->up);
 	put_text(o, "error", k->error);
 	put_bool(o, "ready", k->up && k->ready);
-	put_text(o, "reasons", k->reasons);
+	/* The reasons quote the API server, so not every client may read them. */
+	put_text(o, "reasons", view->may_ask ? k->reasons : "");
 	put_bool(o, "synced", k->up && kubedns_synced(k));
-	put_bool(o, "silent", kubedns_silence_s(k, view->now_s) > 0);
+	put_bool(o, "silent", verdict->holds[VERDICT_API]);
 	put_text(
 	    o, "source", kubedns_newest_event_s(k) > 0 || !kubedns_synced(k) ? "api" : "manifests");
 	put_time(o, "newestEventTime", kubedns_newest_event_s(k));
@@ -371,7 +402,7 @@ kubedns_json(const struct view *view)
 	return o;
 }
 
-/* What the page shows of the nanny's /config: its own members, as they are. */
+/* Returns the members of the nanny's /config that the page shows, unchanged. */
 static struct json_object *
 config_json(struct json_object *config)
 {
@@ -389,8 +420,7 @@ config_json(struct json_object *config)
 	return o;
 }
 
-/* Every peer gets the refused keys. The configuration itself is for peers that may ask, as the
- * nanny's /config is. */
+/* Every client gets the refused keys. Only HTTP clients that may use the question box get the configuration. */
 static struct json_object *
 nanny_json(const struct view *view)
 {
@@ -401,6 +431,7 @@ nanny_json(const struct view *view)
 	put_bool(o, "seen", n->seen && n->config != NULL);
 	put_bool(o, "up", n->up);
 	put_text(o, "error", n->error);
+	put_text(o, "engine", config_engine(n->config));
 	if (n->up)
 		put_bool(o, "confirmed", config_confirmed(n->config));
 	for (size_t i = 0; n->up && config_refusal_get(n->config, i, &refusal); i++)
@@ -430,7 +461,7 @@ findings_json(const struct verdict *verdict)
 	return findings;
 }
 
-/* What changed, newest first. */
+/* Returns the events of the journal, newest first. */
 static struct json_object *
 events_json(const struct view *view)
 {
@@ -450,11 +481,12 @@ events_json(const struct view *view)
 	return events;
 }
 
-/* The text of a value, which is freed: valid UTF-8, whatever the strings of others have in them. */
+/* Returns a value as text. The text is valid UTF-8, even if untrusted strings in the value are not. Frees the value. */
 static char *
-render(struct json_object *o, int flags, size_t *len)
+render(struct json_object *o, size_t *len)
 {
-	const char *text = json_object_to_json_string_length(o, flags, len);
+	const char *text = json_object_to_json_string_length(
+	    o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, len);
 
 	if (text == NULL)
 		log_fatalx("out of memory");
@@ -464,7 +496,7 @@ render(struct json_object *o, int flags, size_t *len)
 	return valid;
 }
 
-/* What the page needs to know of this sidecar and of who asks. */
+/* Adds what the page needs to know about this sidecar and about the HTTP client. */
 static void
 put_page(struct json_object *o, const struct view *view)
 {
@@ -501,13 +533,71 @@ status_json(const struct view *view, size_t *len)
 	put_page(o, view);
 	json_object_object_add(o, "events", events_json(view));
 	size_t step = history_step(view);
+	put_count(o, "historyStep", step);
 	for (size_t i = 0; i < view->probe_count; i++)
 		json_object_array_add(probes, probe_json(view, &view->probes[i], step));
 	json_object_object_add(o, "probes", probes);
+	json_object_object_add(o, "servers", checks_json(view));
 	json_object_object_add(o, "dnsmasq", dnsmasq_json(view));
-	json_object_object_add(o, "kubedns", view->kubedns != NULL ? kubedns_json(view) : NULL);
+	json_object_object_add(
+	    o, "kubedns", view->kubedns != NULL ? kubedns_json(view, &verdict) : NULL);
 	json_object_object_add(o, "nanny", view->nanny != NULL ? nanny_json(view) : NULL);
-	return render(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, len);
+	return render(o, len);
+}
+
+/* Adds a text as an array of lines. */
+static void
+put_lines(struct json_object *object, const char *key, const char *text)
+{
+	struct json_object *lines = json_object_new_array();
+	char *copy = xstrdup(text), *rest = copy, *line;
+
+	while ((line = strsep(&rest, "\n")) != NULL)
+		if (*line != '\0')
+			json_object_array_add(lines, json_object_new_string(line));
+	free(copy);
+	json_object_object_add(object, key, lines);
+}
+
+static void
+put_answer(struct json_object *o, const struct boxed_question *asked)
+{
+	const struct dns_exchange *exchange = &asked->exchange;
+	const struct dns_reply *reply = &exchange->reply;
+	char rcode[12], server[SERVER_TEXT_MAX], outcome[CAUSE_TEXT_MAX];
+
+	put_text(o, "server", server_format(&asked->server, server));
+	if (exchange->message != NULL)
+		put_text(o, "result", rcode_name(reply->rcode, rcode));
+	else
+		json_object_object_add(o, "result", NULL);
+	put_text(o, "cause", cause_label(reply->cause));
+	put_text(o, "outcome", cause_text(reply->cause, reply->rcode, outcome));
+	put_number(o, "latencySeconds", (double)exchange->latency_ns / 1e9);
+	put_bool(o, "overTcp", exchange->over_tcp);
+	put_lines(o, "records", asked->answer);
+	if (asked->explain != NULL)
+		put_lines(o, "why", asked->explain);
+	else
+		json_object_object_add(o, "why", NULL);
+	put_text(o, "whyError", asked->explain_error);
+}
+
+char *
+question_json(const struct boxed_question *asked, const char *error, size_t *len)
+{
+	struct json_object *o = json_object_new_object();
+	char name[DNAME_TEXT_MAX], type[12];
+
+	put_text(o, "state", asked == NULL ? "refused" : asked->done ? "answered" : "asking");
+	if (asked != NULL) {
+		put_text(o, "name", dname_to_text(asked->name.wire, name));
+		put_text(o, "type", type_name(asked->type, type));
+		if (asked->done)
+			put_answer(o, asked);
+	} else
+		put_text(o, "error", error);
+	return render(o, len);
 }
 
 char *
@@ -539,7 +629,7 @@ status_text(const struct view *view, size_t *len)
 	return plain;
 }
 
-/* To the nanosecond and without an exponent, as kube-dns wrote it: scripts compare it as text. */
+/* Writes a latency to the nanosecond without an exponent, like kube-dns, because scripts compare the text. */
 static void
 format_latency(char *text, size_t size, double latency_s)
 {
@@ -564,5 +654,5 @@ status_healthcheck(const struct probe *probe, bool *ok)
 	json_object_object_add(
 	    o, "LatencySeconds", json_object_new_double_s(probe->latency_s, latency));
 	put_text(o, "Err", probe->asked ? probe->error : "waiting for first probe");
-	return render(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+	return render(o, &len);
 }

@@ -11,8 +11,13 @@
 #include "lib/xalloc.h"
 #include "lib/clock.h"
 #include "sidecar/probes/dns_exchange.h"
+#include "sidecar/probes/tls.h"
 
-enum { QUERY_MAX = 300, DATAGRAMS_MAX = 16 /* read per call: strays must not hold the loop */ };
+enum {
+	QUERY_MAX = 300,
+	/* maximum read per call, so that stray datagrams cannot block the loop */
+	DATAGRAMS_MAX = 16
+};
 
 void
 dns_exchange_init(struct dns_exchange *exchange)
@@ -24,6 +29,8 @@ dns_exchange_init(struct dns_exchange *exchange)
 static void
 close_socket(struct dns_exchange *exchange)
 {
+	tls_close(exchange->tls);
+	exchange->tls = NULL;
 	if (exchange->fd >= 0)
 		close(exchange->fd);
 	exchange->fd = -1;
@@ -43,7 +50,7 @@ end(struct dns_exchange *exchange, enum cause cause, int64_t arrived_ns)
 	return true;
 }
 
-/* Ends with what an errno of the network means. */
+/* Ends the query after a network error. Converts the errno `error` to the cause. */
 static bool
 end_errno(struct dns_exchange *exchange, int error)
 {
@@ -85,12 +92,10 @@ write_question(const struct dns_exchange *exchange, uint8_t *out)
 	    exchange->question.type, exchange->question.class, DNS_UDP_PAYLOAD);
 }
 
-bool
-dns_exchange_ask(struct dns_exchange *exchange, const struct server *server,
-    const struct dname *name, uint16_t type, uint16_t class, int timeout_ms)
+static void
+prepare(struct dns_exchange *exchange, const struct server *server, const struct dname *name,
+    uint16_t type, uint16_t class, int timeout_ms)
 {
-	uint8_t query[QUERY_MAX];
-
 	dns_exchange_close(exchange);
 	exchange->server = *server;
 	exchange->question = (struct question){ .type = type, .class = class, .name = *name };
@@ -99,7 +104,15 @@ dns_exchange_ask(struct dns_exchange *exchange, const struct server *server,
 	exchange->stray = CAUSE_TIMEOUT;
 	exchange->sent_ns = clock_mono_ns();
 	exchange->deadline_ns = exchange->sent_ns + timeout_ms * NS_PER_MS;
+}
 
+bool
+dns_exchange_ask(struct dns_exchange *exchange, const struct server *server,
+    const struct dname *name, uint16_t type, uint16_t class, int timeout_ms)
+{
+	uint8_t query[QUERY_MAX];
+
+	prepare(exchange, server, name, type, class, timeout_ms);
 	int error = open_socket(exchange, SOCK_DGRAM);
 	if (error < 0)
 		return end_errno(exchange, -error);
@@ -128,10 +141,21 @@ start_tcp(struct dns_exchange *exchange)
 	return false;
 }
 
+bool
+dns_exchange_ask_tls(struct dns_exchange *exchange, const struct server *server,
+    const char *tls_name, struct tls_trust *trust, const struct dname *name, uint16_t type,
+    int timeout_ms)
+{
+	prepare(exchange, server, name, type, CLASS_IN, timeout_ms);
+	exchange->tls_name = tls_name;
+	exchange->trust = trust;
+	return start_tcp(exchange);
+}
+
 /*
- * When the datagram arrived, on the monotonic clock. The kernel's timestamp is of the wall clock,
- * so only the datagram's age in our queue is taken from it, and at most the time since the query
- * was sent. Otherwise a busy loop here would look like a slow server.
+ * Returns the time when the datagram arrived, by the monotonic clock. Without the kernel's timestamp, a busy loop of the sidecar would look like a
+ * slow server. The kernel's timestamp is of the wall clock, so it is only used to compute how long the datagram waited in the receive
+ * queue. If this time is longer than the time since the query was sent, it is ignored.
  */
 static int64_t
 arrival_ns(const struct dns_exchange *exchange, struct msghdr *msg)
@@ -196,6 +220,21 @@ run_udp(struct dns_exchange *exchange)
 }
 
 static bool
+run_tls(struct dns_exchange *exchange)
+{
+	enum cause cause;
+	int rc = tls_handshake(exchange->tls, &exchange->events, &cause);
+
+	if (rc == -EAGAIN)
+		return false;
+	if (rc < 0)
+		return end(exchange, cause, clock_mono_ns());
+	exchange->phase = EXCHANGE_TCP_SEND;
+	exchange->events = POLLOUT;
+	return false;
+}
+
+static bool
 run_connect(struct dns_exchange *exchange)
 {
 	int error = 0;
@@ -206,28 +245,54 @@ run_connect(struct dns_exchange *exchange)
 	if (error != 0)
 		return end_errno(exchange, error);
 	exchange->phase = EXCHANGE_TCP_SEND;
-	return false;
+	if (exchange->tls_name == NULL)
+		return false;
+	exchange->tls = tls_open(exchange->trust, exchange->fd, exchange->tls_name);
+	if (exchange->tls == NULL)
+		return end(exchange, CAUSE_TLS_CA_BUNDLE, clock_mono_ns());
+	exchange->phase = EXCHANGE_TLS;
+	return run_tls(exchange);
+}
+
+/* As send() and recv(), but return a negative errno value. */
+static ssize_t
+put_bytes(struct dns_exchange *exchange, const void *data, size_t len)
+{
+	if (exchange->tls != NULL)
+		return tls_send(exchange->tls, data, len);
+	ssize_t n = send(exchange->fd, data, len, MSG_NOSIGNAL);
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t
+get_bytes(struct dns_exchange *exchange, void *data, size_t len)
+{
+	if (exchange->tls != NULL)
+		return tls_recv(exchange->tls, data, len);
+	ssize_t n = recv(exchange->fd, data, len, 0);
+	return n < 0 ? -errno : n;
 }
 
 static bool
 run_send(struct dns_exchange *exchange)
 {
-	ssize_t n = send(exchange->fd, exchange->tcp + exchange->tcp_done,
-	    exchange->tcp_len - exchange->tcp_done, MSG_NOSIGNAL);
+	ssize_t n = put_bytes(
+	    exchange, exchange->tcp + exchange->tcp_done, exchange->tcp_len - exchange->tcp_done);
 
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? false : end_errno(exchange, errno);
+		return n == -EAGAIN || n == -EINTR ? false : end_errno(exchange, (int)-n);
 	exchange->tcp_done += (size_t)n;
 	if (exchange->tcp_done == exchange->tcp_len) {
 		exchange->phase = EXCHANGE_TCP_READ;
 		exchange->events = POLLIN;
 		exchange->tcp_done = 0;
-		exchange->tcp_len = 2; /* the length comes first */
+		exchange->tcp_len = 2; /* the length field comes before the message */
 	}
 	return false;
 }
 
-/* A whole message over TCP: the connection carries one query, so a message for another ends it. */
+/* Handles a complete message that arrived over TCP. The connection carries one query, so a message that is not the answer also ends the
+ * query. */
 static bool
 end_tcp(struct dns_exchange *exchange)
 {
@@ -240,13 +305,13 @@ end_tcp(struct dns_exchange *exchange)
 }
 
 static bool
-run_read(struct dns_exchange *exchange)
+read_bytes(struct dns_exchange *exchange)
 {
-	ssize_t n = recv(exchange->fd, exchange->tcp + exchange->tcp_done,
-	    exchange->tcp_len - exchange->tcp_done, 0);
+	ssize_t n = get_bytes(
+	    exchange, exchange->tcp + exchange->tcp_done, exchange->tcp_len - exchange->tcp_done);
 
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? false : end_errno(exchange, errno);
+		return n == -EAGAIN || n == -EINTR ? false : end_errno(exchange, (int)-n);
 	if (n == 0)
 		return end(exchange, CAUSE_MALFORMED, clock_mono_ns());
 	exchange->tcp_done += (size_t)n;
@@ -264,12 +329,23 @@ run_read(struct dns_exchange *exchange)
 	return end_tcp(exchange);
 }
 
+static bool
+run_read(struct dns_exchange *exchange)
+{
+	do
+		if (read_bytes(exchange))
+			return true;
+	while (exchange->tls != NULL && tls_has_input(exchange->tls));
+	return false;
+}
+
 bool
 dns_exchange_run(struct dns_exchange *exchange, short revents)
 {
 	static bool (*const run[])(struct dns_exchange *) = {
 		[EXCHANGE_UDP] = run_udp,
 		[EXCHANGE_TCP_CONNECT] = run_connect,
+		[EXCHANGE_TLS] = run_tls,
 		[EXCHANGE_TCP_SEND] = run_send,
 		[EXCHANGE_TCP_READ] = run_read,
 	};
@@ -279,7 +355,9 @@ dns_exchange_run(struct dns_exchange *exchange, short revents)
 	if (revents != 0 && run[exchange->phase](exchange))
 		return true;
 	if (clock_mono_ns() >= exchange->deadline_ns)
-		return end(exchange, exchange->stray, clock_mono_ns());
+		return end(exchange,
+		    exchange->phase == EXCHANGE_TLS ? CAUSE_TLS_STALLED : exchange->stray,
+		    clock_mono_ns());
 	return false;
 }
 

@@ -18,7 +18,7 @@ refuse(char *why, const char *what, const char *value)
 	return -EINVAL;
 }
 
-/* Kubernetes names and what kube-dns's users wrote: letters, digits, '-', '_', '.'. */
+/* Parses the label. Allows Kubernetes names and the labels that users of kube-dns have: letters, digits, '-', '_', '.'. */
 static int
 parse_label(struct probe_spec *spec, const char *text, char *why)
 {
@@ -30,7 +30,7 @@ parse_label(struct probe_spec *spec, const char *text, char *why)
 	    len)
 		return refuse(why, "a label holds only letters, digits, '-', '_' and '.'", text);
 	if (strspn(text, ".") == len)
-		return refuse(why, "a label cannot be dots alone", text);
+		return refuse(why, "a label must not consist of dots only", text);
 	memcpy(spec->label, text, len + 1);
 	return 0;
 }

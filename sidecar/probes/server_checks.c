@@ -5,12 +5,14 @@
 
 #include "lib/clock.h"
 #include "lib/log.h"
+#include "lib/sandbox.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "sidecar/probes/server_checks.h"
+#include "sidecar/probes/tls.h"
 #include "sidecar/containers/nanny_config.h"
 
-/* New ones go out a little apart. */
+/* The delay between the first queries of new checks. */
 #define CHECK_STAGGER_NS (20 * NS_PER_MS)
 
 const char *
@@ -34,24 +36,45 @@ free_check(struct check *check)
 	free(check);
 }
 
-/* Appends one, taken from `before` if it was there, with its state. */
+static bool
+is_same_server(const struct check *a, const struct check *b)
+{
+	return server_equal(&a->server, &b->server) && strcmp(a->tls_name, b->tls_name) == 0;
+}
+
+/* Whether the sandbox allows a query to the server. Logs a port that it does not allow. */
+static bool
+may_connect(struct server_checks *checks, const struct check *check)
+{
+	uint16_t port = check->server.port;
+
+	if (check->tls_name[0] == '\0' || sandbox_may_connect(port))
+		return true;
+	if (checks->closed_port != port)
+		log_warnx("tls:// servers at port %u are not checked: the sandbox does not allow "
+			  "the port: add --upstream-port=%u",
+		    port, port);
+	checks->closed_port = port;
+	return false;
+}
+
+/* Appends a check. If `before` contains the same check, moves that check with its state. */
 static void
 add_check(struct server_checks *checks, struct server_checks *before, const struct check *wanted,
     int64_t now_ns)
 {
 	for (size_t i = 0; i < checks->count; i++)
 		if (checks->items[i]->kind == wanted->kind &&
-		    server_equal(&checks->items[i]->server, &wanted->server))
+		    is_same_server(checks->items[i], wanted))
 			return;
-	if (checks->count == CHECKS_MAX) {
+	if (!may_connect(checks, wanted) || checks->count == CHECKS_MAX) {
 		checks->skipped++;
 		return;
 	}
 	for (size_t i = 0; before != NULL && i < before->count; i++) {
 		struct check *old = before->items[i];
 
-		if (old == NULL || old->kind != wanted->kind ||
-		    !server_equal(&old->server, &wanted->server) ||
+		if (old == NULL || old->kind != wanted->kind || !is_same_server(old, wanted) ||
 		    !dname_equal(old->name.wire, wanted->name.wire))
 			continue;
 		before->items[i] = NULL;
@@ -68,11 +91,13 @@ add_check(struct server_checks *checks, struct server_checks *before, const stru
 
 void
 server_checks_init(struct server_checks *checks, const struct server *dnsmasq,
-    const struct dname *outside, const struct dname *cluster, int64_t now_ns)
+    const struct dname *outside, const struct dname *cluster, const char *ca, int64_t now_ns)
 {
 	struct check check = { .server = *dnsmasq };
 
-	*checks = (struct server_checks){ .dnsmasq = *dnsmasq, .has_outside = outside != NULL };
+	*checks = (struct server_checks){
+		.dnsmasq = *dnsmasq, .has_outside = outside != NULL, .trust = tls_trust_new(ca)
+	};
 	if (cluster != NULL) {
 		check.kind = CHECK_CLUSTER;
 		check.name = *cluster;
@@ -92,6 +117,22 @@ server_checks_close(struct server_checks *checks)
 	for (size_t i = 0; i < checks->count; i++)
 		free_check(checks->items[i]);
 	checks->count = 0;
+	tls_trust_free(checks->trust);
+	checks->trust = NULL;
+}
+
+/* Reads a server that is given by address. Returns false if it is not. */
+static bool
+read_server(const char *text, struct check *check)
+{
+	struct conf_server server;
+	const char *why;
+
+	if (conf_server_parse(text, &server, &why) < 0 || server.host[0] != '\0')
+		return false;
+	check->server = server.server;
+	strcpy(check->tls_name, server.tls_name);
+	return true;
 }
 
 static void
@@ -104,23 +145,23 @@ add_upstreams(struct server_checks *checks, struct server_checks *before,
 		struct check check = { .kind = CHECK_UPSTREAM, .name = checks->outside };
 		struct json_object *text = config_item(upstreams, "servers", i, json_type_string);
 
-		if (text != NULL &&
-		    server_parse(json_object_get_string(text), 53, &check.server, NULL) == 0)
+		if (text != NULL && read_server(json_object_get_string(text), &check))
 			add_check(checks, before, &check, now_ns);
 	}
 }
 
-/* A server of a stub domain: an address, or "name:port" with the addresses found for it. */
+/* Adds a server of a stub domain: an address, or "name:port" with the addresses to which the nanny resolved it. */
 static void
 add_stub_server(struct server_checks *checks, struct server_checks *before,
     struct json_object *config, const char *text, struct check *check, int64_t now_ns)
 {
 	const char *port = strrchr(text, ':');
 
-	if (server_parse(text, 53, &check->server, NULL) == 0) {
+	if (read_server(text, check)) {
 		add_check(checks, before, check, now_ns);
 		return;
 	}
+	check->tls_name[0] = '\0';
 	for (size_t i = 0; port != NULL && i < config_count(config, "names"); i++) {
 		struct json_object *name = config_item(config, "names", i, json_type_object);
 		const char *host = config_string(name, "name");
@@ -152,8 +193,8 @@ add_stubs(struct server_checks *checks, struct server_checks *before, struct jso
 	if (in_force == NULL)
 		return;
 	double count = config_number(key, "count"), listed = json_object_object_length(in_force);
-	if (count >
-	    listed) /* the nanny lists the first of many: a server at least for each other */
+	/* the nanny lists only the first domains; each further domain has at least one server */
+	if (count > listed)
 		checks->skipped += (size_t)(count - listed);
 	json_object_object_foreach(in_force, domain, list)
 	{
@@ -204,11 +245,11 @@ is_failure(enum cause cause)
 	case CAUSE_SERVFAIL:
 		return true;
 	default:
-		return false;
+		return cause >= CAUSE_PLAIN_COUNT;
 	}
 }
 
-/* Whether dnsmasq itself refuses: a server that refused would fail its own check. */
+/* Whether dnsmasq refused the external name. The reason is that dnsmasq has no server for the name, or that too many queries are waiting. */
 static bool
 is_refused(const struct check *check)
 {
@@ -233,9 +274,10 @@ log_check(const struct check *check, bool was)
 }
 
 static void
-take_result(struct check *check, int64_t now_ns)
+take_result(struct server_checks *checks, struct check *check, int64_t now_ns)
 {
 	bool was = check_failing(check);
+	unsigned before = check->failures;
 
 	check->asked = true;
 	check->cause = check->exchange.reply.cause;
@@ -249,8 +291,15 @@ take_result(struct check *check, int64_t now_ns)
 	}
 	if (was != check_failing(check))
 		check->since_ns = now_ns;
-	bool retry = check->failures > 0 && !check_failing(check);
-	check->due_ns = now_ns + (retry ? CHECK_RETRY_MS : CHECK_INTERVAL_MS) * NS_PER_MS;
+	if (before > 0 && check->failures == 0 &&
+	    (check->kind == CHECK_UPSTREAM || check->kind == CHECK_STUB))
+		checks->recovered = true;
+	/* A server is queried every second until it answers again. dnsmasq is not, because the check counts as a query of its clients. */
+	bool suspect =
+	    check->failures > 0 &&
+	    (!check_failing(check) || check->kind == CHECK_UPSTREAM || check->kind == CHECK_STUB);
+	check->due_ns = suspect ? check->exchange.sent_ns + CHECK_RETRY_MS * NS_PER_MS
+				: now_ns + CHECK_INTERVAL_MS * NS_PER_MS;
 	log_check(check, was);
 	dns_exchange_close(&check->exchange);
 }
@@ -267,11 +316,16 @@ server_checks_run(struct server_checks *checks, size_t i, short revents, int64_t
 		if (now_ns < check->due_ns)
 			return;
 		checks->forwarded += check->kind == CHECK_CLUSTER || check->kind == CHECK_OUTSIDE;
-		ended = dns_exchange_ask(&check->exchange, &check->server, &check->name,
-		    check->kind == CHECK_STUB ? TYPE_SOA : TYPE_NS, CLASS_IN, CHECK_TIMEOUT_MS);
+		uint16_t type = check->kind == CHECK_STUB ? TYPE_SOA : TYPE_NS;
+		ended =
+		    check->tls_name[0] != '\0'
+			? dns_exchange_ask_tls(&check->exchange, &check->server, check->tls_name,
+			      checks->trust, &check->name, type, CHECK_TIMEOUT_MS)
+			: dns_exchange_ask(&check->exchange, &check->server, &check->name, type,
+			      CLASS_IN, CHECK_TIMEOUT_MS);
 	}
 	if (ended)
-		take_result(check, now_ns);
+		take_result(checks, check, now_ns);
 }
 
 int64_t

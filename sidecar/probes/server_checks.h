@@ -1,16 +1,16 @@
 /*
- * The sidecar's own questions, besides those of --probe: two on the clients' path which no cache
- * answers, and one to each server of the configuration in force.
+ * The sidecar's own queries, in addition to the queries of --probe. Two queries use the path of clients, and no cache answers them. One
+ * further query goes to each server of the configuration in force.
  *
- *	kind       question           asked of               shows
+ *	kind       query              sent to                shows
  *	cluster    NAME NS            dnsmasq                dnsmasq reaches kubedns
  *	outside    --outside-name NS  dnsmasq                dnsmasq reaches an upstream server
  *	upstream   --outside-name NS  each upstream server   the server answers
  *	stub       DOMAIN SOA         each stub server       the server answers
  *
- * dnsmasq caches neither NS nor SOA. NAME is that of the first --probe at dnsmasq. Any reply except
- * SERVFAIL counts as an answer: the check is whether the server works, not whether it has the name.
- * A server fails once CHECK_FAILURES questions in a row have failed, since one packet may be lost.
+ * dnsmasq caches neither NS nor SOA records. NAME is the name of the first --probe that queries dnsmasq. Any response except SERVFAIL
+ * counts as an answer, because the check is whether the server works, not whether the name exists. A server is failing once CHECK_FAILURES
+ * queries in a row have failed, because a single packet may be lost.
  */
 #ifndef SIDECAR_PROBES_SERVER_CHECKS_H
 #define SIDECAR_PROBES_SERVER_CHECKS_H
@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/conf.h"
 #include "lib/dname.h"
 #include "sidecar/probes/dns_exchange.h"
 
@@ -27,9 +28,10 @@ struct json_object;
 enum check_kind { CHECK_CLUSTER, CHECK_OUTSIDE, CHECK_UPSTREAM, CHECK_STUB, CHECK_KIND_COUNT };
 
 enum {
-	CHECKS_MAX = 64, /* servers beyond are not asked, and counted */
+	CHECKS_MAX = 64, /* further servers are counted, but not checked */
 	CHECK_INTERVAL_MS = 5000,
-	CHECK_RETRY_MS = 1000, /* after a failure, until it is known to fail */
+	/* Time between the queries to a server that failed the last one. The query to a silent server takes CHECK_TIMEOUT_MS. */
+	CHECK_RETRY_MS = 1000,
 	CHECK_TIMEOUT_MS = 2000,
 	CHECK_FAILURES = 2,
 };
@@ -38,39 +40,46 @@ struct check {
 	enum check_kind kind;
 	struct server server;
 	struct dname name;
-	char domain[256]; /* of a stub server, the first that names it; else "" */
+	char tls_name[CONF_HOST_MAX]; /* for a tls:// server, else "" */
+	char domain[256]; /* first stub domain that uses this stub server; "" for other checks */
 	struct dns_exchange exchange;
 	int64_t due_ns;
-	enum cause cause;          /* of the newest question */
-	unsigned failures;         /* in a row */
-	bool asked;                /* there has been a result */
-	int64_t since_ns;          /* when the present state (failing or not) began */
-	uint64_t answered, failed; /* questions, since the server is in force */
+	enum cause cause;          /* result of the newest query */
+	unsigned failures;         /* number of failed queries in a row */
+	bool asked;                /* at least one query has ended */
+	int64_t since_ns;          /* time when the server last started or stopped failing */
+	uint64_t answered, failed; /* numbers of queries since the server was configured */
 };
 
 struct server_checks {
 	struct server dnsmasq;
+	struct tls_trust *trust;
+	uint16_t
+	    closed_port; /* port of a tls:// server that the sandbox does not allow, as last logged */
 	struct dname outside;
 	bool has_outside;
-	size_t count, skipped; /* servers for which there was no room; at least so many */
+	/* `skipped` is the number of servers beyond CHECKS_MAX, or a lower bound of it */
+	size_t count, skipped;
 	struct check *items[CHECKS_MAX];
-	uint64_t forwarded; /* questions that dnsmasq had to forward for us */
+	bool recovered;     /* a server answers again; the caller sets it to false */
+	uint64_t forwarded; /* number of the sidecar's queries that dnsmasq had to forward */
 };
 
-/* None yet but those asked of `dnsmasq`: for `outside` unless it is NULL, and for `cluster`, a name
- * that kubedns answers, unless that is. Freed with server_checks_close. */
+/* Initialises the checks that query `dnsmasq`: one for the external name `outside`, and one for `cluster`, a name that kubedns answers. If
+ * a name is NULL, there is no such check. `ca` is the file with the CA certificates for tls:// servers; it must live as long as the checks.
+ * Caller frees with server_checks_close. */
 void server_checks_init(struct server_checks *checks, const struct server *dnsmasq,
-    const struct dname *outside, const struct dname *cluster, int64_t now_ns);
+    const struct dname *outside, const struct dname *cluster, const char *ca, int64_t now_ns);
 void server_checks_close(struct server_checks *checks);
 
-/* Exactly the servers of the nanny's /config from now on: those that stay keep their state. */
+/* Replaces the checks of servers with checks of the servers in the nanny's /config. A server that stays keeps its state. */
 void server_checks_configure(
     struct server_checks *checks, struct json_object *config, int64_t now_ns);
 
-/* Sends what is due, and goes on with the `i`th after poll() reported `revents` for it. */
+/* Sends the query of the `i`th check if it is due. If the query is in flight, continues it after poll() reported `revents`. */
 void server_checks_run(struct server_checks *checks, size_t i, short revents, int64_t now_ns);
 
-/* When server_checks_run wants to be called at the latest. */
+/* Returns when server_checks_run must be called at the latest. */
 int64_t server_checks_deadline(const struct server_checks *checks);
 
 static inline bool
@@ -79,14 +88,14 @@ check_failing(const struct check *check)
 	return check->failures >= CHECK_FAILURES;
 }
 
-/* The first of the kind, NULL without. */
+/* Returns the first check of this kind, or NULL if there is none. */
 const struct check *server_checks_find(const struct server_checks *checks, enum check_kind kind);
 
-/* How many of the kind there are, and how many of them fail. */
+/* Counts the checks of this kind, and how many of these checks are failing. */
 void server_checks_count(
     const struct server_checks *checks, enum check_kind kind, size_t *count, size_t *failing);
 
-/* "cluster", "outside", "upstream", "stub". */
+/* Returns the name of the kind: "cluster", "outside", "upstream" or "stub". */
 const char *check_kind_name(enum check_kind kind);
 
 #endif

@@ -2,7 +2,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "sidecar/containers/nanny_config.h"
 #include "sidecar/format.h"
 
 struct finding *
@@ -69,7 +71,7 @@ topology_of(const struct view *view)
 		return kubedns->has_resolver && server_equal(&kubedns->resolver, &view->dnsmasq)
 			   ? TOPOLOGY_FRONT
 			   : TOPOLOGY_CLASSIC;
-	/* kubedns has said nothing yet: then by whom the probes ask. */
+	/* kubedns has not answered yet, so the servers of the probes show the topology. */
 	for (size_t i = 0; i < view->probe_count; i++) {
 		const struct server *server = &view->probes[i].spec.server;
 
@@ -84,6 +86,12 @@ const char *
 verdict_ago(const struct view *view, int64_t then_ns, char *text)
 {
 	return format_duration((double)(view->now_ns - then_ns) / 1e9, text);
+}
+
+bool
+runs_unbound(const struct view *view)
+{
+	return view->nanny != NULL && strcmp(config_engine(view->nanny->config), "unbound") == 0;
 }
 
 bool

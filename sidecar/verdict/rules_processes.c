@@ -1,18 +1,11 @@
 /* Rules about processes: dnsmasq and kubedns. */
 #include <stdio.h>
-#include <string.h>
 
 #include "lib/clock.h"
 #include "lib/program_state.h"
 #include "sidecar/containers/nanny_config.h"
 #include "sidecar/format.h"
 #include "sidecar/verdict/rules.h"
-
-static bool
-is_refused(const char *error)
-{
-	return strcmp(error, "connection refused") == 0;
-}
 
 /* --- the processes --- */
 
@@ -22,24 +15,23 @@ level_of_process(const struct judgement *j)
 	return clients_get_none(j) ? LEVEL_DOWN : LEVEL_DEGRADED;
 }
 
-/* What clients lose without dnsmasq. */
+/* Returns the effect of a missing dnsmasq on clients. */
 static const char *
 what_dnsmasq_loses(const struct judgement *j)
 {
 	static const char *const texts[] = {
-		[TOPOLOGY_UNKNOWN] = "Every query that is sent to it is lost.",
-		[TOPOLOGY_CLASSIC] =
-		    "Clients send every query to dnsmasq, so every name fails, those "
-		    "of the cluster too.",
+		[TOPOLOGY_UNKNOWN] = "Every query to $engine is lost.",
+		[TOPOLOGY_CLASSIC] = "Clients send every query to $engine, so every name fails, "
+				     "including cluster names.",
 		[TOPOLOGY_FRONT] =
-		    "kubedns sends every external name to dnsmasq, so these names fail "
-		    "as soon as kubedns's answer cache has lost them, after 5 seconds.",
+		    "kubedns forwards every external name to $engine, so these names fail "
+		    "once they expire in kubedns's answer cache, after 5 seconds.",
 	};
 
 	return texts[topology_of(j->view)];
 }
 
-/* The sentence's part. In the front topology clients lose the external names, and only those. */
+/* Sets the finding's part of the sentence. In the front topology only external names fail. */
 static void
 lose_external_names(const struct judgement *j, struct finding *finding, const char *what)
 {
@@ -50,7 +42,7 @@ lose_external_names(const struct judgement *j, struct finding *finding, const ch
 		finding->scope = "Cluster names are answered";
 }
 
-/* The nanny says that dnsmasq is not there; false if it says nothing of that kind. */
+/* Adds a finding and returns true if the nanny reports that dnsmasq is not running. */
 static bool
 dnsmasq_is_dead(struct judgement *j)
 {
@@ -61,16 +53,16 @@ dnsmasq_is_dead(struct judgement *j)
 	if (!nanny->up || j->dnsmasq_answers || (state != CHILD_BACKOFF && state != CHILD_STOPPED))
 		return false;
 	struct finding *finding = finding_add(j, level_of_process(j), j->view->cache->since_ns,
-	    "dnsmasq is not running: it died %.0f times, and the nanny starts it again",
+	    "$engine is not running: it died %.0f times, and the nanny starts it again",
 	    config_number(dnsmasq, "deaths"));
 	finding_explain(j, finding, what_dnsmasq_loses(j),
-	    "Why does it end? The nanny logs its last lines when it dies.", COMMAND_LOGS_DNSMASQ);
-	lose_external_names(j, finding, "dnsmasq is not running");
+	    "Why does $engine exit? The nanny logs the last lines of its log.",
+	    COMMAND_LOGS_DNSMASQ);
+	lose_external_names(j, finding, "$engine is not running");
 	return true;
 }
 
-/* Whether something other than the statistics shows that dnsmasq does not answer: with --no-ident
- * it gives no statistics. */
+/* Whether dnsmasq does not answer. A dnsmasq with --no-ident has no statistics, so a probe or a check must fail too. */
 static bool
 dnsmasq_is_silent(const struct judgement *j)
 {
@@ -96,7 +88,7 @@ judge_dnsmasq(struct judgement *j)
 {
 	const struct view *view = j->view;
 	const struct nanny_view *nanny = view->nanny;
-	bool gone = nanny != NULL && nanny->seen && !nanny->up && is_refused(nanny->error);
+	bool gone = nanny != NULL && nanny->seen && !nanny->up && nanny->refused;
 	char server[SERVER_TEXT_MAX], since[FORMAT_MAX];
 
 	if (nanny != NULL && dnsmasq_is_dead(j)) {
@@ -107,20 +99,20 @@ judge_dnsmasq(struct judgement *j)
 		return;
 	j->blamed |= BLAMED_DNSMASQ;
 	struct finding *finding = finding_add(j, level_of_process(j), view->cache->since_ns,
-	    "dnsmasq at %s %s, for %s", server_format(&view->dnsmasq, server),
-	    gone ? "is not running, nor is the nanny over it" : "does not answer",
+	    "$engine at %s %s, for %s", server_format(&view->dnsmasq, server),
+	    gone ? "is not running, and neither is its nanny" : "does not answer",
 	    verdict_ago(view, view->cache->since_ns, since));
 	lose_external_names(
-	    j, finding, gone ? "dnsmasq is not running" : "dnsmasq does not answer");
+	    j, finding, gone ? "$engine is not running" : "$engine does not answer");
 	finding_explain(j, finding, what_dnsmasq_loses(j),
-	    gone ? "Why did the nanny, which runs dnsmasq, end? Its exit status and its last log "
-		   "lines tell."
-		 : "The nanny kills a dnsmasq that is silent for 30 seconds, and starts another. "
-		   "Does dnsmasq get CPU?",
+	    gone ? "Why did the nanny, which runs $engine, exit? See its exit status and its last "
+		   "log lines."
+		 : "If $engine is silent for 30 seconds, the nanny kills and restarts it. "
+		   "Does $engine get CPU?",
 	    gone ? COMMAND_RUNNING : COMMAND_USAGE);
 }
 
-/* Whether a probe of kubedns itself, not through dnsmasq, gets no answer. */
+/* Returns a probe that queries kubedns directly and gets no answer, or NULL if there is none. */
 static const struct probe *
 failing_kubedns_probe(const struct view *view)
 {
@@ -140,23 +132,21 @@ explain_kubedns(const struct judgement *j, struct finding *finding, bool refused
 	static const char *const meanings[] = {
 		[TOPOLOGY_UNKNOWN] = "Cluster names fail.",
 		[TOPOLOGY_CLASSIC] =
-		    ("Cluster names fail as dnsmasq's cache runs out, which takes 30 "
-		     "seconds."),
+		    "Cluster names fail once they expire in $engine's cache, within 30 seconds.",
 		[TOPOLOGY_FRONT] = "Clients send every query to kubedns, so every name fails.",
 	};
 
 	finding_explain(j, finding, meanings[topology_of(j->view)],
-	    refused
-		? in_pod(j,
-		      "Is its container running? The kubelet says why it ended (137: memory, or "
-		      "a failed liveness probe).",
-		      "Why did it end? Its exit status and its last log lines tell.")
-		: in_pod(j,
-		      "It hangs, or gets no CPU. The kubelet restarts it when /healthz has "
-		      "failed five times. If it still does not answer after a minute, delete "
-		      "this pod: the cluster makes another one.",
-		      "It hangs, or gets no CPU. If it still does not answer after a minute, "
-		      "restart it."),
+	    refused ? in_pod(j,
+			  "Is the container running? If it ended, kubectl describe shows its exit "
+			  "code (137: memory, or a failed liveness probe).",
+			  "Why did it exit? See its exit status and its last log lines.")
+		    : in_pod(j,
+			  "kubedns hangs, or gets no CPU. The kubelet restarts it when /healthz "
+			  "has failed five times. If it still does not answer after a minute, "
+			  "delete this pod: the cluster creates a new one.",
+			  "kubedns hangs, or gets no CPU. If it still does not answer after a "
+			  "minute, restart it."),
 	    refused ? COMMAND_RUNNING : COMMAND_LOGS_KUBEDNS);
 }
 
@@ -171,17 +161,18 @@ judge_kubedns(struct judgement *j)
 
 	if (kubedns == NULL || kubedns->up || (!kubedns->seen && probe == NULL))
 		return;
-	bool refused = is_refused(kubedns->error);
+	bool refused = kubedns->refused;
 	if (!refused && probe == NULL) {
 		finding_explain(j,
 		    finding_add(j, LEVEL_NOTE, kubedns->since_ns,
 			"kubedns does not answer at its health port: %s", kubedns->error),
-		    "What this page shows of kubedns is old.", "Is kubedns running?",
+		    "The figures of kubedns on this page are old.", "Is kubedns running?",
 		    COMMAND_LOGS_KUBEDNS);
 		return;
 	}
 	j->blamed |= BLAMED_KUBEDNS;
-	/* Until dnsmasq's cache has run out, probes through it are answered. */
+	/* dnsmasq still answers probes from its cache. The result of the check for a cluster name therefore counts too, because no cache
+	 * answers this check. */
 	bool lost = j->blamed & BLAMED_DNSMASQ || clients_get_none(j) ||
 		    (cluster != NULL && check_failing(cluster));
 	struct finding *finding =
@@ -198,17 +189,21 @@ judge_statistics(struct judgement *j)
 	const struct view *view = j->view;
 	char server[SERVER_TEXT_MAX];
 
-	/* Nothing new if a probe on the clients' path has found that dnsmasq does not answer. */
+	/* unbound has no statistics for the sidecar. Until the nanny has answered, the engine is unknown. */
+	if (runs_unbound(view) || (view->nanny != NULL && !view->nanny->seen))
+		return;
+	/* If dnsmasq does not answer at all, another rule adds a finding. */
 	if (view->cache->up || view->cache->errors == 0 || clients_get_none(j) ||
 	    j->blamed & BLAMED_DNSMASQ)
 		return;
 	struct finding *finding = finding_add(j, j->tally.client > 0 ? LEVEL_NOTE : LEVEL_DEGRADED,
-	    view->cache->since_ns, "dnsmasq at %s gives no statistics: %s",
+	    view->cache->since_ns, "$engine at %s returns no statistics: %s",
 	    server_format(&view->dnsmasq, server), view->cache->error);
-	finding_brief(finding, "dnsmasq gives no statistics");
+	finding_brief(finding, "$engine returns no statistics");
 	finding_explain(j, finding,
-	    "Cache and upstream figures on this page stand still until it does.",
-	    "If dnsmasq itself answers, it may run with --no-ident, or --dnsmasq-addr and "
-	    "--dnsmasq-port may name another server.",
+	    "Until $engine returns statistics, the figures of its cache and upstream servers on "
+	    "this page are old.",
+	    "If $engine itself answers, it may run with --no-ident, or --dnsmasq-addr and "
+	    "--dnsmasq-port lead to another server.",
 	    COMMAND_NONE);
 }

@@ -1,9 +1,10 @@
-/* Rules about servers: those that dnsmasq and kubedns send queries to. */
+/* Rules about the servers to which dnsmasq and kubedns send queries. */
 #include "lib/clock.h"
+#include "sidecar/containers/nanny_config.h"
 #include "sidecar/format.h"
 #include "sidecar/verdict/rules.h"
 
-/* The address, for those who may know the configuration. */
+/* Returns the address with a space before it, or "" if the client may not read the configuration. */
 static const char *
 shown_server(const struct view *view, const struct server *server, char *text)
 {
@@ -18,17 +19,19 @@ static const char *
 remove_it(const struct judgement *j)
 {
 	return in_pod(j,
-	    "Is it up and reachable from the node? If it is gone for good, remove it from the "
-	    "ConfigMap kube-system/kube-dns or from the node's resolv.conf.",
-	    "Is it up and reachable? If it is gone for good, remove it from the configuration's "
-	    "directory or from resolv.conf.");
+	    "Is the server up, and can the node reach it? If it is gone for good, remove it from "
+	    "the ConfigMap kube-system/kube-dns or from the node's resolv.conf.",
+	    "Is the server up and reachable? If it is gone for good, remove it from the "
+	    "configuration's directory or from resolv.conf.");
 }
 
 static void
 judge_server_check(struct judgement *j, const struct check *check, size_t count, size_t failing)
 {
 	const struct view *view = j->view;
-	bool stub = check->kind == CHECK_STUB, all = !stub && failing == count;
+	/* Without a CA bundle, the sidecar does not know whether the server works. */
+	bool unknown = check->cause == CAUSE_TLS_CA_BUNDLE;
+	bool stub = check->kind == CHECK_STUB, all = !stub && !unknown && failing == count;
 	char server[SERVER_TEXT_MAX + 1], since[FORMAT_MAX];
 	const char *whose = stub && view->may_ask ? check->domain : "";
 
@@ -49,18 +52,23 @@ judge_server_check(struct judgement *j, const struct check *check, size_t count,
 		finding_brief(finding, "upstream server%s, one of %zu, %s",
 		    view->may_ask ? server : "", count, cause_says(check->cause));
 	finding_explain(j, finding,
-	    stub  ? "Names of its domain fail, unless the domain has another server."
-	    : all ? "Names outside the cluster fail for all clients."
-		  : "dnsmasq asks the others; a name that it asks this server first for is late.",
-	    all ? in_pod(j,
-		      "Is it up, and is the way to it open from the node? Until then name another "
+	    unknown ? cause_meaning(check->cause)
+	    : stub  ? "Names of the stub domain fail, unless the domain has another server."
+	    : all   ? "External names fail for all clients."
+		    : "Queries go to the other servers. A query that goes to this server first is "
+		      "answered late.",
+	    all && check->cause < CAUSE_PLAIN_COUNT
+		? in_pod(j,
+		      "Is the server up, and can the node reach it? Until it answers, name another "
 		      "server in upstreamNameservers of the ConfigMap kube-system/kube-dns, such "
-		      "as "
-		      "[\"192.0.2.53\"]. It is asked within seconds, and no pod is restarted.",
-		      "Is it up, and is the way to it open? Until then name another server in the "
-		      "file upstreamNameservers of the configuration's directory, such as "
-		      "[\"192.0.2.53\"]. It is asked within seconds, and nothing is restarted.")
-		: remove_it(j),
+		      "as [\"192.0.2.53\"]. The nanny applies it within seconds, and no pod "
+		      "is restarted.",
+		      "Is the server up, and can this machine reach it? Until it answers, name "
+		      "another server in the file upstreamNameservers of the configuration's "
+		      "directory, such as [\"192.0.2.53\"]. The nanny applies it within seconds, "
+		      "and nothing is restarted.")
+	    : check->cause >= CAUSE_PLAIN_COUNT ? cause_todo(check->cause)
+						: remove_it(j),
 	    all ? COMMAND_CONFIG_EDIT : COMMAND_CONFIG_SHOW);
 }
 
@@ -73,7 +81,8 @@ judge_servers(struct judgement *j)
 		size_t count, failing;
 
 		server_checks_count(checks, (enum check_kind)kind, &count, &failing);
-		if (kind == CHECK_UPSTREAM && count > 0 && failing == count)
+		bool all = kind == CHECK_UPSTREAM && count > 0 && failing == count;
+		if (all && server_checks_find(checks, CHECK_UPSTREAM)->cause != CAUSE_TLS_CA_BUNDLE)
 			j->blamed |= BLAMED_UPSTREAM;
 		for (size_t i = 0; failing > 0 && i < checks->count; i++)
 			if (checks->items[i]->kind == (enum check_kind)kind &&
@@ -82,7 +91,7 @@ judge_servers(struct judgement *j)
 	}
 }
 
-/* Outside names fail through dnsmasq, though the servers that it asks answer. */
+/* Adds a finding if external names fail through dnsmasq, although the upstreams of dnsmasq answer. */
 void
 judge_outside(struct judgement *j)
 {
@@ -91,33 +100,35 @@ judge_outside(struct judgement *j)
 	char since[FORMAT_MAX];
 	size_t count, failing;
 
-	if (check == NULL || !check_failing(check) || !j->dnsmasq_answers ||
+	if (check == NULL || !check_failing(check) ||
+	    (!j->dnsmasq_answers && !runs_unbound(view)) ||
 	    j->blamed & (BLAMED_UPSTREAM | BLAMED_DNSMASQ))
 		return;
+	/* The refused key is a finding of its own. */
+	if (view->nanny != NULL && config_closed(view->nanny->config))
+		return;
 	server_checks_count(view->checks, CHECK_UPSTREAM, &count, &failing);
-	/* A dnsmasq without any server to ask refuses, as it was told. */
+	/* If no upstream answers, dnsmasq refuses queries by design. */
 	if (check->cause == CAUSE_REFUSED && (count == 0 || failing == count))
 		return;
 	bool full = check->cause == CAUSE_REFUSED;
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, check->since_ns,
-	    "dnsmasq %s for a name outside the cluster, for %s",
-	    full ? "refuses questions" : cause_says(check->cause),
+	    "$engine %s for an external name, for %s",
+	    full ? "refuses queries" : cause_says(check->cause),
 	    verdict_ago(view, check->since_ns, since));
 	finding->scope = "Cluster names are answered";
-	finding_brief(finding,
-	    full ? "dnsmasq refuses names outside the cluster" : "names outside the cluster fail");
+	finding_brief(finding, full ? "$engine refuses external names" : "external names fail");
 	finding_explain(j, finding,
-	    full ? "Too many questions wait for servers that do not answer: dnsmasq's table of "
-		   "questions in flight is full."
-		 : "dnsmasq was asked for such a name, and it does not come back with an answer.",
-	    full
-		? "Who asks for names of a domain whose servers are dead? See the upstreams below, "
-		  "and dnsmasq's --dns-forward-max."
-		: "Do the upstream servers below answer, and is the way to them open?",
+	    full ? "Too many queries wait for servers that do not answer: $engine's table of "
+		   "queries in flight is full."
+		 : "$engine does not answer queries for external names.",
+	    full ? "Which clients query a domain whose servers are dead? See the upstreams below, "
+		   "and $engine's --dns-forward-max."
+		 : "Do the upstream servers below answer, and can $engine reach them?",
 	    COMMAND_LOGS_DNSMASQ);
 }
 
-/* What dnsmasq counts: answers that say REFUSED or SERVFAIL. */
+/* Adds a finding if an upstream returns errors. dnsmasq counts the answers REFUSED and SERVFAIL of each upstream. */
 static void
 judge_upstream(struct judgement *j, const struct upstream *upstream)
 {
@@ -128,7 +139,7 @@ judge_upstream(struct judgement *j, const struct upstream *upstream)
 
 	if (asked < PAST_MIN || bad * 100 < asked * FAILED_PERCENT)
 		return;
-	/* kubedns: what a probe says of it says more. */
+	/* Skip kubedns, because its probe shows more. */
 	for (size_t i = 0; i < view->probe_count; i++)
 		if (server_equal(&view->probes[i].spec.server, &upstream->server))
 			return;
@@ -142,8 +153,8 @@ judge_upstream(struct judgement *j, const struct upstream *upstream)
 	    view->may_ask ? server : "", format_count(bad, failed), format_count(asked, queries));
 	finding_brief(finding, "upstream%s fails", view->may_ask ? server : " server");
 	finding_explain(j, finding,
-	    "Names that this server is asked for are slow or fail; dnsmasq tries the others of the "
-	    "same domain, if there are any.",
+	    "Names that $engine sends to this server are slow or fail. $engine tries the other "
+	    "servers of the same domain, if there are any.",
 	    remove_it(j), COMMAND_CONFIG_SHOW);
 }
 
@@ -156,7 +167,7 @@ judge_upstreams(struct judgement *j)
 		judge_upstream(j, &cache->upstreams[i]);
 }
 
-/* What kubedns hands to other servers. */
+/* Adds a finding if queries fail that kubedns forwards to other servers. */
 void
 judge_forwarding(struct judgement *j)
 {
@@ -171,15 +182,15 @@ judge_forwarding(struct judgement *j)
 	if (asked < PAST_MIN || failed * 100 < asked * FAILED_PERCENT)
 		return;
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, now_ns,
-	    "kubedns got no answer to %s of %s questions that it handed on in the last 10 minutes",
+	    "kubedns got no answer to %s of %s queries that it forwarded in the last 10 minutes",
 	    format_count(failed, lost), format_count(asked, queries));
 	finding->scope = "Cluster names are answered";
-	finding_brief(finding, "questions that kubedns hands on fail");
+	finding_brief(finding, "queries that kubedns forwards fail");
 	bool front = topology_of(j->view) == TOPOLOGY_FRONT;
 	finding_explain(j, finding,
-	    front ? "External names fail: kubedns sends them to dnsmasq."
+	    front ? "External names fail: kubedns forwards them to $engine."
 		  : "Targets of ExternalName Services fail: kubedns looks them up itself.",
-	    front ? "Does dnsmasq answer, and do its upstream servers below?"
+	    front ? "Does $engine answer, and do its upstream servers below?"
 		  : "Do the servers of upstreamNameservers, or else of resolv.conf, answer?",
 	    front ? COMMAND_LOGS_DNSMASQ : COMMAND_CONFIG_SHOW);
 }

@@ -1,8 +1,10 @@
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/clock.h"
+#include "sidecar/containers/nanny_config.h"
 #include "sidecar/format.h"
 #include "sidecar/verdict/rules.h"
 
@@ -39,6 +41,7 @@ verdict_cause_name(enum verdict_cause cause)
 		[VERDICT_API] = "api",
 		[VERDICT_LOAD] = "load",
 		[VERDICT_MEMORY] = "memory",
+		[VERDICT_DRIFT] = "drift",
 		[VERDICT_CLOCK] = "clock",
 		[VERDICT_STATISTICS] = "statistics",
 	};
@@ -65,7 +68,7 @@ tally_probe(struct tally *tally, const struct view *view, const struct probe *pr
 		tally->slowest_p50_ms = summary.p50_ms;
 }
 
-/* The table of causes: the rule that finds each. */
+/* The table of causes and their rules. */
 static void (*const rules[VERDICT_CAUSES])(struct judgement *) = {
 	[VERDICT_DNSMASQ] = judge_dnsmasq,
 	[VERDICT_KUBEDNS] = judge_kubedns,
@@ -82,11 +85,12 @@ static void (*const rules[VERDICT_CAUSES])(struct judgement *) = {
 	[VERDICT_API] = judge_api,
 	[VERDICT_LOAD] = judge_load,
 	[VERDICT_MEMORY] = judge_memory,
+	[VERDICT_DRIFT] = judge_drift,
 	[VERDICT_CLOCK] = judge_clock,
 	[VERDICT_STATISTICS] = judge_statistics,
 };
 
-/* Applies the rules in the order of blame, which is the order of the enumeration. */
+/* Applies the rules in the order of blame: the order of the enum. */
 static void
 judge_causes(struct judgement *j)
 {
@@ -100,7 +104,7 @@ judge_causes(struct judgement *j)
 	j->cause = VERDICT_CAUSES;
 }
 
-/* Puts the notes last. Problems keep the order in which they were found, the order of blame. */
+/* Moves notes to the end. Problems keep their order, the order of blame. */
 static void
 sort_findings(struct verdict *verdict)
 {
@@ -116,8 +120,8 @@ sort_findings(struct verdict *verdict)
 	}
 }
 
-/* The sentence names the first finding of the verdict's own level, and counts the other problems. So a dead
- * server of two is not named as the reason why clients get no answer at all. */
+/* Writes the verdict's sentence. The sentence names the first finding of the verdict's level, and counts the other problems. If DNS is
+ * down, a problem that only degrades DNS is therefore not named. */
 static void
 say_problem(struct verdict *verdict, const struct view *view)
 {
@@ -150,16 +154,48 @@ say_well(struct verdict *verdict, const struct view *view, const struct tally *t
 		snprintf(all, sizeof all, "all %zu", tally->answered);
 	if (view->probe_count == 0)
 		snprintf(verdict->sentence, sizeof verdict->sentence,
-		    view->cache->up ? "dnsmasq is alive; no probe asks whether it answers names."
-				    : "Nothing is probed: give the sidecar a --probe.");
+		    view->cache->up ? "$engine is alive, but no probe checks whether it answers."
+				    : "The sidecar has no probe: add --probe to its flags.");
 	else if (tally->answered == 1)
 		snprintf(verdict->sentence, sizeof verdict->sentence,
-		    "DNS is well: the probe is answered, typically in %s.",
+		    "DNS is healthy: the probe is answered, typically in %s.",
 		    format_ms(tally->slowest_p50_ms, ms));
 	else
 		snprintf(verdict->sentence, sizeof verdict->sentence,
-		    "DNS is well: %s probes are answered, typically within %s.", all,
+		    "DNS is healthy: %s probes are answered, typically within %s.", all,
 		    format_ms(tally->slowest_p50_ms, ms));
+}
+
+/* Replaces each $engine in a text of `size` bytes by the name of the engine. */
+static void
+name_engine(char *text, size_t size, const char *engine)
+{
+	static const char marker[] = "$engine";
+	char *at = text, copy[FINDING_MAX];
+
+	assert(size <= sizeof copy);
+	while ((at = strstr(at, marker)) != NULL) {
+		snprintf(copy, sizeof copy, "%s", at + sizeof marker - 1);
+		snprintf(at, size - (size_t)(at - text), "%s%s", engine, copy);
+		at += strnlen(at, strlen(engine));
+	}
+}
+
+/* Puts the name of the engine into all texts. The nanny reports it. dnsmasq is the default. */
+static void
+name_engines(struct verdict *verdict, const struct view *view)
+{
+	const char *engine = config_engine(view->nanny != NULL ? view->nanny->config : NULL);
+
+	for (size_t i = 0; i < verdict->count; i++) {
+		struct finding *finding = &verdict->findings[i];
+
+		name_engine(finding->brief, sizeof finding->brief, engine);
+		name_engine(finding->what, sizeof finding->what, engine);
+		name_engine(finding->meaning, sizeof finding->meaning, engine);
+		name_engine(finding->todo, sizeof finding->todo, engine);
+	}
+	name_engine(verdict->sentence, sizeof verdict->sentence, engine);
 }
 
 void
@@ -185,4 +221,5 @@ verdict_make(struct verdict *verdict, const struct view *view)
 		say_well(verdict, view, &j.tally);
 	else
 		say_problem(verdict, view);
+	name_engines(verdict, view);
 }

@@ -1,4 +1,4 @@
-"""A stand-in Kubernetes API server for tests. README.md beside this file says how to use it."""
+"""A stand-in Kubernetes API server for tests. The README.md of this directory describes its use."""
 
 from .harness import ApiProcess, ApiServer
 

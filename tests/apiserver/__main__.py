@@ -1,9 +1,9 @@
 """
 The stand-in as a program: python3 -m apiserver --control PATH [--options JSON] [population flags with --load]
 
-Control: JSON lines on a Unix socket (a path) or a TCP port of 127.0.0.1 (a number). {"call": name, "args": [...], "kw": {...}} is
-answered by {"result": ...} or {"error": text, "type": exception}. The calls are server.Server's public methods.
-One JSON line on stdout says where it listens.
+Control: JSON lines on a Unix socket (a path) or a TCP port of 127.0.0.1 (a number). The answer to {"call": name, "args": [...], "kw":
+{...}} is {"result": ...} or {"error": text, "type": exception}. The calls are the public methods of server.Server. One JSON line on
+stdout gives the listening address.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 from . import population
 from .server import Server
 
-LINE = 1 << 28  # a control line can carry an object of many megabytes
+LINE = 1 << 28  # a control line can contain an object of many megabytes
 
 
 async def control(server, reader, writer):
@@ -30,7 +30,7 @@ async def control(server, reader, writer):
                 raise AttributeError(name)
             result = method(*asked.get("args", ()), **asked.get("kw", {}))
             answer = {"result": await result if inspect.isawaitable(result) else result}
-        except Exception as e:  # the caller's test gets it, whatever it is
+        except Exception as e:  # passes every error on to the test that made the call
             answer = {"error": f"{asked.get('call')}: {e!r}", "type": type(e).__name__}
         writer.write(json.dumps(answer).encode() + b"\n")
         await writer.drain()
@@ -60,14 +60,14 @@ async def run(arguments):
 
 def main():
     parser = argparse.ArgumentParser(prog="apiserver", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--control", required=True)
-    parser.add_argument("--options", default="{}", help="arguments of Server as JSON: tls, host, port, http2, authentication, ...")
-    parser.add_argument("--no-listen", action="store_true")
-    parser.add_argument("--load", action="store_true", help="fill it with a population")
+    parser.add_argument("--control", required=True, metavar="PATH|PORT", help="Unix socket, or TCP port of 127.0.0.1, for commands")
+    parser.add_argument("--options", default="{}", help="arguments of Server as a JSON object: tls, host, port, http2, authentication, ...")
+    parser.add_argument("--no-listen", action="store_true", help="start without the API's port; a command opens it")
+    parser.add_argument("--load", action="store_true", help="create the objects of a population")
     population.add_arguments(parser)
     asyncio.run(run(parser.parse_args()))
     sys.stdout.flush()
-    os._exit(0)  # not another second to give back what was held
+    os._exit(0)  # ends at once: freeing the memory would take another second
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """
-The answers: from a request to what kube-apiserver 1.36 says to it. Nothing here writes to a socket but through Shaped.
+The answers of kube-apiserver 1.36 to requests. All output goes through Shaped, which applies faults.
 
     handle --> route --> phase, user, rights --> faults --> list | watch | get
 """
@@ -21,7 +21,7 @@ from .resources import RESOURCES
 from .store import Watcher, wire_event
 from .transport import Gone
 
-BATCH = 128 * 1024  # bytes written at a time, and the size under which lists are not compressed
+BATCH = 128 * 1024  # a write has this many bytes; lists up to this size are not compressed
 JSON = "application/json"
 
 
@@ -58,7 +58,10 @@ def invalid(field, message):
 
 
 def parse_version(text, watch=False):
-    """"" and "0" mean what they mean to the caller; anything but digits is refused as the real server does."""
+    """
+    Returns the version as a number, or 0 for an empty text. The meaning of 0 depends on the caller. Rejects everything but digits, as the real
+    server does.
+    """
     if text and not text.isdigit():
         why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         raise Refused(500, "", why) if watch else Refused(400, "BadRequest", "invalid resource version: " + why)
@@ -72,7 +75,7 @@ def parse_number(text):
 
 
 class Target:
-    """What a path means."""
+    """The resource, namespace and name of a path."""
 
     def __init__(self, path):
         self.resource = self.namespace = self.name = None
@@ -91,7 +94,7 @@ class Target:
 
 
 class Api:
-    """The handlers; `server` is where state is: store, faults, users, phase."""
+    """The handlers. `server` holds the state: store, faults, users, phase."""
 
     def __init__(self, server):
         self.server = server
@@ -153,7 +156,7 @@ class Api:
             await self.whole(out, 400, JSON, json.dumps(status, separators=(",", ":")).encode())
 
     def turn(self, verb):
-        """Of a list among those that the server takes at a time."""
+        """Takes a turn for a list (see turns.Turns). Only lists need a turn."""
         turns = self.server.turns
         if turns is None or verb != "list":
             return contextlib.nullcontext()
@@ -167,7 +170,7 @@ class Api:
         await out.write(body)
         await out.end()
 
-    # Who asks, and may they?
+    # Authentication and authorization.
 
     def check(self, out, target, verb):
         server, request = self.server, out.request
@@ -202,7 +205,7 @@ class Api:
     def refuse(user, target, verb, params):
         r = target.resource
         selected = re.fullmatch(r"metadata\.name==?([^,]+)", params.get("fieldSelector", ""))
-        name = target.name or (selected and selected[1]) or ""  # a list of one name is asked for, and granted, by name
+        name = target.name or (selected and selected[1]) or ""  # for authorization, a list of one name counts as a request for this name
         what = f'{r.qualified} "{name}"' if name else r.qualified
         scope = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
         raise Refused(
@@ -211,7 +214,7 @@ class Api:
             {k: v for k, v in (("name", name), ("group", r.group), ("kind", r.name)) if v},
         )  # fmt: skip
 
-    # What has no resource.
+    # Requests for paths without a resource.
 
     async def other(self, out):
         path = out.request.path
@@ -245,13 +248,17 @@ class Api:
         asked = parse_version(params.get("resourceVersion"))
         limit = parse_number(params.get("limit"))
         if params.get("resourceVersion") == "0":
-            limit = 0  # the watch cache answers, whole
+            limit = 0  # the watch cache answers with the whole list
         if asked > store.version:
             await asyncio.sleep(self.server.too_large_wait_s)
             if asked > store.version:
                 raise too_large(asked, store.version)
         if token := params.get("continue"):
             version, items = self.rest(token, table, self.selection(out, target))
+        elif params.get("resourceVersionMatch") == "Exact":
+            version, items = asked, table.select_at(asked, *self.selection(out, target))
+            if items is None:
+                raise expired("The provided resource version is too old.")
         else:
             version, items = store.version, table.select(*self.selection(out, target))
         meta = {"resourceVersion": str(version)}
@@ -263,7 +270,7 @@ class Api:
         await self.send_list(out, table, meta, items)
 
     def token(self, table, version, last, items):
-        """A continue token: all pages are cut from the snapshot of the first, which is kept until a compaction."""
+        """Returns a continue token. All pages come from the snapshot of the first page, which is kept until a compaction."""
         text = json.dumps({"v": "meta.k8s.io/v1", "rv": version, "start": last})
         token = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
         pages = self.server.store.pages
@@ -278,7 +285,7 @@ class Api:
             version, last = said["rv"], tuple(said["start"])
         except (ValueError, KeyError, TypeError):
             raise Refused(400, "BadRequest", "invalid continue token: continue key is not valid: " + token) from None
-        if version == -1:  # the inconsistent rest that a 410 offered
+        if version == -1:  # from the token in a 410: the remaining items of the current version
             version, items = self.server.store.version, table.select(*selection)
         else:
             items = self.server.store.pages.get((table.resource.name, version))
@@ -299,7 +306,7 @@ class Api:
             head, tail = {"apiVersion": head["apiVersion"]}, {"kind": kind, "metadata": meta}
         head, tail = (json.dumps(part, separators=(",", ":"))[1:-1] for part in (head, tail))
         head, tail = f'{{{head},"items":'.encode(), (f",{tail}}}\n" if tail else "}\n").encode()
-        # Only an item of a custom resource says what it is.
+        # Only items of custom resources contain kind and apiVersion.
         body = self.list_body(head + b"[", items, b"]" + tail, table.head if table.resource.custom else b"{")
         if fault and fault.items is not None:
             body = [head + fault.items.encode() + tail]
@@ -325,7 +332,7 @@ class Api:
 
     @staticmethod
     def list_body(head, items, tail, opening):
-        """The bytes of a list, some batches at a time."""
+        """Yields the bytes of a list in batches."""
         parts, size = [head], 0
         first = True
         for item in items:
@@ -340,7 +347,7 @@ class Api:
 
     @staticmethod
     async def send_gzipped(out, body, size, members):
-        """Compressed in another thread, since zlib lets go of the interpreter meanwhile."""
+        """Compresses in another thread, because zlib releases the interpreter lock."""
         loop = asyncio.get_running_loop()
         share, done = size / members, 0
         squeezer = zlib.compressobj(1, zlib.DEFLATED, 31)
@@ -368,7 +375,7 @@ class Api:
         out.record["watcher"] = watcher
         try:
             start = self.beginning(table, watcher, version, initial or params.get("resourceVersion", "") in ("", "0"))
-            # Of this moment too, or it would promise events that are still waiting in the watcher.
+            # Makes the bookmark now. A later bookmark could have the version of an event that still waits in the watcher.
             mark = self.bookmark(table, end=True) if initial and not (fault and fault.no_end_bookmark) else b""
             out.record["expired"] = start is None
             await out.start(200, self.headers())
@@ -397,7 +404,7 @@ class Api:
 
     @staticmethod
     def beginning(table, watcher, version, whole):
-        """The lines to begin with, as (bytes, Event) pairs; None when the version is too old."""
+        """Returns the first lines of a watch as (bytes, Event) pairs, or None if the version is too old."""
         if whole:
             items = table.select(watcher.namespace, watcher.match_labels, watcher.match_fields)
             return [(wire_event("ADDED", table.head, i), None) for i in items]
@@ -438,7 +445,7 @@ class Api:
             await out.write(data)
 
     def lifetime(self, out):
-        """Seconds until the server ends this watch; None: never."""
+        """Returns the seconds until the server ends this watch, or None if it never does."""
         fault = out.fault
         if fault and fault.lifetime_s is not None:
             return fault.lifetime_s

@@ -1,4 +1,4 @@
-"""Certificate authorities and certificates for tests, made with python3-cryptography in a directory of the test's own."""
+"""Certificate authorities and certificates for tests, created with python3-cryptography in the test's directory."""
 
 import datetime
 import ipaddress
@@ -39,7 +39,7 @@ def _pem(key):
 
 
 class Authority:
-    """A certificate authority. `ca_file` is what a client must trust."""
+    """A certificate authority. A client must trust `ca_file`."""
 
     def __init__(self, directory, name="test-ca"):
         self.directory, self.name = str(directory), name
@@ -66,13 +66,14 @@ class Authority:
         return builder.sign(self.key, hashes.SHA256())
 
     def server(self, names=NAMES, days=(-1, 30)):
-        """Files of (certificate, key) for a server of these names; `days` is when it is valid, from now."""
+        """Creates a certificate for a server with these names. Returns (certificate file, key file). `days` is the validity from now on."""
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         sans = x509.SubjectAlternativeName([_alternative(n) for n in names])
         return self._issue("server", _name("kube-apiserver"), [(usage, False), (sans, False)], days)
 
     def client(self, user, group=None):
-        """Files of (certificate, key) for a client: the API server takes the common name as the user."""
+        """Creates a certificate for a client. Returns (certificate file, key file). The API server uses the common name as the user
+        name."""
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
         return self._issue("client", _name(user, group), [(usage, False)])
 

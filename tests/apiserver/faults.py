@@ -1,6 +1,6 @@
 """
-What can go wrong on the way of an answer. A Fault says which requests it meets, how often, and what it does to them;
-`Shaped` stands between a handler and the connection and does it.
+Faults in answers. A Fault has a selection of requests, a number of times, and the changes to the answers. `Shaped` is the layer between a
+handler and the connection that applies the fault.
 """
 
 import asyncio
@@ -21,45 +21,45 @@ PROXY_PAGE = (
 
 @dataclass
 class Fault:
-    # Which requests: an empty field matches all.
+    # The requests that the fault applies to. An empty field matches all requests.
     resource: Optional[str] = None
     verb: Optional[str] = None  # list, watch, watchlist, get
-    skip: int = 0  # let so many matching requests through first
-    times: Optional[int] = None  # then meet so many; None: all, until it is cleared
+    skip: int = 0  # this number of matching requests first gets normal answers
+    times: Optional[int] = None  # number of requests that the fault applies to; None: all requests until the fault is cleared
 
     # Before the answer.
-    delay_s: float = 0  # before the status line
+    delay_s: float = 0  # delay before the status line
     hang: bool = False  # no answer at all
-    status: Optional[int] = None  # this instead of the answer, as a Status object
+    status: Optional[int] = None  # answers with this status code and a Status object
     reason: str = ""
     message: str = ""
-    headers: dict = dataclasses.field(default_factory=dict)  # added to the answer's; Retry-After, for example
+    headers: dict = dataclasses.field(default_factory=dict)  # added to the answer's headers, for example Retry-After
     redirect: Optional[str] = None  # 307 to this Location
     # The body.
-    body: Optional[str] = None  # this text instead of the answer's
+    body: Optional[str] = None  # this text instead of the answer's body
     content_type: Optional[str] = None
-    html: bool = False  # the page of a proxy, 200
-    garbage: int = 0  # so many random bytes instead of the answer's
-    empty: bool = False  # 200 and nothing
-    first_byte_s: float = 0  # between the header and the first byte of the body
-    rate: Optional[float] = None  # bytes a second of the body
-    cut_after: Optional[int] = None  # bytes of the body, then the connection ends as `cut` says
+    html: bool = False  # a proxy's page, with status 200
+    garbage: int = 0  # this many random bytes instead of the answer's body
+    empty: bool = False  # 200 and an empty body
+    first_byte_s: float = 0  # delay between the header and the first byte of the body
+    rate: Optional[float] = None  # bytes of the body per second
+    cut_after: Optional[int] = None  # after this many bytes of the body the connection ends as `cut` says
     cut: str = "rst"  # rst, fin, stream (HTTP/2: RST_STREAM; HTTP/1.1: fin), end (a clean end of the body)
     # Lists.
-    kind: Optional[str] = None  # this kind of list instead
+    kind: Optional[str] = None  # replaces the kind of the list
     items: Optional[str] = None  # this text as the value of items, such as null
-    gzip: Optional[bool] = None  # compress even small ones, or never
-    gzip_members: int = 1  # in how many members: libcurl stops at the second
+    gzip: Optional[bool] = None  # True: compresses even small lists. False: compresses no list
+    gzip_members: int = 1  # number of gzip members; libcurl stops at the second
     # Watches.
-    silent: bool = False  # a header, then nothing
+    silent: bool = False  # sends only the header
     no_end_bookmark: bool = False  # no bookmark at the end of the initial events
-    no_bookmarks: bool = False  # none later either
-    overstay: bool = False  # timeoutSeconds is ignored
+    no_bookmarks: bool = False  # no bookmarks after that
+    overstay: bool = False  # ignore timeoutSeconds
     lifetime_s: Optional[float] = None  # a clean end after this time
-    error: Optional[dict] = None  # an ERROR event with this Status first, then the end: {"code": 410, "reason": "Expired", ...}
+    error: Optional[dict] = None  # send an ERROR event with this Status and end the watch: {"code": 410, "reason": "Expired", ...}
 
     id: int = dataclasses.field(default_factory=lambda: next(_ids))
-    met: int = 0  # requests it has met
+    met: int = 0  # number of requests to which the fault was applied
 
     def matches(self, resource, verb):
         if self.resource not in (None, resource) or self.verb not in (None, verb):
@@ -75,7 +75,7 @@ class Cut(Exception):
 
 
 class Shaped:
-    """A stream with a fault on it. Without one it passes everything through."""
+    """A stream with a fault. Without a fault it passes everything through."""
 
     def __init__(self, stream, fault, record):
         self.stream, self.fault, self.record = stream, fault, record
@@ -102,7 +102,7 @@ class Shaped:
             await self.finish_by_fault()
 
     async def write(self, data):
-        """Returns when the first byte was handed to the connection (CLOCK_MONOTONIC, ns)."""
+        """Returns the time when the first byte was handed to the connection (CLOCK_MONOTONIC, ns)."""
         f = self.fault
         if f is None or (f.rate is None and f.cut_after is None):
             self.record["bytes"] += len(data)
@@ -139,7 +139,7 @@ class Shaped:
         await self.stream.end()
 
     def replacement(self):
-        """(status, content type, body) of a fault that takes the whole answer's place; None where it does not."""
+        """Returns (status, content type, body) if the fault replaces the whole answer, otherwise None."""
         f = self.fault
         if f is None:
             return None

@@ -1,6 +1,6 @@
 """
-How tests hold the stand-in: ApiServer runs it in a thread of the test's process, ApiProcess in a process of its own (pinned to
-a CPU, in a network namespace, at the size of a large cluster). Both have every method of server.Server.
+Runs the stand-in for tests. ApiServer uses a thread of the test's process. ApiProcess uses a separate process, which can be pinned to a
+CPU or run in a network namespace, and suits a large cluster. Both have all methods of server.Server.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Credentials:
-    """What a client needs, written where it can read it. Mixed into both harnesses; `self.directory` is the test's."""
+    """Writes the credentials that a client needs. Both harnesses inherit from it. `self.directory` belongs to the test."""
 
     def url(self):
         return self.address()["url"]
 
     def service_account(self, directory, namespace="kube-system", token=None):
-        """A service account mount: token, ca.crt, namespace. Returns the directory."""
+        """Writes a directory like the mount of a service account: token, ca.crt, namespace. Returns its path."""
         os.makedirs(directory, exist_ok=True)
         at = self.address()
         for name, text in (("token", token or at["token"]), ("namespace", namespace)):
@@ -38,21 +38,24 @@ class Credentials:
 
     @staticmethod
     def replace(path, text):
-        """Writes a file aside and renames it, as the kubelet replaces a token."""
+        """Writes a temporary file and renames it, as the kubelet replaces a token."""
         with open(path + ".new", "w", encoding="utf-8") as f:
             f.write(text)
         os.rename(path + ".new", path)
 
     def environment(self, base=None):
-        """The environment of a pod."""
+        """Returns the environment of a pod."""
         at = self.address()
         return {**(base if base is not None else os.environ), "KUBERNETES_SERVICE_HOST": at["host"],
                 "KUBERNETES_SERVICE_PORT": str(at["port"])}  # fmt: skip
 
     def kubeconfig(self, path, user="token", inline=True, server=None, cluster=None, context="test", current=None):
         """
-        A kubeconfig. user: token, token-file, certificate, none; inline: data in the file rather than paths beside it;
-        cluster: further fields of the cluster (tls-server-name, insecure-skip-tls-verify, proxy-url, ...). Returns the path.
+        Writes a kubeconfig and returns its path.
+
+        user      token, token-file, certificate or none
+        inline    puts data into the file instead of paths beside it
+        cluster   additional fields of the cluster (tls-server-name, insecure-skip-tls-verify, proxy-url, ...)
         """
         at = self.address()
         where = {"server": server or at["url"], **(cluster or {})}
@@ -71,7 +74,7 @@ class Credentials:
                   "clusters": [{"name": "stand-in", "cluster": where}], "users": [{"name": "tester", "user": who}],
                   "contexts": [{"name": context, "context": {"cluster": "stand-in", "user": "tester"}}]}  # fmt: skip
         with open(path, "w", encoding="utf-8") as f:
-            json.dump(config, f, indent=2)  # YAML too
+            json.dump(config, f, indent=2)  # JSON is also valid YAML
         return str(path)
 
     @staticmethod
@@ -81,10 +84,10 @@ class Credentials:
         with open(path, "rb") as f:
             return {key + "-data": base64.b64encode(f.read()).decode()}
 
-    # Events as tests write them.
+    # Use in tests.
 
     def wait(self, condition, timeout=10.0, what="the condition"):
-        """Until condition() is true; returns its value. For what the server itself cannot wait for."""
+        """Waits until condition() is true and returns its value. Use it for conditions for which the server has no wait method."""
         deadline = time.monotonic() + timeout
         while not (value := condition()):
             if time.monotonic() > deadline:
@@ -100,7 +103,8 @@ class Credentials:
 
 
 class ApiServer(Credentials):
-    """The stand-in in a thread: ApiServer(tls=True, http2=True, ...). It listens from the start; `listen=False` waits for start()."""
+    """The stand-in in a thread: ApiServer(tls=True, http2=True, ...). The server listens immediately. With `listen=False` it listens after
+    start()."""
 
     def __init__(self, listen=True, **options):
         self._own = None if options.get("directory") else tempfile.mkdtemp(prefix="apiserver-")
@@ -150,8 +154,8 @@ class ApiServer(Credentials):
 
 class ApiProcess(Credentials):
     """
-    The stand-in in a process of its own. `prefix` is put before the command: ["taskset", "-c", "1"], ["ip", "netns", "exec", N].
-    The control connection is a Unix socket in the directory, so it works across network namespaces.
+    The stand-in in a separate process. `prefix` is put before the command: ["taskset", "-c", "1"], ["ip", "netns", "exec", N]. The
+    control connection is a Unix socket in the directory, so it also works across network namespaces.
     """
 
     def __init__(self, prefix=(), listen=True, **options):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """
-The objects of a large cluster, as large as real ones, the same for the same parameters.
+The objects of a large cluster, with realistic sizes. The same parameters give the same objects.
 
-All names and addresses follow from numbers, so that whoever asks knows the answer: Service i is `web-%05d`, or `db-%05d` where
-it is headless, in namespace `ns-%05d` (i mod namespaces); slice s belongs to Service s mod services (without `big`); endpoint k of
-slice s has the address 100.64.0.1 + s * endpoints + k, and in a headless Service the hostname `db-%05d-<ordinal>`, as a StatefulSet
-gives. Port: http, 80, TCP. It is the population that ctl's `load` puts into a real API server (tests/controlplane).
+All names and addresses are computed from numbers, so a client can compute each expected answer. Service i is `web-%05d`, or `db-%05d` if it
+is headless, in namespace `ns-%05d` (i mod namespaces). Without `big`, slice s belongs to Service s mod services. Endpoint k of slice s has
+the address 100.64.0.1 + s * endpoints + k. In a headless Service it has the hostname `db-%05d-<ordinal>`, as in a StatefulSet. The port is
+http, 80, TCP. ctl's `load` (tests/controlplane) puts the same population into a real API server.
 
-As a program it writes the objects as `kubectl get -A -o json` (or yaml) prints them, a file a resource.
+As a program it writes the objects as `kubectl get -A -o json` (or yaml) prints them, one file per resource.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from datetime import datetime, timezone
 MADE = "2026-11-02T09:14:05Z"
 CLUSTER_IPS = int(ipaddress.ip_address("10.96.0.0")) + 256
 PODS = int(ipaddress.ip_address("100.64.0.0")) + 1
-ADDED = 3 << 20  # endpoints that changes add are from PODS + ADDED on
+ADDED = 3 << 20  # endpoints that changes add have numbers from PODS + ADDED
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 
@@ -50,7 +50,7 @@ def _address(n):
 
 
 def rfc3339(seconds):
-    """With nanoseconds, as the endpoint slice controller does not write but clients must read."""
+    """Formats a time with nanoseconds. The endpoint slice controller writes no nanoseconds, but clients must be able to read them."""
     whole, part = divmod(int(seconds * 1e9), 10**9)
     return datetime.fromtimestamp(whole, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S") + f".{part:09d}Z"
 
@@ -60,15 +60,15 @@ class Population:
     namespaces: int = 10_000
     services: int = 10_000
     slices: int = 15_000  # spread evenly over the Services
-    endpoints: int = 10  # of a slice
-    headless: int = 10  # every so many-th Service is headless; 0: none
-    big: int = 0  # the first so many Services are big:
-    big_slices: int = 100  # each has so many slices of its own, besides `slices`, which are the others'
-    big_headless: bool = False  # and is headless, whatever its number
-    nodes: int = 5_000  # that endpoints are said to run on
-    pods: bool = False  # the Pods behind the endpoints too (for --pods=verified)
+    endpoints: int = 10  # per slice
+    headless: int = 10  # every n-th Service is headless; 0: no Service is headless
+    big: int = 0  # this many Services, the first ones, are big
+    big_slices: int = 100  # slices of each big Service; the number `slices` is for the other Services
+    big_headless: bool = False  # big Services are headless, whatever their number
+    nodes: int = 5_000  # the endpoints' nodes
+    pods: bool = False  # also create the Pods of the endpoints (for --pods=verified)
     node_objects: bool = False
-    legacy: bool = False  # Endpoints objects beside the slices
+    legacy: bool = False  # also create Endpoints objects
     seed: int = 1
 
     # Names.
@@ -92,7 +92,7 @@ class Population:
         return None if self.is_headless(i) else str(ipaddress.ip_address(CLUSTER_IPS + i))
 
     def owner(self, s):
-        """(Service, place among its slices) of a slice: first those of the big ones."""
+        """Returns (Service, index among the Service's slices) for slice s. The slices of the big Services come first."""
         bigs = self.big * self.big_slices
         if s < bigs:
             return s // self.big_slices, s % self.big_slices
@@ -213,7 +213,7 @@ class Population:
                 "ports": [{"name": "http", "protocol": "TCP", "port": 80}]}  # fmt: skip
 
     def make_endpoints(self, i):
-        """The Endpoints object of a Service: 1,000 addresses at most, as the controller writes it."""
+        """The Endpoints object of a Service. Like the controller, it writes at most 1,000 addresses."""
         addresses = []
         for s in self.slices_of(i):
             for e in (self.make_endpoint(s, i, k) for k in range(self.endpoints)):
@@ -272,8 +272,8 @@ class Population:
 
     def change(self, obj, s, n, now):
         """
-        Change number n of slice s, in place: an endpoint of its own address is added, or the one added earlier taken away.
-        Returns what an asker has to know.
+        Makes change number n of slice s in place: adds an endpoint with a new address, or removes the endpoint that an earlier change
+        added. Returns the values that a client needs to check it.
         """
         i, _ = self.owner(s)
         what = {"n": n, "namespace": self.namespace(i), "service": self.service(i), "slice": obj["metadata"]["name"]}
@@ -308,7 +308,7 @@ def _yaml_key(key):
 
 
 def _yaml(value, depth):
-    """Block YAML of a value, each line indented by `depth`; sequences at their key's depth, as kubectl prints them."""
+    """Yields a value as block YAML. `depth` indents each line. A sequence is not indented below its key, as in kubectl's output."""
     pad = "  " * depth
     if isinstance(value, dict) and value:
         for key, item in value.items():
@@ -325,7 +325,7 @@ def _yaml(value, depth):
 
 
 def write_manifests(population, directory, form="json"):
-    """A List of each resource in a file of its own; returns the file names."""
+    """Writes a List of each resource into a file. Returns the file names."""
     os.makedirs(directory, exist_ok=True)
     files = {}
     for obj in population.objects():

@@ -1,17 +1,17 @@
-"""The resources that the stand-in serves: where each lives, and what its empty object looks like in a bookmark."""
+"""The resources that the stand-in serves: their paths, and the empty object that a bookmark contains."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Resource:
-    name: str  # plural, as in the path
+    name: str  # the plural name, as in the path
     kind: str
     group: str  # "" is the core group
     version: str
     namespaced: bool
-    empty: str  # what follows the metadata in a bookmark, as Go's encoder writes the zero value
-    custom: bool = False  # of a CRD, so encoded as it is stored, with its keys in alphabetical order
+    empty: str  # the part after the metadata in a bookmark, as Go's encoder writes the zero value
+    custom: bool = False  # true if a CRD defines the resource: objects are then encoded as stored, with keys in alphabetical order
 
     @property
     def api_version(self):
@@ -23,7 +23,7 @@ class Resource:
 
     @property
     def qualified(self):
-        """The name as error messages have it."""
+        """The resource's name as the API server's error messages write it."""
         return f"{self.name}.{self.group}" if self.group else self.name
 
 
@@ -42,14 +42,14 @@ _ALL = [
     Resource("nodes", "Node", "", "v1", False, NODE),
     Resource("configmaps", "ConfigMap", "", "v1", True, ""),
     Resource("ingresses", "Ingress", "networking.k8s.io", "v1", True, ',"spec":{},"status":{"loadBalancer":{}}'),
-    # By CRDs, which a cluster may lack: absent("gateway.networking.k8s.io").
+    # CRDs define these resources. For a cluster without the CRDs, call absent("gateway.networking.k8s.io").
     Resource("gateways", "Gateway", GATEWAY_API, "v1", True, ',"spec":{"gatewayClassName":"","listeners":null}', custom=True),
     Resource("httproutes", "HTTPRoute", GATEWAY_API, "v1", True, ',"spec":{}', custom=True),
     Resource("grpcroutes", "GRPCRoute", GATEWAY_API, "v1", True, ',"spec":{}', custom=True),
     Resource("tlsroutes", "TLSRoute", GATEWAY_API, "v1", True, ',"spec":{"rules":null}', custom=True),
-    # By a CRD too: absent("multicluster.x-k8s.io").
+    # A CRD defines this resource too. For a cluster without the CRD, call absent("multicluster.x-k8s.io").
     Resource("serviceimports", "ServiceImport", "multicluster.x-k8s.io", "v1alpha1", True, ',"spec":{"ports":null,"type":""}', custom=True),
-    # Not for DNS: they are here so that a test can see that nobody asks for them.
+    # DNS does not need this resource. A test can check that it is never requested.
     Resource("secrets", "Secret", "", "v1", True, ""),
 ]
 

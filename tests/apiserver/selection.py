@@ -1,4 +1,4 @@
-"""Label and field selectors, as the API server reads them from a query string."""
+"""Parses the label and field selectors of a query string as the API server does."""
 
 import re
 
@@ -15,7 +15,7 @@ def _split(text):
 
 
 def labels(text):
-    """A predicate on a dict of labels."""
+    """Returns a predicate on a dict of labels."""
     tests = []
     for part in _split(text or ""):
         part = part.strip()
@@ -42,16 +42,16 @@ def labels(text):
 
 
 def both(a, b):
-    """A predicate that holds where both do; None stands for one that always does."""
+    """A predicate that is true if both predicates are true. None is a predicate that is always true."""
     return a and b and (lambda ls: a(ls) and b(ls)) or a or b
 
 
-# Where a Pod's phase and node stand among its labels: no label's key has an @.
+# A Pod's phase and node are stored under these keys among its labels. No real label's key contains an @.
 PHASE, NODE = "status.phase@", "spec.nodeName@"
 
 
 def pod(text):
-    """(the rest of a Pod's field selector, a predicate on its labels with PHASE and NODE among them, or None)."""
+    """Splits a Pod's field selector. Returns the part without phase and node, and a predicate on labels for the other part, or None."""
     mine, rest = [], []
     for part in (p.strip() for p in _split(text or "")):
         key = next((k for k in (PHASE, NODE) if part.startswith(k[:-1])), None)
@@ -63,7 +63,7 @@ def pod(text):
 
 
 def fields(text):
-    """A predicate on (namespace, name); metadata.name and metadata.namespace only, as for most resources."""
+    """Returns a predicate on (namespace, name). It supports only metadata.name and metadata.namespace, like most resources of the API."""
     tests = []
     for part in _split(text or ""):
         found = re.fullmatch(r"\s*(metadata\.name|metadata\.namespace)\s*(==|=|!=)\s*([^\s]*)\s*", part)

@@ -1,7 +1,8 @@
 """
-The stand-in itself: listener, connections, users, and everything that a test may do to it while it runs. The methods without
-a leading underscore and with plain arguments are what ApiServer and ApiProcess offer; they run in the server's own thread or
-process, one at a time, so that each is one moment for every client.
+The stand-in itself: listener, connections, users, and all operations that a test can use while it runs.
+
+ApiServer and ApiProcess offer the methods without a leading underscore and with plain arguments. The methods run one at a time in the
+server's own thread or process. So every client sees the effect of a call at once.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ class Server:
         self.directory = directory or tempfile.mkdtemp(prefix="apiserver-")
         self.authentication = tls if authentication is None else authentication
         self.bookmark_s = bookmark_s
-        self.too_large_wait_s = 3.0  # how long the real one waits for a version of the future before its 504
+        self.too_large_wait_s = 3.0  # the real server waits this long for a future version before it answers 504
         self.hurry = 1.0
         self.watchlist = True
         self.turns = None
@@ -50,7 +51,7 @@ class Server:
         self.thawed.set()
         self.api = Api(self)
         self.population = None
-        self.changed = []  # what churn did
+        self.changed = []  # the changes of churn
         self.churning = None
         self.accept_as = "serve"
         self._listener = self._accepting = None
@@ -72,7 +73,7 @@ class Server:
         return context
 
     async def start(self):
-        """Listens, at the same port as before if it has had one."""
+        """Starts listening. If the server listened before, it uses the same port again."""
         if self._listener:
             return self.address()
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
@@ -108,10 +109,10 @@ class Server:
                 lambda: Connection(self), sock, ssl=self.context if self.tls else None
             )
         except (OSError, ssl.SSLError, asyncio.TimeoutError):
-            sock.close()  # a client that did not like the certificate, or went away
+            sock.close()  # the client has rejected the certificate or closed the connection
 
     async def stop(self, how="rst"):
-        """Stops listening and ends all connections: rst, fin or close; "keep" leaves them as they are."""
+        """Stops listening and ends all connections: rst, fin or close. "keep" leaves them open."""
         if self._accepting:
             self._accepting.cancel()
             self._listener.close()
@@ -121,7 +122,7 @@ class Server:
             self.drop_connections(how)
 
     async def restart(self, how="rst", history=False):
-        """Away and back at once. As a real API server it has then forgotten its events, unless `history`."""
+        """Stops and starts at once. Like a real API server it forgets its events, unless `history` is set."""
         await self.stop(how)
         if not history:
             self.store.forget()
@@ -129,7 +130,7 @@ class Server:
         return await self.start()
 
     async def stop_orderly(self, linger_s=60.0):
-        """As kube-apiserver does at SIGTERM: the port closes and HTTP/2 gets GOAWAY; open watches stay, silent, and end later."""
+        """Stops as kube-apiserver does at SIGTERM: closes the port and sends GOAWAY over HTTP/2. Open watches stay silent and end later."""
         await self.stop("keep")
         self.goaway()
         await asyncio.sleep(linger_s)
@@ -144,20 +145,20 @@ class Server:
                 "pid": os.getpid()}  # fmt: skip
 
     def goaway(self):
-        """GOAWAY on all HTTP/2 connections, whose streams go on; idle HTTP/1.1 connections are closed."""
+        """Sends GOAWAY on all HTTP/2 connections, whose streams continue. Closes idle HTTP/1.1 connections."""
         for conn in list(self.connections):
             if conn.speaks:
                 conn.speaks.goaway()
 
     def drop_connections(self, how="rst"):
-        """Ends all connections: rst, fin (without TLS's goodbye) or close (in order). Returns how many."""
+        """Ends all connections: rst, fin (without TLS close_notify) or close (orderly). Returns their number."""
         conns = list(self.connections)
         for conn in conns:
             conn.end(how)
         return len(conns)
 
     def accept(self, how="serve"):
-        """What happens to new connections: serve, hang (accepted, then nothing), reset, garbage (bytes before TLS)."""
+        """Sets how new connections are handled: serve, hang (accept and send nothing), reset, garbage (bytes before TLS)."""
         self.accept_as = how
         if how != "hang":
             self._release()
@@ -168,7 +169,7 @@ class Server:
         self._held = []
 
     def freeze(self):
-        """Writes nothing more on any connection until thaw(); the kernel still acknowledges."""
+        """Writes nothing on any connection until thaw(). The kernel still acknowledges."""
         self.thawed.clear()
 
     def thaw(self):
@@ -176,8 +177,9 @@ class Server:
 
     def new_certificate(self, ca="same", names=None, days=(-1, 30)):
         """
-        For connections from now on: a new certificate from the same authority ("same"), or from a new one ("other", whose file
-        is returned; clients that trust the old one will refuse it). `days`: valid from and to, relative to now.
+        Sets the certificate for new connections. It is signed by the same authority ("same") or by a new authority ("other"). Clients that
+        trust only the old authority reject the new certificate. Returns the authority's file. `days` is the period of validity relative to
+        now.
         """
         if ca == "other":
             self.ca = Authority(self.directory, f"ca-{next(self._numbers)}")
@@ -185,10 +187,10 @@ class Server:
         return self.ca.ca_file
 
     def client_certificate(self, user, group=None):
-        """[certificate file, key file] for a user."""
+        """Creates a certificate for a user. Returns [certificate file, key file]."""
         return list(self.client_ca.client(user, group))
 
-    # Users and rights.
+    # Users and permissions.
 
     def add_token(self, token=None, user="system:serviceaccount:kube-system:kube-dns"):
         token = token or secrets.token_urlsafe(24)
@@ -196,14 +198,15 @@ class Server:
         return token
 
     def revoke_token(self, token=None):
-        """This one, or all."""
+        """Revokes this token, or all tokens if it is None."""
         if token is None:
             self.tokens.clear()
         else:
             self.tokens.pop(token, None)
 
     def forbid(self, resource, verbs=("list", "watch", "get"), user=None):
-        """403 for these verbs of a resource, for a user or for all, from the next request on. Open watches go on, as in reality."""
+        """Answers 403 to these verbs of a resource from the next request on, for one user or all users. Open watches continue, as on the
+        real server."""
         self.forbidden |= {(user, resource, v) for v in verbs}
 
     def allow(self, resource, verbs=("list", "watch", "get"), user=None):
@@ -214,73 +217,84 @@ class Server:
         return anonymous or not self.forbidden.isdisjoint({(user, resource, verb), (None, resource, verb)})
 
     def absent(self, what):
-        """404 for a group ("discovery.k8s.io") or a resource ("endpointslices")."""
+        """Answers 404 for a group ("discovery.k8s.io") or a resource ("endpointslices")."""
         self.missing.add(what)
 
     def present(self, what):
         self.missing.discard(what)
 
     def set_phase(self, phase):
-        """forbidden (403 to everything, RBAC is not loaded), failing (500), ready."""
+        """Sets the phase: forbidden (403 to everything, as before RBAC is loaded), failing (500) or ready."""
         self.phase = phase
 
     def set_watchlist(self, on):
-        """Off: 422, as a server without the feature."""
+        """With False, the server answers 422 to a watch list, like a server without the feature."""
         self.watchlist = on
 
     def set_turns(self, seats, queue, hold_s):
-        """So many lists at a time, each for so long, so many more in a queue, 429 and Retry-After: 1 for the others (turns.Turns). 0 seats: all at once."""
+        """
+        Limits lists (see turns.Turns). `seats` lists run at a time, each for `hold_s`, and `queue` more lists wait. Further lists get 429
+        and Retry-After: 1. With 0 seats there is no limit.
+        """
         self.turns = Turns(seats, queue, hold_s) if seats else None
 
     def turns_taken(self):
-        """How many lists had a turn since then, and how many were refused."""
+        """Returns the number of lists that had a turn since set_turns(), and the number of refused lists."""
         return self.turns.granted, self.turns.refused
 
     def set_bookmarks(self, seconds):
-        """How often watches that asked for bookmarks get one."""
+        """Sets the interval of bookmarks for watches that asked for them."""
         self.bookmark_s = seconds
 
     def set_too_large_wait(self, seconds):
         self.too_large_wait_s = seconds
 
     def set_hurry(self, factor):
-        """For a client whose clock runs so many times as fast: watches last as much less, bookmarks come as much sooner."""
+        """Shortens watches and the interval of bookmarks by `factor`, for a client whose clock runs that many times as fast."""
         self.hurry = factor
 
     # Objects.
 
     def put(self, obj):
-        """Adds or replaces an object (a dict with kind and metadata); returns its resourceVersion."""
+        """Adds or replaces an object (a dict with kind and metadata). Returns its resourceVersion."""
         return self.store.put(obj).version
 
     def put_all(self, objects):
-        """Several puts as one moment for every client; returns the last one's resourceVersion."""
+        """Puts several objects. Every client sees all of them at once. Returns the last resourceVersion."""
         return [self.put(o) for o in objects][-1]
 
     def delete(self, resource, namespace, name):
-        """Deletes an object; returns the deletion's resourceVersion. KeyError if there is none."""
+        """Deletes an object. Returns the deletion's resourceVersion. Raises KeyError if the object does not exist."""
         return self.store.delete(resource, namespace, name).version
 
     def get(self, resource, namespace, name):
-        """The object, or None."""
+        """Returns the object, or None."""
         return self.store.get(resource, namespace, name)
 
     def names(self, resource):
-        """[namespace, name] of all objects of a resource."""
+        """Returns [namespace, name] for all objects of a resource."""
         return [list(k) for k in self.store.tables[resource].keys]
 
     def load(self, **parameters):
-        """Fills the store with a population (population.Population's fields); returns the counts and bytes of each resource."""
+        """Fills the store with a population (fields of population.Population). Returns the count and bytes of each resource."""
         self.population = population.Population(**parameters)
         self.store.fill(self.population.objects())
-        # They live as long as the server: a collection that walked them would stop every stream meanwhile.
+        # These objects live as long as the server. Python's garbage collection would visit all of them and stop every stream meanwhile.
         gc.collect()
         gc.freeze()
         return self.sizes()
 
     def fill(self, objects):
-        """Many objects without events."""
+        """Adds many objects without events."""
         self.store.fill(objects)
+
+    def slip(self, obj):
+        """Adds or replaces an object, and no watch gets the event."""
+        self.store.slip(obj)
+
+    def lose(self, resource, namespace, name):
+        """Deletes an object, and no watch gets the event."""
+        self.store.lose(resource, namespace, name)
 
     def sizes(self):
         return {n: [len(t.items), sum(len(i.body) + 1 for i in t.items.values())] for n, t in self.store.tables.items()}
@@ -288,14 +302,14 @@ class Server:
     def version(self):
         return self.store.version
 
-    # Time in the store.
+    # Versions of the store.
 
     def advance(self, by=1):
-        """Moves the resourceVersion on as writes to resources that nobody here watches do."""
+        """Increases the resourceVersion, as writes to other resources do."""
         self.store.version += by
 
     def compact(self):
-        """Every earlier version and continue token is expired from now on; open watches go on."""
+        """Expires all earlier versions and continue tokens. Open watches continue."""
         self.store.compact()
 
     def snapshot(self):
@@ -304,7 +318,7 @@ class Server:
         return number
 
     def restore(self, number, drop="rst"):
-        """The store as it was, its versions too (etcd from a backup). Connections are ended unless drop is None."""
+        """Restores an earlier store with its versions (etcd from a backup). Ends all connections unless `drop` is None."""
         self.store.restore(self.snapshots[number])
         if drop:
             self.drop_connections(drop)
@@ -312,17 +326,17 @@ class Server:
     # Faults.
 
     def fault(self, **fields):
-        """A rule (faults.Fault's fields) for requests from now on; the first that matches is applied. Returns its id."""
+        """Adds a rule (fields of faults.Fault) for requests from now on. The first matching rule is applied. Returns its ID."""
         fault = Fault(**fields)
         self.faults.append(fault)
         return fault.id
 
     def clear(self, fault=None):
-        """Ends a rule, or all."""
+        """Removes a rule, or all rules."""
         self.faults = [f for f in self.faults if fault is not None and f.id != fault]
 
     def met(self, fault):
-        """How many requests a rule has met."""
+        """Returns the number of requests to which a rule was applied."""
         return next(f.met for f in self.faults if f.id == fault)
 
     def fault_for(self, resource, verb):
@@ -337,14 +351,14 @@ class Server:
         return [w for t in tables for w in t.watchers]
 
     def inject(self, resource, text, encoding="utf-8"):
-        """These bytes, as they are, into all open watches of a resource: garbage, half an event, an event of our own."""
+        """Sends these raw bytes to all open watches of a resource: garbage, half an event, or an event that the test made."""
         watchers = self._watchers(resource)
         for watcher in watchers:
             watcher.push(text.encode(encoding))
         return len(watchers)
 
     def inject_error(self, resource, code=410, reason="Expired", message="too old resource version"):
-        """An ERROR event into all open watches of a resource, which then end."""
+        """Sends an ERROR event to all open watches of a resource and ends them."""
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
                   "reason": reason, "code": code}  # fmt: skip
         count = self.inject(resource, (encode({"type": "ERROR", "object": status}) + b"\n").decode())
@@ -352,14 +366,14 @@ class Server:
         return count
 
     def bookmark(self, resource):
-        """A bookmark now, into all open watches of a resource."""
+        """Sends a bookmark to all open watches of a resource now."""
         watchers = self._watchers(resource)
         for watcher in watchers:
             watcher.push(self.api.bookmark(watcher.table))
         return len(watchers)
 
     def end_watches(self, resource=None):
-        """A clean end of the open watches of a resource, or of all. Returns how many."""
+        """Ends the open watches of a resource, or of all resources, in an orderly way. Returns their number."""
         watchers = self._watchers(resource)
         for watcher in watchers:
             watcher.end()
@@ -369,8 +383,9 @@ class Server:
 
     async def churn(self, rate, seconds, seed=1, headless_only=False, wait=True):
         """
-        Changes `rate` slices a second of the population loaded: an endpoint is added to a random slice, or the added one taken
-        away. changes() tells what happened. With wait=False it goes on in the background until it is done or stop_churn().
+        Changes `rate` slices of the loaded population per second. Each change adds an endpoint to a random slice, or removes the endpoint
+        that an earlier change added. changes() reports them. With wait=False the changes continue in the background until they are done or
+        stop_churn() is called.
         """
         await self.stop_churn()
         self.changed = []
@@ -395,12 +410,13 @@ class Server:
             obj = self.store.get("endpointslices", *self.population.slice_key(i))
             what = self.population.change(obj, i, n, time.time())
             self.changed.append((what, self.store.put(obj)))
-            # What is not slept for is still given to the writers, or a burst would be one write.
+            # Yields to the writers even without a pause. Otherwise a burst would be a single write.
 
     def changes(self, since=0):
         """
-        What churn did, oldest first: namespace, service, slice, added or removed (address), hostname, resourceVersion, and on
-        CLOCK_MONOTONIC in ns made_ns (in the store) and written_ns (to the first watch's connection; None: to none yet).
+        Returns the changes of churn, oldest first: namespace, service, slice, added or removed (address), hostname, resourceVersion, and
+        two times on CLOCK_MONOTONIC in ns. made_ns is the time when the change was in the store. written_ns is the time when the change was
+        written to the first watch's connection, or None if it was not written yet.
         """
         return [
             {**what, "resourceVersion": str(e.version), "made_ns": e.made_ns, "written_ns": e.written_ns}
@@ -408,7 +424,10 @@ class Server:
         ]
 
     def written(self, resource, since):
-        """[resourceVersion, written_ns] of all changes of a resource after this version, oldest first; written_ns as in changes()."""
+        """
+        Returns [resourceVersion, written_ns] for all changes of a resource after this version, oldest first. written_ns has the same
+        meaning as in changes().
+        """
         return [[e.version, e.written_ns] for e in self.store.tables[resource].since(since)]
 
     # The request log.
@@ -428,8 +447,9 @@ class Server:
 
     def requests(self, since=0, **match):
         """
-        Requests number > since whose fields are as in `match`. Fields: n, time (CLOCK_MONOTONIC, s), verb, resource, namespace,
-        name, params, path, http, user_agent, user, status, bytes (of the body so far), ended (None while open, complete, cut, gone).
+        Returns the requests with a number above `since` whose fields equal the fields in `match`. Fields: n, time (CLOCK_MONOTONIC, s),
+        verb, resource, namespace, name, params, path, http, user_agent, user, status, bytes (of the body so far), ended (None while open,
+        complete, cut, gone).
         """
         keep = (r for r in self.log[since:] if all(r.get(k) == v for k, v in match.items()))
         return [{k: v for k, v in r.items() if k != "watcher"} for r in keep]
@@ -438,14 +458,14 @@ class Server:
         return sum(1 for r in self.log[since:] if all(r.get(k) == v for k, v in match.items()))
 
     async def wait_requests(self, count=1, timeout=10.0, since=0, **match):
-        """Waits until so many requests match; returns them. TimeoutError otherwise."""
+        """Waits until this number of requests match and returns them. Otherwise raises TimeoutError."""
         deadline = time.monotonic() + timeout
         while self.count(since, **match) < count:
             self.log_changed.clear()
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"{self.count(since, **match)} of {count} requests {match} in {timeout} s")
-            # Fields such as status change without a new request, hence not longer than this at a time.
+            # Fields such as status can change without a new request. So each wait is short.
             try:
                 await asyncio.wait_for(self.log_changed.wait(), min(left, 0.02))
             except asyncio.TimeoutError:
@@ -453,7 +473,7 @@ class Server:
         return self.requests(since, **match)
 
     def watching(self, resource):
-        """How many watches of a resource are open now."""
+        """The number of open watches of a resource."""
         return len(self.store.tables[resource].watchers)
 
     async def wait_watching(self, resource, count=1, timeout=10.0):
@@ -464,7 +484,7 @@ class Server:
             await asyncio.sleep(0.005)
 
     def connected(self):
-        """How many connections are open, TLS done."""
+        """The number of open connections, after the TLS handshake."""
         return len(self.connections)
 
     def stats(self):

@@ -1,10 +1,10 @@
 """
-What the stand-in holds, and how it changed.
+The stand-in's objects and their changes.
 
     put, delete --> Table.items (encoded once) --> Event --> history of the table, and every Watcher
 
-An object is encoded when it is put, without its leading brace, so that a list item and a watch event are made of the same
-bytes by putting something before them. One counter gives every write its resourceVersion, as etcd's revision does.
+put() encodes an object once, without its leading brace. List items and watch events consist of these bytes with different prefixes.
+One counter gives every write its resourceVersion, like etcd's revision.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import time
 from .resources import BY_KIND, RESOURCES
 from .selection import NODE, PHASE
 
-HISTORY = 20_000  # events that a table remembers; a watch from before them is answered with 410
+HISTORY = 20_000  # number of events that a table remembers; a watch from an earlier version gets 410
 
 
 def encode(value):
@@ -23,7 +23,7 @@ def encode(value):
 
 
 class Item:
-    """One version of one object; never changed once made."""
+    """One version of one object. It never changes."""
 
     __slots__ = ("namespace", "name", "labels", "version", "body")
 
@@ -36,7 +36,7 @@ class Item:
 
 
 class Event:
-    """A change: `item` is how the object is now (or was last, if deleted), `before` how it was."""
+    """A change of an object. `item` is the object after the change, or its last state if it was deleted. `before` is the object before the change."""
 
     __slots__ = ("type", "item", "before", "version", "made_ns", "written_ns", "_wire")
 
@@ -46,7 +46,7 @@ class Event:
         self._wire = {}
 
     def wire(self, head, as_type=None):
-        """The line of the watch stream; made once for each type that watchers see it as."""
+        """Returns the event's line in the watch stream. The line is built once for each type under which watchers see the event."""
         type_ = as_type or self.type
         if type_ not in self._wire:
             self._wire[type_] = wire_event(type_, head, self.item)
@@ -64,7 +64,7 @@ class Table:
         self.resource = resource
         self.head = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
         self.items = {}
-        self.keys = []  # sorted, as etcd returns them
+        self.keys = []  # sorted by key, as in etcd's answers
         self.history = []
         self.oldest = 0  # a watch may start at this version or later
         self.watchers = set()
@@ -79,6 +79,20 @@ class Table:
         if match_labels:
             items = (i for i in items if match_labels(i.labels))
         return list(items)
+
+    def select_at(self, version, namespace=None, match_labels=None, match_fields=None):
+        """The objects as they were at `version`. Returns None if the events since then are not remembered."""
+        if version < self.oldest:
+            return None
+        items = dict(self.items)
+        for event in reversed(list(self.since(version))):
+            if event.before is None:
+                items.pop(event.item.key, None)
+            else:
+                items[event.before.key] = event.before
+        was = Table(self.resource)
+        was.items, was.keys = items, sorted(items)
+        return was.select(namespace, match_labels, match_fields)
 
     def since(self, version):
         """The remembered events after `version`."""
@@ -98,7 +112,7 @@ class Store:
     def __init__(self, version=1000):
         self.version = version
         self.tables = {name: Table(r) for name, r in RESOURCES.items()}
-        self.pages = {}  # snapshots that continue tokens refer to: version -> items
+        self.pages = {}  # the snapshots of continue tokens: version -> items
 
     @staticmethod
     def resource_of(obj):
@@ -130,7 +144,7 @@ class Store:
         return event
 
     def delete(self, resource, namespace, name):
-        """Removes an object; the Event carries its last state at the deletion's version, as the API server's does."""
+        """Removes an object. The Event contains its last state with the deletion's version, as in the API server."""
         table = self.tables[resource]
         key = (namespace or "", name)
         before = table.items.pop(key)
@@ -142,7 +156,7 @@ class Store:
         return event
 
     def fill(self, objects):
-        """Puts many objects at once, without events: for what was there before anybody watched."""
+        """Puts many objects without events, as if they existed before the first watch."""
         for obj in objects:
             table = self.tables[self.resource_of(obj).name]
             self.version += 1
@@ -154,18 +168,35 @@ class Store:
             table.keys.sort()
         self.forget()
 
+    def lose(self, resource, namespace, name):
+        """Removes an object without an event."""
+        table = self.tables[resource]
+        key = (namespace or "", name)
+        del table.items[key]
+        table.keys.pop(bisect.bisect_left(table.keys, key))
+        self.version += 1
+
+    def slip(self, obj):
+        """Adds or replaces an object without an event. Other events stay remembered."""
+        table = self.tables[self.resource_of(obj).name]
+        self.version += 1
+        item = self._item(table.resource, obj, self.version)
+        if item.key not in table.items:
+            bisect.insort(table.keys, item.key)
+        table.items[item.key] = item
+
     def get(self, resource, namespace, name):
         table = self.tables[resource]
         item = table.items.get((namespace or "", name))
         return json.loads(table.head + item.body) if item else None
 
     def forget(self):
-        """As after a restart: no table remembers an event, so only a watch from right now can go on."""
+        """Forgets all events, as after a restart. A watch can then continue only from the current version."""
         for table in self.tables.values():
             table.history, table.oldest = [], self.version
 
     def compact(self):
-        """Forgets events and the snapshots behind continue tokens, as etcd's compaction does; the version moves on first."""
+        """Increases the version. Then forgets all events and the snapshots of continue tokens, like a compaction of etcd."""
         self.version += 1
         self.forget()
         self.pages = {}
@@ -174,7 +205,7 @@ class Store:
         return self.version, {name: dict(t.items) for name, t in self.tables.items()}
 
     def restore(self, snapshot):
-        """Becomes what the snapshot was, its version included: a backup of etcd was put back."""
+        """Restores a snapshot and its version, as if a backup of etcd was restored."""
         self.version, tables = snapshot[0], snapshot[1]
         for name, items in tables.items():
             self.tables[name].items = dict(items)
@@ -184,14 +215,14 @@ class Store:
 
 
 class Watcher:
-    """What one open watch has still to be told. Events wait here as references to bytes shared by all watchers."""
+    """The queue of one open watch: data that it still has to send. Events wait here as references to bytes that all watchers share."""
 
     def __init__(self, table, namespace=None, match_labels=None, match_fields=None):
         self.table = table
         self.namespace, self.match_labels, self.match_fields = namespace, match_labels, match_fields
         self.pending = []  # (bytes, Event or None)
         self.wake = asyncio.Event()
-        self.ended = False  # a clean end was asked for
+        self.ended = False  # an orderly end was requested
 
     def offer(self, event):
         if line := self.line(event):
@@ -206,7 +237,7 @@ class Watcher:
         self.wake.set()
 
     def line(self, event):
-        """The event as this watch sees it: what enters the selection is ADDED, what leaves it DELETED."""
+        """The event as this watch sees it: an object that enters the selection is ADDED, an object that leaves it is DELETED."""
         item = event.item
         if self.namespace is not None and item.namespace != self.namespace:
             return None

@@ -1,4 +1,4 @@
-"""The stand-in's own tests, with curl as the client: what it says and does is what its README promises."""
+"""Tests of the stand-in, with curl as the client. They check the statements of its README."""
 
 import gzip
 import json
@@ -15,11 +15,11 @@ from apiserver.population import Population, write_manifests  # noqa: E402
 
 SERVICES, SLICES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"
 WATCHLIST = "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-SHORT = ["--max-time", "0.3"]  # for a watch of which only the beginning matters
+SHORT = ["--max-time", "0.3"]  # seconds, for a watch of which the test needs only the beginning
 
 
 class Curl:
-    """curl as a client of one stand-in; `http` is its flag for the protocol."""
+    """curl as a client of one stand-in. `http` is its flag for the protocol."""
 
     def __init__(self, api, http="--http1.1", *more):
         self.api = api
@@ -50,7 +50,7 @@ class Stream:
         self.process = process
 
     def event(self):
-        """The next line, parsed; None at the end."""
+        """Returns the next line, parsed, or None at the end."""
         line = self.process.stdout.readline()
         return json.loads(line) if line else None
 
@@ -384,7 +384,7 @@ def test_answers_can_end_early(api, curl, cut, codes):
     api.fault(cut_after=100, cut=cut)
     done = curl.raw(SERVICES)
     assert done.returncode in codes
-    assert len(done.stdout) == 100 or cut == "rst"  # a reset may overtake what was sent
+    assert len(done.stdout) == 100 or cut == "rst"  # a reset may overtake data that was sent
     assert api.wait_requests(ended="complete" if cut == "nothing" else "cut")[0]["bytes"] == 100
 
 
@@ -462,8 +462,8 @@ def test_a_process_of_its_own_has_the_same_methods(tmp_path):
 def test_objects_are_as_large_as_real_ones():
     with ApiServer() as api:
         sizes = api.load(namespaces=20, services=100, slices=200)
-        assert 2100 < sizes["services"][1] / 100 < 2300  # measured at kube-apiserver 1.36.3: 2,213
-        assert 4300 < sizes["endpointslices"][1] / 200 < 4500  # 4,379
+        assert 2100 < sizes["services"][1] / 100 < 2300  # measured with kube-apiserver 1.36.3: 2,213
+        assert 4300 < sizes["endpointslices"][1] / 200 < 4500  # measured: 4,379
 
 
 def test_the_population_is_the_same_each_time_and_says_its_answers():
@@ -500,7 +500,7 @@ def test_manifests_read_back_as_what_was_written(tmp_path, form):
         o["metadata"]["resourceVersion"] = "1"
         for m in o["metadata"]["managedFields"]:
             m.pop("time")
-    for o in read:  # PyYAML reads unquoted dates as dates; ours are quoted or compared as text
+    for o in read:  # PyYAML parses unquoted dates as dates; ours are quoted or compared as text
         for m in o["metadata"]["managedFields"]:
             m.pop("time")
 
@@ -511,7 +511,7 @@ def test_manifests_read_back_as_what_was_written(tmp_path, form):
 
 
 def test_every_method_that_the_documentation_names_can_be_called(api):
-    """An attribute with a method's name hides it."""
+    """An attribute with the name of a method would hide the method."""
     text = (Path(__file__).parent / "README.md").read_text()
     table = text[text.index("## Methods") : text.index("## Faults")]
     names = {word for cell in table.split("`")[1::2] for word in [cell.partition("(")[0]] if "(" in cell}

@@ -1,9 +1,9 @@
 """
-HTTP/1.1 and HTTP/2 on asyncio, as far as a server of GETs needs them. Both give a handler the same thing, a Stream:
+HTTP/1.1 and HTTP/2 on asyncio: the parts that a server of GET requests needs. With either protocol, a handler gets the same kind of Stream:
 
     await stream.start(status, headers); await stream.write(data); await stream.end()      or stream.cut(how)
 
-`write` waits while the peer does not read. A connection that goes away cancels the handlers of its streams.
+`write` waits while the peer does not read. If a connection is lost, the handlers of its streams are cancelled.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ REASONS = {
 
 
 class Gone(ConnectionError):
-    """The peer, or a fault, has ended the connection."""
+    """The peer or a fault has ended the connection."""
 
 
 class Request:
@@ -40,20 +40,20 @@ class Request:
         self.method, self.target, self.http = method, target, http
         self.path = unquote(split.path)
         self.params = dict(parse_qsl(split.query, keep_blank_values=True))
-        self.headers = headers  # lower-case names
+        self.headers = headers  # names in lower case
 
 
 class Connection(asyncio.Protocol):
-    """What both protocols share: the transport, its flow control, and ways to end it."""
+    """The common part of both protocols: the transport, its flow control, and ways to end it."""
 
     def __init__(self, server):
         self.server = server
         self.transport = None
-        self.speaks = None  # the protocol's own half, once it is known
+        self.speaks = None  # the handler of the protocol, once the protocol is known
         self.writable = asyncio.Event()
         self.writable.set()
         self.closed = False
-        self.written_ns = 0  # CLOCK_MONOTONIC of the last bytes, just before they went to the socket
+        self.written_ns = 0  # CLOCK_MONOTONIC just before the last write to the socket
         self.early = b""
 
     def connection_made(self, transport):
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         return names.get("commonName")
 
     def data_received(self, data):
-        if self.speaks is None:  # no TLS: the preface tells
+        if self.speaks is None:  # without TLS, the client's first bytes show the protocol
             data = self.early = self.early + data
             if len(data) < len(PREFACE) and PREFACE.startswith(data):
                 return
@@ -105,14 +105,14 @@ class Connection(asyncio.Protocol):
         try:
             self.written_ns = time.monotonic_ns()
             self.transport.write(data)
-        except AttributeError:  # of a TLS transport that asyncio has taken apart without a word so far
+        except AttributeError:  # a TLS transport that asyncio has closed without notice
             raise Gone from None
 
     def end(self, how="rst"):
-        """close: in order. fin: a bare FIN without TLS's goodbye. rst: a reset."""
+        """Ends the connection: close (orderly), fin (a FIN without TLS close_notify) or rst (a reset)."""
         try:
             sock = self.transport.get_extra_info("socket")
-        except AttributeError:  # of a TLS transport that asyncio has taken apart
+        except AttributeError:  # a TLS transport that asyncio has closed
             sock = None
         if self.closed or sock is None:
             return
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
                 sock.shutdown(socket.SHUT_WR)
                 linger(socket.socket(fileno=os.dup(sock.fileno())))
         except OSError:
-            pass  # the peer was faster
+            pass  # the peer has closed the connection meanwhile
         self.transport.abort()
 
 
@@ -134,7 +134,8 @@ _lingering = set()
 
 
 def linger(sock):
-    """Reads and forgets until the peer closes: what it has sent and nobody has read would make the end a reset, which overtakes the answer."""
+    """Reads and discards data until the peer closes. With unread data the kernel would send a reset, and the reset would overtake the
+    answer."""
 
     async def until_closed():
         with sock, contextlib.suppress(OSError):
@@ -159,7 +160,7 @@ class Http1:
         self.next()
 
     def next(self):
-        """Takes the next request once the one before it is answered."""
+        """Handles the next request after the previous one is answered."""
         if self.task or b"\r\n\r\n" not in self.buffer:
             return
         head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
@@ -186,7 +187,7 @@ class Http1:
             self.task.cancel()
 
     def goaway(self):
-        """HTTP/1.1 has none; an idle connection is closed, a busy one ends with its answer."""
+        """Closes an idle connection, because HTTP/1.1 has no GOAWAY. A busy connection ends after its answer."""
         if self.task is None:
             self.conn.end("close")
 
@@ -273,7 +274,7 @@ class Http2:
             task.cancel()
 
     def goaway(self):
-        """Says that no new stream will be taken; those that are open go on, so the frame bypasses h2's own state."""
+        """Announces that no new stream will be accepted. Open streams continue. The h2 library would end them, so this bypasses the library."""
         last = max(self.streams, default=0)
         with contextlib.suppress(Gone):
             self.conn.write(GoAwayFrame(stream_id=0, last_stream_id=last, error_code=0).serialize())
@@ -286,7 +287,7 @@ class Http2Stream:
     def _send(self, call, *args, **kw):
         try:
             call(self.sid, *args, **kw)
-        except h2.exceptions.ProtocolError:  # reset by the peer meanwhile
+        except h2.exceptions.ProtocolError:  # the peer has reset it meanwhile
             raise Gone from None
         self.http.push()
 
@@ -295,7 +296,7 @@ class Http2Stream:
         self._send(self.http.h2.send_headers, [(":status", str(status))] + [(k, str(v)) for k, v in headers.items()])
 
     async def write(self, data):
-        """In as many frames as the peer's windows allow at a time."""
+        """Sends as many frames at a time as the peer's windows allow."""
         h2c, began = self.http.h2, None
         view = memoryview(data)
         while view:

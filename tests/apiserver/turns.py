@@ -1,11 +1,11 @@
-"""Lists as a priority level of API Priority and Fairness lets them through: some at a time, some in a queue, a 429 for the others."""
+"""Limits lists as a priority level of API Priority and Fairness does: some lists run, some wait in a queue, and the others get 429."""
 
 import asyncio
 import contextlib
 
 
 class Turns:
-    """Each list takes `hold_s` of one of `seats`, however large it is here; `queue` more may wait."""
+    """Each list occupies one of `seats` for `hold_s`, whatever its size. `queue` more lists may wait."""
 
     def __init__(self, seats, queue, hold_s):
         self.free, self.waiting, self.queue, self.hold_s = asyncio.Semaphore(seats), 0, queue, hold_s

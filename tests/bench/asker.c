@@ -1,22 +1,25 @@
 /*
- * A DNS client that measures time, for what dnsperf does not tell: percentiles at a fixed rate, and
- * when a changed answer is first seen. All over UDP. PORT is one of 127.0.0.1, or ADDRESS#PORT.
+ * A DNS client that measures time. Unlike dnsperf, it shows latency percentiles at a fixed rate,
+ * and the time when a changed answer first appears. The asker uses UDP only. PORT is a port of
+ * 127.0.0.1, or ADDRESS#PORT.
  *
- * `asker load PORT FILE RATE SECONDS SOCKETS` sends RATE questions a second, on time whether or not
- * answers come (an open loop: a server that stalls is not spared the questions that it would have
- * had to answer), and prints one JSON object: sent, answered, lost, rcodes, latency in microseconds
- * at several percentiles. FILE has dnsperf's form: `NAME TYPE` a line.
+ * `asker load PORT FILE RATE SECONDS SOCKETS` sends RATE queries a second. The asker sends each
+ * query on time, whether or not answers arrive (an open loop). A server that stalls therefore does
+ * not get fewer queries. The output is one JSON object: sent, answered, lost, rcodes, and
+ * percentiles of the latency in microseconds. FILE has dnsperf's format, with `NAME TYPE` on each
+ * line.
  *
- * `asker flood PORT FILE SECONDS SOCKETS FLIGHT` keeps FLIGHT questions in flight, in batches and
- * without ever waiting, so that the server is what is slow: a load that cannot keep up lets a fast
- * server sleep between small batches, and measures that. Prints sent, answered, lost, rcodes.
+ * `asker flood PORT FILE SECONDS SOCKETS FLIGHT` keeps FLIGHT queries in flight. The asker sends
+ * queries in batches and never waits, so that the server is the bottleneck. With a lower load, a
+ * fast server would sleep between small batches, and the result would include these sleeps. The
+ * output is the numbers of queries sent, answered and lost, and the rcodes.
  *
- * `asker follow PORT FILE PID` takes the lines `NAME TYPE there|gone|ADDRESS` of FILE one after the
- * other: it asks until there is an answer, or NXDOMAIN, or an answer that ends in this IPv4 address,
- * and prints the CLOCK_MONOTONIC nanoseconds at which that came; 0 when it has not come within
- * FOLLOW_NS. Before it on the line,
- * `FROM:TO:NS` for each time between two looks in which it, or a thread of process PID, waited NS
- * nanoseconds for a CPU that another had: what a busy machine adds, and no program can help.
+ * `asker follow PORT FILE PID` handles the lines `NAME TYPE there|gone|ADDRESS` of FILE one after
+ * the other. For each line, the asker queries NAME until it gets an answer, an NXDOMAIN, or an
+ * answer that ends in this IPv4 address. The output is the CLOCK_MONOTONIC time of that reply in
+ * nanoseconds, or 0 if no such reply arrived within FOLLOW_NS. The line begins with `FROM:TO:NS`
+ * for each time span with waits. In this span, the asker and the threads of process PID waited NS
+ * nanoseconds for a busy CPU. These waits are the delay that other work on the machine caused.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -38,14 +41,15 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
-static const int64_t FOLLOW_NS = 10000000000; /* then a change was missed */
+static const int64_t FOLLOW_NS = 10000000000; /* after this time a change counts as missed */
 
 enum {
 	QUERY_MAX = 300,
-	IDS = 65536, /* a socket's questions in flight */
+	IDS = 65536, /* maximum number of queries in flight per socket */
 	LOST_NS = 2000000000,
-	FLOOD_LOST_NS = 500000000, /* thousands of times what an answer takes */
-	PER_OCTAVE = 64,           /* buckets: an error of 1 % at most */
+	/* a query counts as lost after this time, which is thousands of times the usual latency */
+	FLOOD_LOST_NS = 500000000,
+	PER_OCTAVE = 64, /* histogram buckets per octave, so the error is at most 1 % */
 	BUCKETS = 40 * PER_OCTAVE,
 	REPLY_MAX = 4096,
 	FLOOD_BATCH = 32,
@@ -75,7 +79,7 @@ parse(const char *name, const char *type)
 	struct question q;
 
 	if (dname_from_text(&dname, name) != 0 || type_number(type) == 0)
-		errx(2, "not a question: %s %s", name, type);
+		errx(2, "no valid name and type: %s %s", name, type);
 	q.len =
 	    (uint16_t)query_write(q.wire, sizeof q.wire, 0, dname.wire, type_number(type), 1, 0);
 	return q;
@@ -97,7 +101,7 @@ read_questions(const char *path)
 	}
 	fclose(in);
 	if (question_count == 0)
-		errx(2, "%s: no questions", path);
+		errx(2, "%s: no queries", path);
 }
 
 static int
@@ -124,7 +128,8 @@ static struct {
 	int64_t max_ns;
 } load;
 
-/* Buckets grow with the value: octave times PER_OCTAVE, and the place in it. */
+/* Returns the index of the bucket for a value. Buckets of higher values are wider. The index is the
+ * octave times PER_OCTAVE, plus the position in the octave. */
 static size_t
 bucket_of(int64_t ns)
 {
@@ -161,11 +166,11 @@ percentile(double share)
 struct client {
 	int fd;
 	uint16_t next_id;
-	int64_t *sent_ns; /* by ID; 0: none in flight */
+	int64_t *sent_ns; /* time of sending, by ID; 0 if not in flight */
 };
 
-/* `due` is when it should have been sent:
- * a client that is late itself must not flatter the server. */
+/* Sends a query. `due` is the planned time. If the client itself is late, the latency must include
+ * the client's delay. */
 static void
 send_one(struct client *c, struct question *q, int64_t due)
 {
@@ -175,7 +180,7 @@ send_one(struct client *c, struct question *q, int64_t due)
 	c->sent_ns[id] = due;
 	load.sent++;
 	if (send(c->fd, q->wire, q->len, 0) < 0)
-		c->sent_ns[id] = 0; /* counted as lost, since it was not answered */
+		c->sent_ns[id] = 0; /* a query without an answer counts as lost */
 }
 
 static void
@@ -201,7 +206,7 @@ receive(struct client *c)
 	}
 }
 
-/* All but the end of the object. */
+/* Prints the JSON object except its end. */
 static void
 print_counts(double seconds)
 {
@@ -241,7 +246,7 @@ run_load(char **argv)
 {
 	double rate = atof(argv[2]), seconds = atof(argv[3]);
 	size_t count = (size_t)atoi(argv[4]);
-	static struct client *clients; /* reachable to the end, which is the end of the program */
+	static struct client *clients; /* reachable until the program ends */
 	static struct pollfd *fds;
 
 	clients = xcalloc(count, sizeof *clients);
@@ -255,8 +260,8 @@ run_load(char **argv)
 	}
 	int64_t begun = now_ns(), end = begun + (int64_t)(seconds * 1e9);
 	uint64_t total = (uint64_t)(rate * seconds);
-	/* A client that got no CPU for a while sends late what was due:
-	 * it would have been waited for. */
+	/* If the client got no CPU for a while, it sends the overdue queries now. The latency of
+	 * these queries counts from the planned time. */
 	for (int64_t now = begun;
 	     load.sent < total || (load.answered < load.sent && now < end + LOST_NS);
 	     now = now_ns()) {
@@ -281,19 +286,20 @@ run_load(char **argv)
 	return 0;
 }
 
-/* A client of a flood: what it sends at once, and how much of it is unanswered. */
+/* A client of a flood, with its socket and the number of its queries in flight. */
 struct flooder {
 	int fd;
 	uint16_t next_id;
 	unsigned in_flight;
-	int64_t heard_ns; /* of the server, or when it was given up */
+	int64_t heard_ns; /* time of the last reply, or time when the client gave up */
 };
 
-/* Takes what has arrived; after FLOOD_LOST_NS of silence what is in flight is lost. */
+/* Reads the replies that have arrived. If no reply arrives for FLOOD_LOST_NS, the queries in flight
+ * count as lost. */
 static void
 flood_receive(struct flooder *f, int64_t now)
 {
-	static uint8_t replies[FLOOD_BATCH][DNS_HEADER]; /* the rest is thrown away */
+	static uint8_t replies[FLOOD_BATCH][DNS_HEADER]; /* the program keeps only the headers */
 	static struct iovec iov[FLOOD_BATCH];
 	static struct mmsghdr in[FLOOD_BATCH];
 
@@ -345,7 +351,7 @@ run_flood(char **argv)
 	double seconds = atof(argv[2]);
 	size_t count = (size_t)atoi(argv[3]);
 	unsigned each = (unsigned)atoi(argv[4]) / (unsigned)(count > 0 ? count : 1);
-	static struct flooder *flooders; /* reachable to the end, which is the end of the program */
+	static struct flooder *flooders; /* reachable until the program ends */
 
 	flooders = xcalloc(count, sizeof *flooders);
 
@@ -361,10 +367,11 @@ run_flood(char **argv)
 
 			if (f->in_flight > 0)
 				flood_receive(f, now);
-			if (f->in_flight <= each / 2) /* half of them at once, not one by one */
+			if (f->in_flight <= each / 2) /* send the next queries in batches */
 				flood_send(f, each - f->in_flight);
 		}
-	/* What is under way is waited for: only silence is loss. */
+	/* Wait for the queries in flight. A query is lost only if no reply arrives for
+	 * FLOOD_LOST_NS. */
 	for (size_t i = 0; i < count; i++)
 		while (flooders[i].in_flight > 0)
 			flood_receive(&flooders[i], now_ns());
@@ -373,7 +380,7 @@ run_flood(char **argv)
 	return 0;
 }
 
-/* Whether the reply to the question says what was hoped for: there, gone, or an address. */
+/* Whether the reply matches the word in the file: `there`, `gone`, or an address. */
 static bool
 says(const uint8_t *reply, size_t len, const char *hoped)
 {
@@ -410,7 +417,7 @@ add_thread(const char *path)
 	threads.fds[threads.count++] = fd;
 }
 
-/* This thread and those that the process has now. */
+/* Adds this thread, and all current threads of the process `pid`. */
 static void
 find_threads(const char *pid)
 {
@@ -430,7 +437,7 @@ find_threads(const char *pid)
 	add_thread("/proc/thread-self/schedstat");
 }
 
-/* Prints what they have waited for a CPU since the last look, if they did. */
+/* Prints how long these threads have waited for a CPU since the last call, if they did. */
 static void
 look(void)
 {

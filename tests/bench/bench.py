@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """
 make bench, bench-scale, bench-change, bench-instructions, bench-hostile, bench-lookup, bench-upstream, bench-node, bench-node-conntrack,
-bench-node-change, bench-report: BENCH_ARGS="--help" says what each takes.
+bench-node-change, bench-report. BENCH_ARGS="--help" shows the options of each.
 
-Results: build/bench/results.json, a section a bench; bench-report makes build/bench/report.md and charts of it.
+Results: build/bench/results.json with one section per bench. bench-report makes build/bench/report.md and charts of it.
 
-A bench runs in a network namespace of its own where that is allowed, as a pod does: the packet filter and the connection tracking of the machine
-(a container engine's, say) would cost as much as the servers do. BENCH_NETWORK=machine measures with them.
+If permitted, a bench runs in its own network namespace, as a pod does. Otherwise the machine's packet filter and connection tracking (for
+example of a container engine) would cost as much as the servers. BENCH_NETWORK=machine includes them in the measurement.
 """
 
 import importlib
@@ -19,7 +19,7 @@ MODULES = {"bench": "speed", "scale": "scale", "change": "change", "instructions
 
 
 def own_network():
-    """Starts this program again in a network namespace of its own; returns if it is there already, or may not."""
+    """Restarts this program in a network namespace. Returns if the program already runs in such a namespace or may not create one."""
     enter = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if os.environ.get("BENCH_NETWORK", "own") != "own" or subprocess.run([*enter, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
         return
@@ -31,10 +31,13 @@ def main():
     if len(sys.argv) < 2 or sys.argv[1] not in MODULES:
         print(f"usage: bench.py {'|'.join(MODULES)} [--help]", file=sys.stderr)
         return 2
+    sys.path[:0] = [HERE, os.path.dirname(HERE)]
+    module = importlib.import_module(MODULES[sys.argv[1]])
+    if os.environ.get("BENCH_NETWORK") != "entered" and hasattr(module, "download"):
+        module.download(sys.argv[2:])  # its own namespace will have no network
     if sys.argv[1] != "report":
         own_network()
-    sys.path[:0] = [HERE, os.path.dirname(HERE)]
-    return importlib.import_module(MODULES[sys.argv[1]]).main(sys.argv[2:])
+    return module.main(sys.argv[2:])
 
 
 if __name__ == "__main__":

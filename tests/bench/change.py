@@ -1,15 +1,23 @@
-"""
-make bench-change: 100 changes of the ConfigMap while dnsmasq answers 5,000 questions a second, under the nanny; and the control,
-the same load while dnsmasq is killed and started again as kube-dns's nanny does it.
+"""make bench-change: 100 changes of the ConfigMap while dnsmasq, under the nanny, answers 5,000 queries a second. The control is the same
+load while dnsmasq is killed and restarted, as kube-dns's nanny does.
 
-Counted, of every question: lost (no answer in 6 s), SERVFAIL or REFUSED, wrong (answered by a server that at no moment between question
-and answer was configured for the name or a domain above it), and, of those that are right, early: answered by a server of a domain above
-while a stub domain for the name was in force, because the question was in flight when that came. A configuration is in force from the moment
-at which it is written until dnsmasq is seen to have a later one. That is seen from outside, not in what the nanny says: each configuration sends
-mark.test to an address of its own, and questions for it are asked all the time (Marks). A confirmation by the nanny that comes before that
-counts as false. On a TCP connection that was open before a change dnsmasq goes on with the old servers until the nanny ends it: answers
-from them to questions asked up to a second after are counted as late, later ones as wrong. Packets that the kernel dropped before dnsmasq could
-read them are shown beside the losses, because a machine that stands still loses those whatever dnsmasq does.
+The bench classifies every query:
+
+* lost: no answer in 6 s
+* SERVFAIL or REFUSED
+* wrong: between the query and the answer, the answering server was never configured for the name or for a domain above the name
+* early: the answer is right, but it comes from a server of a domain above, although a stub domain for the name was in force. The query was
+  in flight when the stub domain was added.
+* late: the query came up to a second after a change, over a TCP connection that was open before the change, and an old server answered.
+  dnsmasq keeps the old servers for such a connection until the nanny ends the connection. Later queries of this kind count as wrong. With
+  unbound, also: a cached answer up to 20 ms after a change.
+
+A configuration is in force from the moment when it is written until the bench sees dnsmasq with a later configuration. The bench observes
+this from outside and does not rely on the nanny. Each configuration sends mark.test to a different address, and queries for mark.test run
+all the time (Marks). If the nanny confirms a configuration earlier, the confirmation counts as false.
+
+Packets that the kernel dropped before dnsmasq could read them are reported beside the losses. A machine that pauses loses such packets
+whatever dnsmasq does.
 """
 
 import argparse
@@ -29,7 +37,10 @@ import tempfile
 import threading
 import time
 
-from waiting import free_port
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "helpers")]
+from nanny_world import ENGINE, engine_flags  # noqa: E402
+from waiting import free_port  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 LOAD = os.path.join(BUILD, "tests", "bench", "change_load")
@@ -37,6 +48,8 @@ NANNY = os.path.join(BUILD, "bin", "nanny")
 DNSMASQ = shutil.which("dnsmasq", path="/usr/sbin:" + os.environ.get("PATH", ""))
 KINDS = ["cached", "uncached", "kept", "slow", "tcp", "held"]
 HELD_US = 1000000
+# unbound flushes the cached answers of former servers just after it has the new servers.
+FLUSH_US = {"unbound": 20000}.get(ENGINE, 0)
 MARK_EVERY_S = 0.002
 ZONES = {"cached": "", "uncached": "", "kept": "keep.test", "slow": "slow.test"}
 DNSMASQ_ARGS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-", "--no-hosts", "--dns-forward-max=1500",
@@ -44,7 +57,7 @@ DNSMASQ_ARGS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect",
 
 
 def prefer():
-    """Other work on the machine is not what is measured: where it may, the test goes first. Inherited by dnsmasq."""
+    """Gives the test priority over other work on the machine, if permitted. dnsmasq inherits this."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))
     except PermissionError:
@@ -56,7 +69,9 @@ def now_us():
 
 
 def configurations():
-    """Endless: (stub domains, upstreams), each as lists of server numbers of change_load; "keep.test" is always there."""
+    """
+    Yields (stub domains, upstreams) without end. Servers are given by their numbers in change_load. Every configuration has "keep.test".
+    """
     cycle = [
         ({"slow.test": [3]}, [1]), ({"slow.test": [4]}, [1]), ({}, [1]), ({"slow.test": [3, 4]}, [1]), ({"slow.test": [4]}, [1, 2]),
         ({"slow.test": [4], "extra.test": [6]}, [2]), ({"extra.test": [6, 5]}, [2]), ({"slow.test": [3]}, [1, 2]), ({"a.slow.test": [6], "slow.test": [4, 3]}, [1]),
@@ -68,7 +83,7 @@ def configurations():
 
 
 def allowed(config, zone):
-    """Servers for names of `zone` under a configuration: those of the nearest domain, and those of every domain above."""
+    """Returns two sets of servers for names in `zone`: the servers of the nearest domain, and the servers of this domain and all domains above it."""
     stubs, upstreams = config
     routes = []
     while zone:
@@ -88,7 +103,7 @@ class ConfigMap:
         os.chmod(path, 0o755)
 
     def write(self, keys):
-        """Swaps in a whole new set; returns when, in microseconds."""
+        """Replaces all keys at once. Returns the time in microseconds."""
         self.count += 1
         new, data = f"..{self.count}", os.path.join(self.path, "..data")
         old = os.readlink(data) if os.path.islink(data) else None
@@ -120,7 +135,7 @@ class Load:
         self.process.stdin.flush()
 
     def finish(self):
-        """The questions, and how many of them met the end of their connection."""
+        """Returns the queries, and the number of queries whose connection ended before the answer."""
         out, _ = self.process.communicate(timeout=120)
         *lines, last = out.splitlines()
         return [tuple(int(x) for x in line.split()) for line in lines], int(last.split()[1])
@@ -128,7 +143,8 @@ class Load:
 
 class Marks:
     """
-    Which configuration dnsmasq has, by asking it: "N.mark.test" arrives here at 127.10.a.b, where a and b are the number of the configuration.
+    Finds out which configuration dnsmasq has. A query for "N.mark.test" arrives here at 127.10.a.b, where a and b are the number of the
+    configuration.
     """
 
     def __init__(self):
@@ -136,7 +152,7 @@ class Marks:
         self.server.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO
         self.server.bind(("0.0.0.0", 0))
         self.port = self.server.getsockname()[1]
-        self.asked, self.seen, self.ended = [], [], False  # when question N was sent; (N, when it arrived, configuration)
+        self.asked, self.seen, self.ended = [], [], False  # asked: time of query N; seen: (N, time of its arrival, configuration)
 
     def text(self, number):
         return f"127.10.{number >> 8}.{number & 255}:{self.port}"
@@ -185,7 +201,7 @@ class Marks:
                 due = time.monotonic() + MARK_EVERY_S
 
     def ends(self, count):
-        """When each of the first `count` configurations was first seen to have given way to a later one; infinity for the last."""
+        """Returns the time when each of the first `count` configurations was replaced: a later configuration was seen. Infinity for the last one."""
         first, later = [1 << 62] * count, 1 << 62
         for _, when, config in self.seen:
             first[config] = min(first[config], when)
@@ -196,7 +212,7 @@ class Marks:
         return ends
 
     def false(self, confirmed):
-        """Questions that were sent after the nanny had said that configuration N is in force, and went where an earlier one says: [(when, N)]."""
+        """Returns the number of queries that followed an old configuration, although the nanny had confirmed a newer configuration before the query."""
         newest = {}
         count, i, highest = 0, 0, -1
         for number, sent in enumerate(self.asked):
@@ -210,7 +226,7 @@ class Marks:
 
 
 def drops(port):
-    """Packets dropped for full buffers of the sockets bound to the port."""
+    """Returns the number of packets that the kernel dropped because the buffers of the port's sockets were full."""
     total = 0
     for name in ("/proc/net/udp", "/proc/net/udp6"):
         with open(name, encoding="ascii") as f:
@@ -223,8 +239,8 @@ def drops(port):
 
 def enlarge_buffers(pid, port):
     """
-    Gives dnsmasq's UDP sockets room for 4 MB of packets, where the test may: a virtual machine that stands still for a tenth of a second
-    otherwise overflows the 277 packets that fit, which says nothing about a change of configuration.
+    Gives dnsmasq's UDP sockets room for 4 MB of packets, if permitted. The default has room for 277 packets. If the virtual machine pauses
+    for a tenth of a second, more packets arrive, and some are lost. Such losses have nothing to do with a change of the configuration.
     """
     pidfd_getfd, so_rcvbufforce = 438, 33
     syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -242,7 +258,7 @@ def enlarge_buffers(pid, port):
 
 
 class Nanny:
-    """The nanny over a directory of its own; `confirmed` is set at each line that says so."""
+    """The nanny with its own directory. Each line that confirms a configuration adds to `confirmations`."""
 
     def __init__(self, directory, port, extra=()):
         self.lines, self.confirmations, self.changed = [], [], threading.Condition()
@@ -251,7 +267,7 @@ class Nanny:
             f.write("")
         os.makedirs(os.path.join(directory, "run"))
         os.chmod(os.path.join(directory, "run"), 0o777)
-        command = [NANNY, "-restartDnsmasq=true", f"-configDir={directory}/conf", f"-resolvConf={resolv}", f"-runDir={directory}/run", f"-dnsmasqExec={DNSMASQ}",
+        command = [NANNY, "-restartDnsmasq=true", f"-configDir={directory}/conf", f"-resolvConf={resolv}", f"-runDir={directory}/run", *engine_flags(),
                    "-metricsAddr=", "-drain=0s", *extra, "--", *DNSMASQ_ARGS, f"--port={port}"]  # fmt: skip
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=prefer)
         self.thread = threading.Thread(target=self.read, daemon=True)
@@ -266,10 +282,10 @@ class Nanny:
                 self.changed.notify_all()
 
     def wait_confirmed(self, after, timeout=10):
-        """The moment of the `after`+1st confirmation."""
+        """Waits until there are more than `after` confirmations. Returns the time of confirmation number `after`, counted from 0."""
         with self.changed:
             if not self.changed.wait_for(lambda: len(self.confirmations) > after, timeout):
-                raise RuntimeError("not confirmed in time:\n" + "\n".join(self.lines[-20:]))
+                raise RuntimeError("the nanny did not confirm the change in time:\n" + "\n".join(self.lines[-20:]))
             return self.confirmations[after][0]
 
     def dnsmasq_pid(self):
@@ -289,8 +305,8 @@ def keys_of(config, load, mark):
 
 def judge(records, history):
     """
-    Counts by kind. `history`: (from, until, configuration), where a configuration may be in force from the moment it is written until
-    a later one is seen.
+    Counts the queries of each kind. `history` has (from, until, configuration): a configuration may be in force from the time when it is
+    written until a later one is seen.
     """
     result = {"questions": len(records), "lost": 0, "servfail": 0, "refused": 0, "other": 0, "wrong": 0, "early": 0, "late": 0, "latest_ms": 0, "by_kind": {},
               "examples": []}  # fmt: skip
@@ -321,7 +337,7 @@ def judge(records, history):
                 if end >= sent:
                     good |= nearest
                     above |= all_
-                elif name == "held":
+                elif name == "held" or (name == "cached" and end >= sent - FLUSH_US):
                     late.update(dict.fromkeys(all_, (sent - end) / 1000))
         if server in late and server not in above:
             result["late"] += 1
@@ -338,8 +354,8 @@ def judge(records, history):
 
 def under_nanny(changes=100, gap_s=1.05, rate=5000, tcp_rate=40, burst=0):
     """
-    The nanny's run: counts, and the times from the swap of ..data to the confirmation; at the end `burst` more changes, 0.1 s apart, of which
-    the nanny makes as few as it likes. The gap is over a second, so that each change before has a reload of its own.
+    The run with the nanny. Returns the counts, and the times from the swap of ..data to the confirmation. At the end it makes `burst` more
+    changes 0.1 s apart. The nanny may combine these. `gap_s` is more than a second, so that each of the earlier changes has its own reload.
     """
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         os.chmod(directory, 0o755)
@@ -383,10 +399,10 @@ def under_nanny(changes=100, gap_s=1.05, rate=5000, tcp_rate=40, burst=0):
     for entry, end in zip(history, marks.ends(len(history)), strict=True):
         entry[1] = end
     if not marks.seen or marks.seen[-1][2] != len(history) - 1:
-        raise RuntimeError("the last configuration was never seen")
+        raise RuntimeError("dnsmasq never used the last configuration")
     result = judge(records, history)
     result.update(false=marks.false(confirmations), marks=len(marks.seen), closed=closed)
-    own = [int(ms) for ms in re.findall(r"(\d+) ms after the change was seen", "\n".join(nanny.lines))]
+    own = [int(ms) for ms in re.findall(r"(\d+) ms after the change", "\n".join(nanny.lines))]
     result.update(seen_to_confirmed_ms={"median": statistics.median(own), "worst": max(own[:changes])}, changes=changes + burst, reloads=len(nanny.confirmations) - 1, kernel_drops=dropped, confirm_ms={"median": statistics.median(took), "worst": max(took)},
                   trouble=[l for l in nanny.lines if " error: " in l or "process" in l][:10])  # fmt: skip
     return result
@@ -401,7 +417,7 @@ def respawn(port, config, load):
 
 
 def kill_and_respawn(changes=20, gap_s=0.2, rate=5000, tcp_rate=0):
-    """The control: what kube-dns's nanny does. Its TCP orphans, which would hold the port, are spared by not asking over TCP."""
+    """The control run, with the behaviour of kube-dns's nanny. It sends no TCP queries, because orphaned TCP processes would keep the port in use."""
     load, port, source = Load(), free_port(), configurations()
     config = next(source)
     child = respawn(port, config, load)
@@ -430,16 +446,16 @@ def kill_and_respawn(changes=20, gap_s=0.2, rate=5000, tcp_rate=0):
 
 
 def report(title, r):
-    print(f"{title}: {r['changes']} changes ({r.get('reloads', r['changes'])} reloads), {r['questions']} questions: {r['lost']} lost ({r.get('kernel_drops', 0)} of them dropped by the kernel), "
-          f"{r['servfail']} SERVFAIL, {r['refused']} REFUSED, {r['wrong']} answered by a server not configured, {r['early']} early, {r['late']} late (at most {r['latest_ms']:.0f} ms)")  # fmt: skip
+    print(f"{title}: {r['changes']} changes ({r.get('reloads', r['changes'])} reloads), {r['questions']} queries: {r['lost']} lost ({r.get('kernel_drops', 0)} of them dropped by the kernel), "
+          f"{r['servfail']} SERVFAIL, {r['refused']} REFUSED, {r['wrong']} answered by a server that is not configured, {r['early']} early, {r['late']} late (at most {r['latest_ms']:.0f} ms)")  # fmt: skip
     if "marks" in r:
-        print(f"  {r['marks']} questions asked which configuration dnsmasq has: {r['false']} contradict the nanny's confirmation; "
-              f"{r['closed']} questions asked again because their connection was closed")  # fmt: skip
+        print(f"  {r['marks']} queries for dnsmasq's configuration: {r['false']} answers contradict the nanny's confirmation; "
+              f"{r['closed']} queries retried because their connection was closed")  # fmt: skip
     for kind, by in r["by_kind"].items():
-        print(f"  {kind}: {by['questions']} questions, {by['lost']} lost, answered by {dict(sorted(by['answered_by'].items()))}")
+        print(f"  {kind}: {by['questions']} queries, {by['lost']} lost, answered by {dict(sorted(by['answered_by'].items()))}")
     if "confirm_ms" in r:
-        print(f"  ..data swapped -> confirmed: median {r['confirm_ms']['median']:.1f} ms, worst {r['confirm_ms']['worst']:.1f} ms; "
-              f"change seen by the nanny -> confirmed: median {r['seen_to_confirmed_ms']['median']} ms, worst {r['seen_to_confirmed_ms']['worst']} ms")
+        print(f"  from the swap of ..data to the confirmation: median {r['confirm_ms']['median']:.1f} ms, worst {r['confirm_ms']['worst']:.1f} ms; "
+              f"from the nanny's detection of the change to the confirmation: median {r['seen_to_confirmed_ms']['median']} ms, worst {r['seen_to_confirmed_ms']['worst']} ms")
     for example in r["examples"][:5]:
         print("  ", example)
 
@@ -448,10 +464,10 @@ def main(argv):
     import results
 
     parser = argparse.ArgumentParser(prog="bench-change")
-    parser.add_argument("--changes", type=int, default=100)
-    parser.add_argument("--gap", type=float, default=1.05, help="seconds between changes")
-    parser.add_argument("--rate", type=int, default=5000)
-    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--changes", type=int, default=100, help="changes of the ConfigMap (%(default)s)")
+    parser.add_argument("--gap", type=float, default=1.05, help="seconds between two changes (%(default)s)")
+    parser.add_argument("--rate", type=int, default=5000, help="queries a second (%(default)s)")
+    parser.add_argument("--repeats", type=int, default=1, help="runs with the nanny (%(default)s)")
     args = parser.parse_args(argv)
     runs = []
     for _ in range(args.repeats):

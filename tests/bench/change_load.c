@@ -1,26 +1,30 @@
 /*
- * Both sides of a forwarder whose configuration changes: clients that ask it and the servers that
- * it asks, on one clock, so that for every answer it is known who gave it and when.
+ * Both sides of a forwarder whose configuration changes: the clients and the servers. Clients and
+ * servers use the same clock, so this program knows for every answer which server sent it and when.
  *
  *	change_load
  *
- * Prints `port` and the port of its SERVERS servers (UDP and TCP, 127.0.0.1 and the addresses that
- * follow), which is one, since the nanny's sandbox lets dnsmasq connect to the ports that it was
- * started with; waits for a line
- * `PORT SECONDS RATE TCP_RATE` on standard input, asks 127.0.0.1:PORT that many questions a second
- * on time whether or not answers come, each once, and then prints a line a question: `KIND SENT
- * RECEIVED RCODE SERVER`, times in microseconds of CLOCK_MONOTONIC, RECEIVED 0 if no answer came
- * within LOST_S, and a line `closed N`. A server's answer is the address 10.9.0.N, N from 1.
+ * The program prints `port` and the port of its SERVERS servers. The servers use UDP and TCP at
+ * 127.0.0.1 and the following addresses. All servers have the same port, because the nanny's
+ * sandbox lets dnsmasq connect only to the ports that were configured at dnsmasq's start. The
+ * program then waits for a line `PORT SECONDS RATE TCP_RATE` on standard input. It sends RATE
+ * queries a second over UDP, and TCP_RATE queries a second over TCP, to 127.0.0.1:PORT. Each query
+ * is sent once and on time, whether or not answers arrive.
+ *
+ * At the end, the program prints a line for each query: `KIND SENT RECEIVED RCODE SERVER`. Times
+ * are in microseconds of CLOCK_MONOTONIC. RECEIVED is 0 if no answer arrived within LOST_S. Server
+ * N, from 1, answers with the address 10.9.0.N. The last line is `closed N`. The kinds are:
  *
  *	0 cached    one of CACHED_NAMES names below ext.test with a TTL of a minute
  *	1 uncached  a new name below ext.test
- *	2 kept      as cached, below keep.test
+ *	2 kept      like cached, but below keep.test
  *	3 slow      a new name below slow.test: servers 3 and 4 answer after SLOW_MS
- *	4 tcp       a new name below ext.test or slow.test, each over a TCP connection of its own
- *	5 held      as tcp, one after the other over one of HELD connections that stay open
+ *	4 tcp       a new name below ext.test or slow.test, each over a new TCP connection
+ *	5 held      like tcp, but one after the other over one of HELD connections that stay open
  *
- * When the other end closes a held connection its client opens another, and a question that has had
- * no answer is asked again there (RFC 7766 section 6.2.4): `closed` counts those.
+ * If the forwarder closes a held connection, the client opens a new connection. On the new
+ * connection it repeats a query that has no answer yet (RFC 7766 section 6.2.4). `closed` counts
+ * these queries.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -69,21 +73,22 @@ struct asking {
 	uint8_t kind, rcode, server;
 };
 
-/* Whatever epoll tells about. */
+/* The object behind an epoll event. */
 struct endpoint {
 	enum role role;
 	int fd;
-	int server;       /* of a server's: 0.. */
-	size_t record;    /* of a TCP client's */
-	size_t len, want; /* of TCP: bytes in `buf` */
-	unsigned pending; /* answers that a TCP server still owes */
+	int server;       /* index of the server, for the roles of a server */
+	size_t record;    /* index of the query's record, for a TCP client */
+	size_t len, want; /* bytes of the TCP message in `buf`, and bytes wanted */
+	unsigned pending; /* answers that a TCP server has not sent yet */
 	bool closed;
 	uint8_t buf[1024];
 };
 
 struct reply {
 	int64_t due_us;
-	struct endpoint *to; /* a TCP connection, or the server's UDP socket with `peer` */
+	/* where the reply goes: a TCP connection, or `peer` over the server's UDP socket */
+	struct endpoint *to;
 	struct sockaddr_in peer;
 	uint16_t len;
 	uint8_t wire[512];
@@ -96,13 +101,13 @@ static struct {
 } servers[SERVERS];
 
 static struct endpoint clients[SOCKETS];
-static size_t asked[SOCKETS][65536]; /* record + 1 by ID */
+static size_t asked[SOCKETS][65536]; /* index of the record plus 1, by ID */
 static uint16_t next_id[SOCKETS];
 static struct asking *records;
 static size_t record_count, record_max, answered;
 static struct endpoint held[HELD];
-static bool held_busy[HELD]; /* its question has no answer yet */
-static unsigned held_closed; /* with a question unanswered */
+static bool held_busy[HELD]; /* the query on this connection has no answer yet */
+static unsigned held_closed; /* number of connections closed while a query had no answer */
 static int epoll_fd;
 static struct sockaddr_in target = { .sin_family = AF_INET };
 
@@ -137,7 +142,7 @@ open_socket(int type, struct sockaddr_in *bind_to)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	if (type == SOCK_STREAM)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	/* Connections of another test's that ended a moment ago keep their port for a minute. */
+	/* Connections of an earlier test occupy their port for a minute after they ended. */
 	if (type == SOCK_STREAM && bind_to != NULL)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	if (bind_to != NULL && bind(fd, (struct sockaddr *)bind_to, sizeof *bind_to) < 0) {
@@ -147,7 +152,7 @@ open_socket(int type, struct sockaddr_in *bind_to)
 	return fd;
 }
 
-/* At `*port`; 0: one that is free for both protocols. */
+/* Opens a server at `*port`. If `*port` is 0, chooses a port that is free for UDP and TCP. */
 static void
 open_server(int i, in_port_t *port)
 {
@@ -178,7 +183,7 @@ open_server(int i, in_port_t *port)
 	errx(1, "no port is free for UDP and TCP");
 }
 
-/* Puts the answer to `wire` into the server's queue, to be sent after its delay. */
+/* Adds the answer to `wire` to the server's queue. The server sends the answer after its delay. */
 static void
 serve(struct endpoint *from, const struct sockaddr_in *peer, const uint8_t *wire, size_t len)
 {
@@ -191,7 +196,7 @@ serve(struct endpoint *from, const struct sockaddr_in *peer, const uint8_t *wire
 	bool has_answer = query.qtype == TYPE_A && query.qclass == CLASS_IN;
 	struct reply *r = &servers[server].queue[servers[server].tail++ % QUEUE];
 	if (servers[server].tail - servers[server].head > QUEUE)
-		errx(1, "server %d is asked too much", server + 1);
+		errx(1, "server %d: the queue of replies is full", server + 1);
 	*r =
 	    (struct reply){ .due_us = now_us() + (is_slow ? SLOW_MS : FAST_MS) * 1000, .to = from };
 	if (peer != NULL)
@@ -243,8 +248,8 @@ send_due(int64_t now)
 			uint8_t framed[sizeof r->wire + 2];
 			wire_put16(framed, r->len);
 			memcpy(framed + 2, r->wire, r->len);
-			if (!r->to->closed) { /* if the forwarder's child has gone,
-					       * its client will know */
+			/* skip a closed connection, whose client knows that it is closed */
+			if (!r->to->closed) {
 				ssize_t ignored =
 				    send(r->to->fd, framed, r->len + 2u, MSG_NOSIGNAL);
 
@@ -282,8 +287,8 @@ accept_server_tcp(struct endpoint *listener)
 	}
 }
 
-/* Reads into e->buf until a whole framed message is there;
- * its length, 0 if not yet, -1 at the end. */
+/* Reads into e->buf until it contains a whole framed message. Returns the length of the message, 0
+ * if the message is not complete, or -1 at the end of the connection. */
 static int
 read_framed(struct endpoint *e)
 {
@@ -314,7 +319,8 @@ read_server_tcp(struct endpoint *e)
 	memmove(e->buf, e->buf + 2 + len, e->len);
 }
 
-/* Notes who answered; anything but one address of ours counts as nobody. */
+/* Records which server answered. Records 0 if there is no A record, and 255 if the address belongs
+ * to none of the servers. */
 static void
 note(size_t index, const uint8_t *wire, size_t len)
 {
@@ -371,7 +377,7 @@ static size_t
 new_record(enum kind kind)
 {
 	if (record_count == record_max)
-		errx(1, "more questions than were meant");
+		errx(1, "more queries than RATE and SECONDS allow");
 	records[record_count] = (struct asking){ .sent_us = now_us(), .kind = (uint8_t)kind };
 	return record_count++;
 }
@@ -439,7 +445,7 @@ open_held(int i)
 	watch(&held[i], held_busy[i] ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-/* The next question of connection `i`, or the one whose answer has not come. */
+/* Sends the next query of this connection, or repeats the query that has no answer yet. */
 static void
 send_held(struct endpoint *e)
 {
@@ -448,7 +454,7 @@ send_held(struct endpoint *e)
 
 	wire_put16(framed, (unsigned)len);
 	if (send(e->fd, framed, len + 2, MSG_NOSIGNAL) != (ssize_t)len + 2)
-		return; /* the end of the connection follows */
+		return; /* epoll will report the end of the connection */
 	watch(e, EPOLLIN);
 }
 
@@ -461,7 +467,7 @@ ask_held(void)
 		struct endpoint *e = &held[turn++ % HELD];
 
 		if (held_busy[e->server])
-			continue; /* one at a time: a slow one lets the others have their turn */
+			continue; /* one query at a time per connection */
 		held_busy[e->server] = true;
 		e->record = new_record(KIND_HELD);
 		send_held(e);
@@ -486,7 +492,8 @@ run_client_held(struct endpoint *e, uint32_t events)
 		send_held(e);
 }
 
-/* Of 20 questions: 14 cached, 2 uncached, 2 kept, 2 slow. */
+/* Returns the kind of query number `n`. Of 20 queries, 14 are cached, 2 uncached, 2 kept and 2
+ * slow. */
 static enum kind
 kind_of(uint64_t n)
 {

@@ -1,4 +1,4 @@
-"""SVG charts by hand: bars with the spread of their repeats, and lines over two logarithmic axes with fitted slopes."""
+"""Hand-written SVG charts: bars with the range of their repeats, and lines over two logarithmic axes with fitted slopes."""
 
 import math
 from xml.sax.saxutils import escape
@@ -43,7 +43,7 @@ class Svg:
 
 
 def nice_step(top, steps=6):
-    """A round distance between gridlines."""
+    """Returns a round number as the distance between gridlines."""
     raw = top / steps
     power = 10 ** math.floor(math.log10(raw))
     return next(power * f for f in (1, 2, 2.5, 5, 10) if power * f >= raw)
@@ -55,9 +55,10 @@ def number(value):
     return f"{value:g}" if value >= 1 or value == 0 else f"{value:.3g}"
 
 
-def bars(path, title, unit, groups, series, values, goal=None):
+def bars(path, title, unit, groups, series, values, goal=None, spread="thin line: least to most of the repeats"):
     """
-    Horizontal bars from zero: values[series][group] is {median, min, max} or None. The thin line on a bar is the span of its repeats.
+    Horizontal bars from zero. values[series][group] is {median, min, max} or None. A `label` in it replaces the median's number.
+    The thin line on a bar is the range of its repeats.
     """
     left, right, bar, gap = 150, 90, 13, 14
     height = 90 + len(groups) * (len(series) * bar + gap)
@@ -66,7 +67,7 @@ def bars(path, title, unit, groups, series, values, goal=None):
     top = max((v["max"] for per in values.values() for v in per.values() if v), default=1) * 1.02
     step, width = nice_step(top), svg.width - left - right
     bottom = height - 34
-    svg.text(svg.width - 16, 48, "thin line: least to most of the repeats", 11, "end", colour="#555")
+    svg.text(svg.width - 16, 48, spread, 11, "end", colour="#555")
     for n in range(int(top / step) + 1):
         x = left + n * step / top * width
         svg.line(x, 60, x, bottom, "#ddd")
@@ -82,7 +83,7 @@ def bars(path, title, unit, groups, series, values, goal=None):
                 svg.rect(left, y, length, bar - 2, COLOURS[n % len(COLOURS)])
                 low, high = (left + v[k] / top * width for k in ("min", "max"))
                 svg.line(low, y + bar / 2 - 1, high, y + bar / 2 - 1, "#000", 1.2)
-                svg.text(max(high, left + length) + 5, y + bar - 4, number(round(v["median"], 1)), 10, colour="#333")
+                svg.text(max(high, left + length) + 5, y + bar - 4, v.get("label", number(round(v["median"], 1))), 10, colour="#333")
             else:
                 svg.text(left + 4, y + bar - 4, "not measured", 9, colour="#999")
             y += bar
@@ -95,7 +96,7 @@ def bars(path, title, unit, groups, series, values, goal=None):
 
 
 def slope(points):
-    """Least squares of log y over log x: the exponent with which y grows."""
+    """Returns the exponent with which y grows with x: least squares of log y over log x."""
     logs = [(math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0]
     if len(logs) < 2:
         return None
@@ -104,13 +105,13 @@ def slope(points):
 
 
 def ticks(first, last):
-    """Round values between two powers of ten: each power, and where there are few of them 2 and 5 times it."""
+    """Returns round values for an axis: the powers of ten, and if these are few, also 2 and 5 times each power."""
     steps = (1, 2, 5) if last - first <= 2 else (1,)
     return [step * 10**power for power in range(first, last + 1) for step in steps if power < last or step == 1]
 
 
 def growth(path, title, x_label, y_label, lines):
-    """Both axes logarithmic. lines: {name: [(x, y)]}; each is drawn with its fitted slope in the legend."""
+    """Two logarithmic axes. lines: {name: [(x, y)]}. The legend shows the fitted slope of each line."""
     svg = Svg(640, 430, title)
     left, right, top, bottom = 80, 30, 66, 360
     xs, ys = ([p[i] for points in lines.values() for p in points] for i in (0, 1))
@@ -141,4 +142,35 @@ def growth(path, title, x_label, y_label, lines):
             svg.circle(*at(*p), 4, colour)
     svg.legend(names, 16, 48)
     svg.text(left, bottom + 54, "slope: the exponent of growth, fitted; 1 is in proportion to the size, 0 the same at all sizes", 11, colour="#555")
+    svg.write(path)
+
+
+def sizes(path, title, x_label, y_label, lines):
+    """Two linear axes from zero. lines: {name: [(x, y)]}. The last point of each line shows its value."""
+    svg = Svg(640, 360, title)
+    left, right, top, bottom = 70, 60, 66, 300
+    x_top, y_top = (1.05 * max(p[i] for points in lines.values() for p in points) for i in (0, 1))
+
+    def at(x, y):
+        return left + x / x_top * (svg.width - left - right), bottom - y / y_top * (bottom - top)
+
+    for n in range(int(x_top / nice_step(x_top)) + 1):
+        x, _ = at(n * nice_step(x_top), 0)
+        svg.text(x, bottom + 16, number(n * nice_step(x_top)), 11, "middle", colour="#555")
+    for n in range(int(y_top / nice_step(y_top)) + 1):
+        _, y = at(0, n * nice_step(y_top))
+        svg.line(left, y, svg.width - right, y, "#ddd")
+        svg.text(left - 6, y + 4, number(n * nice_step(y_top)), 11, "end", colour="#555")
+    svg.text((left + svg.width - right) / 2, bottom + 36, x_label, 12, "middle", colour="#555")
+    svg.text(18, (top + bottom) / 2, y_label, 12, "middle", colour="#555", turn=-90)
+    for n, points in enumerate(lines.values()):
+        colour = COLOURS[n % len(COLOURS)]
+        for a, b in zip(points, points[1:]):
+            svg.line(*at(*a), *at(*b), colour, 1.6)
+        for p in points:
+            svg.circle(*at(*p), 4, colour)
+        x, y = at(*points[-1])
+        svg.text(x + 8, y + 4, number(points[-1][1]), 12, colour=colour)
+    svg.legend(list(lines), 16, 48)
+    svg.line(left, bottom, svg.width - right, bottom)
     svg.write(path)

@@ -1,4 +1,4 @@
-"""A large cluster for the benches: the stand-in API server on the load's CPU, kubedns on its own, and what it says of itself."""
+"""A large cluster for the benches: the stand-in API server on the load's CPU, kubedns on its own CPU, and kubedns's own figures."""
 
 import os
 import random
@@ -17,7 +17,7 @@ REQUIRED = ("services", "endpointslices", "namespaces")
 
 
 class Cluster:
-    """`with Cluster(**population) as c`: c.api, c.people; c.start() gives a kubedns that watches it."""
+    """A context manager. `api` is the stand-in and `people` the population. start() starts a kubedns that watches the stand-in."""
 
     def __init__(self, people, name="cluster"):
         self.people, self.kubedns = people, None
@@ -32,7 +32,7 @@ class Cluster:
         return self
 
     def load(self):
-        """The population as it is before any change."""
+        """Loads the population in its state before any change."""
         self.api.load(**vars(self.people))
         self.api.fill(questions.externals())
 
@@ -46,12 +46,15 @@ class Cluster:
             self.kubedns = None
 
     def start(self, *flags):
-        """Starts kubedns with these flags; returns (it, its first sync): wall and CPU seconds until ready, bytes received, memory a second later."""
+        """
+        Starts kubedns with these flags. Returns kubedns and the costs of its first sync: wall and CPU seconds until ready, bytes received, and
+        the memory a second later.
+        """
         self.stop()
         os.makedirs(self.directory, exist_ok=True)
         config = self.api.kubeconfig(os.path.join(self.directory, "kubeconfig"))
         k = self.kubedns = Kubedns(self.directory, [f"--kubecfg-file={config}"], *flags)
-        k.answers = lambda: True  # started is enough
+        k.answers = lambda: True  # so that start() waits for no answer
         begun = time.monotonic()
         k.start()
         self.until(self.ready, 120, "readiness")
@@ -72,7 +75,7 @@ class Cluster:
         return self.http("/readiness").startswith("ok")
 
     def metric(self, name):
-        """Sum of all series of this name."""
+        """The sum of all series of this name."""
         return sum(float(v) for v in re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", self.http("/metrics"), re.M))
 
     def until(self, condition, timeout, what):
@@ -80,13 +83,13 @@ class Cluster:
         while not condition():
             if time.monotonic() > deadline or self.kubedns.process.poll() is not None:
                 with open(self.kubedns.path("log"), encoding="utf-8", errors="replace") as f:
-                    raise RuntimeError(f"{what} not within {timeout} s\n{f.read()[-3000:]}")
+                    raise RuntimeError(f"{what}: not reached within {timeout} s, or kubedns ended\n{f.read()[-3000:]}")
             time.sleep(0.01)
 
     def relist(self):
         """
-        Every watch is told that its version is too old: a full relist of all three kinds. Returns the memory before, the peak during it,
-        after it, and its CPU.
+        Tells every watch that its version is too old, which causes a full relist of all three kinds. Returns the memory before, the peak
+        during it, the memory after it, and the CPU time.
         """
         k, pid = self.kubedns, self.kubedns.process.pid
         before, cpu = machine.memory_kb(pid), k.spent()
@@ -105,13 +108,14 @@ class Cluster:
             return sum(text in line for line in f)
 
 
-FOLLOWED = 50  # a second: an asker that follows more is late itself
+FOLLOWED = 50  # changes per second; with more changes the asker itself is late
 
 
 def follow_lines(people, rate, seconds, seed, added):
     """
-    What a change of the stand-in's churn lets an asker see, in its order: [(n, "NAME A there|gone")]; at high rates a sample. The churn's
-    choices follow from its seed (tests/apiserver/server.py); `added` keeps, from churn to churn, which slice has an endpoint added.
+    Returns the effects of the stand-in's churn that an asker can see, in order: [(n, "NAME A there|gone")]. At high rates this is only a
+    sample. The seed determines the churn's choices (tests/apiserver/server.py). `added` remembers between churns which slices have an added
+    endpoint.
     """
     chooser, slices, lines = random.Random(seed), people.slice_numbers(True), []
     chosen = [chooser.choice(slices) for _ in range(int(rate * seconds))]
@@ -128,10 +132,11 @@ def follow_lines(people, rate, seconds, seed, added):
     names = {}
     for _, line in lines:
         names[line.split()[0]] = names.get(line.split()[0], 0) + 1
-    # Left out: what is changed back within two seconds, which a late asker would wait for in vain, and names of two slices.
+    # Leaves out changes that are reverted within two seconds, because a late asker would miss them. Also leaves out names that more than
+    # one slice has.
     return [(n, line) for n, line in lines if left_alone(chosen, n, 2 * rate) and names[line.split()[0]] <= 2]
 
 
 def left_alone(chosen, n, within):
-    """Whether the slice of change n is left alone by the next so many."""
+    """True if none of the next `within` changes affects the slice of change n."""
     return chosen[n] not in chosen[n + 1 : n + 1 + within]

@@ -1,13 +1,13 @@
 /*
- * `crowd PORT QUERIES CLIENTS SEED [SECONDS]`: many clients of a name server on loopback, each with
- * an address of its own, that ask by Zipf's law: number n asks 1/n as often as number 1. Bounded in
- * queries and time.
+ * `crowd PORT QUERIES CLIENTS SEED [SECONDS]` is a crowd of clients of a name server on loopback.
+ * Each client has its own address. The numbers of queries follow Zipf's law: client n sends 1/n as
+ * many queries as client 1. QUERIES and SECONDS limit the run.
  *
- * Client n is 127.1.0.0 + n. Everything that its questions and their answers have follows from n, so
- * that a record of an answer that was put together from two shows it: see question_of().
+ * Client n has the address 127.1.0.0 + n. The number n determines all queries of the client and
+ * their answers. A record that mixes two answers is therefore detectable (question_of).
  *
- * Prints one JSON object: seconds, answers, lost, and how many answers each of the heaviest got, by
- * address, the heaviest first.
+ * Prints one JSON object: seconds, answers, lost, and the number of answers by client address for
+ * the clients with the most, in descending order.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -28,7 +28,7 @@
 #include "lib/xalloc.h"
 
 enum {
-	WINDOW = 64, /* questions in flight */
+	WINDOW = 64, /* number of queries in flight */
 	CLIENTS_MAX = 65000,
 	SECONDS_MAX = 300,
 	SHOWN = 30,
@@ -47,7 +47,8 @@ static struct question *questions;
 static uint64_t *answered;
 static unsigned clients;
 
-/* cN-xxx.default.svc.cluster.local with N % 41 times x: A for even numbers, else AAAA. */
+/* Makes the query of client N for cN-xxx.default.svc.cluster.local, with N % 41 letters x. The type
+ * is A if N is even, else AAAA. */
 static void
 question_of(unsigned n, struct question *q)
 {
@@ -83,7 +84,7 @@ make_clients(void)
 	}
 }
 
-/* The index of a client, by Zipf's law. */
+/* Returns a random index of a client, by Zipf's law. */
 static unsigned
 draw(void)
 {
@@ -106,8 +107,8 @@ union control {
 	uint8_t bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
 };
 
-/* Sends the window of this number, each question from its client's address; `who` has the clients by
- * the low part of the ID. */
+/* Sends the window with this number. Each query comes from the address of its client. Sets `who` to
+ * the client of each query, by the low part of the ID. */
 static void
 ask(int fd, const struct sockaddr_in *server, unsigned number, unsigned who[WINDOW])
 {
@@ -118,7 +119,8 @@ ask(int fd, const struct sockaddr_in *server, unsigned number, unsigned who[WIND
 	for (unsigned i = 0; i < WINDOW; i++) {
 		who[i] = draw();
 		struct question *q = &questions[who[i]];
-		/* One buffer a client; the same client twice in a window asks with the later ID. */
+		/* Each client has one buffer. If a client is twice in a window, both queries have
+		 * the later ID. */
 		wire_put16(q->wire, (uint16_t)(number * WINDOW + i));
 		iov[i] = (struct iovec){ q->wire, q->len };
 		out[i].msg_hdr = (struct msghdr){ .msg_name = (void *)(uintptr_t)server,
@@ -143,7 +145,8 @@ ask(int fd, const struct sockaddr_in *server, unsigned number, unsigned who[WIND
 	}
 }
 
-/* Receives what is answered of a window; how many. What comes too late is lost. */
+/* Receives the answers to a window and returns the number of answers. Answers that arrive too late
+ * are lost. */
 static unsigned
 receive(int fd, unsigned number, const unsigned who[WINDOW])
 {

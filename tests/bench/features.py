@@ -1,7 +1,8 @@
 """
-`make bench-scale BENCH_ARGS=--features`: what each opt-in feature costs at 10,000 Services and 150,000 endpoints. For each a kubedns that reads the
-cluster from the stand-in with its flags: CPU of the first sync; memory a second after it, and after 100,000 answers; CPU of these. In turns, since
-the speed of a shared host drifts; what is said is the median, and the difference to the run without flags of the same turn.
+`make bench-scale BENCH_ARGS=--features`: the cost of each opt-in feature at 10,000 Services and 150,000 endpoints. For each feature, a
+kubedns with its flags reads the cluster from the stand-in. The bench measures the CPU time of the first sync, the memory a second later,
+the memory after 100,000 answers, and the CPU time of these answers. The runs alternate, because the speed of a shared host drifts. The
+results are the medians, and the medians of the differences from the run without flags in the same round.
 """
 
 import contextlib
@@ -19,10 +20,10 @@ from results import DIRECTORY, save, say
 from servers import Kubedns
 
 ANSWERS, RATE = 100_000, 20_000
-OWN = 1000  # names in the ConfigMap
+OWN = 1000  # number of names in the ConfigMap
 ZONE = "apps.example.com"
 NOBODY = "--resolver=127.0.0.1:9"
-ASKS_OTHERS = ("--fallthrough", "--search-completion=inferred", NOBODY)  # not asked here
+ASKS_OTHERS = ("--fallthrough", "--search-completion=inferred", NOBODY)  # this bench sends no queries to a kubedns with one of these flags
 
 
 KEYS = {
@@ -34,7 +35,7 @@ KEYS = {
 
 
 def config(directory, key):
-    """A mounted ConfigMap with this key alone, as a flag."""
+    """Writes a mounted ConfigMap with only this key. Returns kubedns's flag for it."""
     at = os.path.join(directory, key)
     os.makedirs(at)
     with open(os.path.join(at, key), "w", encoding="ascii") as f:
@@ -43,7 +44,7 @@ def config(directory, key):
 
 
 def balanced(people):
-    """Each Service with a cluster address with a load balancer and a host name of its own too: two names each in the zone for the outside."""
+    """Gives each Service with a cluster address a load balancer and a host name. So each has two names in the external zone."""
     for i in range(people.services):
         if people.is_headless(i):
             continue
@@ -55,7 +56,7 @@ def balanced(people):
 
 
 def rows(directory):
-    """[(objects, what, flags)]; of each kind of objects the first is the one without flags."""
+    """[(objects, description, flags)]. The first row of each kind of objects has no flags."""
     pods = ("--client-pods=all",)
     return [
         ("plain", "nothing", ()),
@@ -83,8 +84,8 @@ def rows(directory):
 
 
 def known(flags):
-    """Whether this kubedns has all of them."""
-    text = subprocess.run([Kubedns.program, "--help"], capture_output=True, text=True, check=True).stdout
+    """True if this kubedns knows all these flags."""
+    text = subprocess.run([Kubedns.program, "--help=all"], capture_output=True, text=True, check=True).stdout
     return all(flag.partition("=")[0] in text.split() or f"{flag.partition('=')[0]}=" in text for flag in flags)
 
 
@@ -124,13 +125,13 @@ def turns(a, kind, wanted, people, path):
 
 
 def over(one, base, how, key):
-    """The median of what a run with the flags has beside the one without of its turn; None: it was not asked."""
+    """Compares runs with the flags to runs without flags: the median over the rounds of their difference or ratio. None if no queries were sent."""
     pairs = [how(r[key], b[key]) for r, b in zip(one["runs"], base["runs"]) if key in r]
     return statistics.median(pairs) if pairs else None
 
 
 def table(measured):
-    """Markdown, as docs/sizing.md has it."""
+    """A Markdown table as in docs/measurements.md."""
     out = ["| | CPU of the sync | resident | after 100,000 answers | CPU of an answer |", "|---|---|---|---|---|"]
     for one in measured:
         base = next(m for m in measured if m["objects"] == one["objects"])
@@ -153,7 +154,7 @@ def main(a, people):
         wanted = [row for row in every if known(row[2])]
         for row in every:
             if row not in wanted:
-                say(f"{row[1]}: left out, this kubedns has no such flag")
+                say(f"{row[1]}: left out, because this kubedns does not have the flag")
         measured = []
         for kind in dict.fromkeys(kind for kind, _, _ in wanted):
             if not a.only or kind in a.only.split(","):

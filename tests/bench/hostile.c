@@ -1,21 +1,19 @@
 /*
- * A hostile client, for tests/bench/hostile.py and the system tests: sends as fast as one core can,
- * from an address of its own, for a bounded time, to loopback alone.
+ * A hostile client, for tests/bench/hostile.py and the system tests. The client sends as fast as one core can, from a separate address, for
+ * a limited time, and only to loopback.
  *
- * `hostile udp SOURCE PORT FILE SECONDS RATE` sends the messages of FILE, one a line in
- * hexadecimal, over UDP without waiting for replies; RATE a second, 0: as many as it can.
+ * `hostile udp SOURCE PORT FILE SECONDS RATE` sends the messages of FILE over UDP without waiting for replies. FILE has one message in
+ * hexadecimal on each line. RATE is the number of messages per second, and 0 means as many as possible.
  *
- * `hostile tcp SOURCE PORT FILE SECONDS CONNECTIONS` sends them over so many connections without
- * waiting, and reads the replies; `hostile mute ...` does not read them; `hostile connect ...`
- * opens connections and lets them go, at most CONNECTIONS at a time.
+ * `hostile tcp SOURCE PORT FILE SECONDS CONNECTIONS` sends the messages over CONNECTIONS connections without waiting, and reads the
+ * replies. `hostile mute ...` does not read the replies. `hostile connect ...` opens and closes connections, at most CONNECTIONS at a time.
  *
- * These print one JSON object: how many messages, or connections, they have sent.
+ * These commands print one JSON object: the number of messages sent or connections opened.
  *
- * `hostile ask SOURCE PORT FILE SECONDS RATE` is the victim: asks RATE messages a second over UDP
- * (`asktcp`: over one TCP connection), and prints what came of it: sent, repeated after 1 s without
- * a reply, as a stub resolver does, lost all the same, rcodes, and the latency from a message's first
- * departure. The asker's begins when it was due, which on a machine
- * whose timers are coarse is another thing.
+ * `hostile ask SOURCE PORT FILE SECONDS RATE` plays the victim. The victim sends RATE messages a second over UDP (`asktcp` uses one TCP
+ * connection). Like a stub resolver, the victim repeats a message that has no reply after 1 s. The output is the numbers of messages sent,
+ * repeated and finally lost, the rcodes, and the latency. In this program, the latency counts from the time when a message was first sent.
+ * In asker.c, the latency counts from the time when the message was due. The two differ if timers are coarse.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -38,9 +36,9 @@
 enum { BATCH = 32, SOCKETS = 4, CHUNK = 65536, SECONDS_MAX = 120, CONNECTIONS_MAX = 4000 };
 
 static struct {
-	uint8_t *bytes; /* with the length before each, as TCP has it */
-	size_t len, room;
-	size_t *at; /* of each message's length */
+	uint8_t *bytes; /* all messages, each after its length, as over TCP */
+	size_t len, capacity;
+	size_t *at; /* position of the length of each message in `bytes` */
 	size_t count;
 } messages;
 
@@ -48,7 +46,7 @@ static const int64_t VICTIM_WAIT_NS = 2000000000, VICTIM_REPEAT_NS = 1000000000;
 static struct sockaddr_in source, server;
 static int64_t end_ns;
 static uint64_t sent;
-static bool mute; /* small buffers, never read */
+static bool mute; /* use small buffers and never read replies */
 
 static int64_t
 now_ns(void)
@@ -64,9 +62,9 @@ add_message(const char *hex)
 {
 	size_t len = strspn(hex, "0123456789abcdef") / 2;
 
-	if (messages.len + 2 + len > messages.room) {
-		messages.room = 2 * (messages.room + 2 + len);
-		messages.bytes = xreallocarray(messages.bytes, messages.room, 1);
+	if (messages.len + 2 + len > messages.capacity) {
+		messages.capacity = 2 * (messages.capacity + 2 + len);
+		messages.bytes = xreallocarray(messages.bytes, messages.capacity, 1);
 	}
 	if ((messages.count & (messages.count - 1)) == 0)
 		messages.at = xreallocarray(
@@ -85,12 +83,12 @@ static void
 read_messages(const char *path)
 {
 	char *line = NULL;
-	size_t room = 0;
+	size_t capacity = 0;
 	FILE *in = fopen(path, "r");
 
 	if (in == NULL)
 		err(2, "%s", path);
-	while (getline(&line, &room, in) > 0)
+	while (getline(&line, &capacity, in) > 0)
 		add_message(line);
 	free(line);
 	fclose(in);
@@ -198,7 +196,7 @@ victim_ask(void)
 	victim_send(victim.sent++);
 }
 
-/* Once more what has no reply after VICTIM_REPEAT_NS. */
+/* Repeats messages that have no reply after VICTIM_REPEAT_NS. */
 static void
 victim_repeat(void)
 {
@@ -305,7 +303,7 @@ be_victim(bool tcp, double rate)
 
 /* --- floods over TCP --- */
 
-/* The messages again and again, whole, up to CHUNK bytes. */
+/* Fills the chunk with repetitions of the messages, as many whole messages as fit into CHUNK bytes. */
 static size_t
 make_chunk(uint8_t *chunk)
 {
@@ -324,7 +322,7 @@ make_chunk(uint8_t *chunk)
 
 struct connection {
 	int fd;
-	size_t at; /* in the chunk */
+	size_t at; /* position in the chunk */
 };
 
 static void

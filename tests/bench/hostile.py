@@ -1,11 +1,15 @@
-"""
-make bench-hostile: what is left of DNS for one client while another attacks.
+"""make bench-hostile: the DNS service that remains for one client while another attacks.
 
-A victim at 127.0.0.1 asks 100 names a second over UDP, and as many over TCP; from 127.0.0.2 comes each attack in turn, as fast as one core sends
-(hostile.c). Of the victim: questions repeated after 1 s, lost all the same, other rcodes than NOERROR, p50 and p99; /healthz; kubedns's memory
-before, in the middle and after; the kernel's memory of its TCP connections in the middle, and 5 s after the attack. Names outside are asked in the
-front topology, with a dnsmasq whose server answers some names and not others. The server has one CPU, the attacker another; the victim shares the
-server's. All of it is bounded in time and goes to loopback. With --peer the same attacks on other servers, as these are: a table at the end has all beside each other.
+A victim at 127.0.0.1 sends 100 queries a second over UDP, and as many over TCP. An attacker at 127.0.0.2 sends one kind of attack after the
+other, as fast as one core can send (hostile.c). The server has one CPU, which it shares with the victim. The attacker has another.
+Every attack is limited in time and stays on loopback. External names are tested in the front topology. dnsmasq's upstream server answers
+some of these names and never answers the others.
+
+Measured for the victim: queries repeated after 1 s, queries finally lost, rcodes other than NOERROR, p50 and p99. Measured for the
+server: /healthz, kubedns's memory before, during and after the attack, and the kernel memory of its TCP connections during the attack and
+5 s after it.
+
+With --peer, other servers get the same attacks, with their own defaults. A table at the end compares all servers.
 
 Goal: 0 lost, 0 SERVFAIL or REFUSED, p99 below 20 ms, /healthz 200, RSS growth below 8 MB.
 """
@@ -37,11 +41,11 @@ VICTIM, ATTACKERS = "127.0.0.1", ("127.0.0.2", "127.0.0.3")
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="make bench-hostile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--seconds", type=float, default=6, help="of each attack; the victim asks for 2 more")
-    p.add_argument("--attacks", default="", help="only those whose names have this in them")
-    p.add_argument("--realtime", action="store_true", help="before whatever else the machine does")
-    p.add_argument("--kubedns", nargs="*", default=[], help="more flags, such as --fair-share=off")
-    p.add_argument("--peer", action="append", default=[], metavar="NAME[=PROGRAM]", help="another server beside it: coredns=PROGRAM, unbound")
+    p.add_argument("--seconds", type=float, default=6, help="duration of one attack (%(default)s); the victim queries for 2 s longer")
+    p.add_argument("--attacks", default="", help="only attacks whose names contain this text")
+    p.add_argument("--realtime", action="store_true", help="server, victim and attacker run with priority over all other work (chrt -r)")
+    p.add_argument("--kubedns", nargs="*", default=[], help="additional flags of kubedns, such as --fair-share=off")
+    p.add_argument("--peer", action="append", default=[], metavar="NAME[=PROGRAM]", help="attack this server too: coredns=PROGRAM or unbound")
     a = p.parse_args(argv)
     try:
         a.peer = [hostile_peers.read(text) for text in a.peer]
@@ -55,14 +59,14 @@ def query(name, type_="A", **kw):
 
 
 def pointers(name):
-    """A query with 64 records, their owners a chain of compression pointers."""
+    """A query with 64 records, whose owners are a chain of compression pointers."""
     wire = query(name)
     chain = b"".join((0xC000 | (len(wire) + 2 * n - 2 if n else 12)).to_bytes(2, "big") for n in range(2000))
     return wire[:10] + b"\0\x40" + wire[12:] + chain
 
 
 def attacks(people):
-    """{name: (how, count or rate, messages)}"""
+    """Returns the attacks: {name: (how, count or rate, messages)}."""
     q = questions.Questions(people, "hostile")
     names = [query(q.cluster_a()[0]) for _ in range(256)]
     randoms = [query(f"x{i * 7919 % 100003}.default.svc.cluster.local") for i in range(4096)]
@@ -86,7 +90,7 @@ def attacks(people):
 
 
 class Upstream:
-    """Answers A with 192.0.2.1, except names with "dead" in them, which it never answers."""
+    """Answers A queries with 192.0.2.1. It never answers queries for names that contain "dead"."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -118,7 +122,10 @@ def write(name, messages):
 
 
 def start(how, source, server, path, seconds, count, cpu, realtime):
-    """The victim comes before the server whose CPU it shares: it takes little, and its time is what is measured."""
+    """
+    Starts the victim or an attacker. The victim has priority over the server on the same CPU, because the bench measures the victim's
+    latency. The victim needs little CPU time.
+    """
     urgent = ["chrt", "-r", "6"] if realtime and source == VICTIM else []
     command = [*machine.pinned(cpu, realtime), *urgent, HOSTILE, how, source, str(server.port), path, str(seconds), str(count)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -143,14 +150,14 @@ def metric(server, name):
 
 
 def kernel_tcp_bytes(server):
-    """What the kernel holds in the server's ends of its connections, in those too that no process has any more."""
+    """The kernel memory of the server's TCP connections, including connections that no process owns any more."""
     out = subprocess.run(["ss", "-Htanm", f"sport = :{server.port}"], capture_output=True, text=True, check=False).stdout
     found = re.findall(r"skmem:\(r(\d+),rb\d+,t\d+,tb\d+,f(\d+),w(\d+)", out)
     return sum(int(n) for line in found for n in line)
 
 
 def run_attack(a, server, name, attackers, victims):
-    """`attackers`: (how, source, file, count); `victims`: (how, file)."""
+    """Runs one attack. An attacker is (how, source, file, count), and a victim is (how, file)."""
     ours = isinstance(server, Kubedns)
     here, there = machine.cpus()[:2]
     before = machine.memory_kb(server.process.pid)["VmRSS"]
@@ -176,34 +183,34 @@ def run_attack(a, server, name, attackers, victims):
 
 
 def errors(victim):
-    """Its rcodes other than an answer's."""
+    """Returns the counts of the rcodes in the victim's replies, without NOERROR and NXDOMAIN."""
     return {k: n for k, n in victim["rcodes"].items() if k not in ("NOERROR", "NXDOMAIN")}
 
 
-def run_flooded(a, people, make, anew=False):
-    """`anew`: another server for each attack, so that none meets what the one before has left; ours has to bear that."""
+def run_flooded(a, people, make, restart=False):
+    """With `restart`, each attack gets a new server, so an earlier attack cannot affect it. Our server gets no restart: it must cope with all attacks."""
     rows = []
     asked = write("asked", [query(questions.Questions(people, "victim").cluster_a()[0]) for _ in range(64)])
     wanted = [(name, write(f"attack-{number}", messages), how, count)
               for number, (name, (how, count, messages)) in enumerate(attacks(people).items()) if a.attacks in name]  # fmt: skip
-    for group in [[one] for one in wanted] if anew else [wanted]:
+    for group in [[one] for one in wanted] if restart else [wanted]:
         with make() as server, machine.realtime(a.realtime, server.process.pid):
             for name, path, how, count in group:
                 rows.append(run_attack(a, server, name, [(how, ATTACKERS[0], path, count)], [("ask", asked), ("asktcp", asked)]))
     return rows
 
 
-DEAD_SECONDS = 12  # dnsmasq holds such a name for 10
+DEAD_SECONDS = 12  # dnsmasq keeps such a query for 10 s
 
 
 def run_dead(a, upstream, make):
-    """Names that nobody answers, at 3,000 a second from one and from two addresses."""
+    """The attack sends 3,000 queries a second for names that no server answers, first from one address and then from two."""
     rows = []
     a = argparse.Namespace(**{**vars(a), "seconds": max(a.seconds, DEAD_SECONDS)})
     asked = write("outside", [query(f"n{i}.example.com") for i in range(4000)])
     dead = write("dead", [query(f"n{i}.dead.example.com") for i in range(60000)])
     for count in (1, 2):
-        name = f"names that nobody answers, {count} address{'es' if count > 1 else ''}"
+        name = f"names that no server answers, {count} address{'es' if count > 1 else ''}"
         if a.attacks not in name:
             continue
         with make(upstream) as server:
@@ -212,7 +219,7 @@ def run_dead(a, upstream, make):
 
 
 def front(a, source):
-    """kubedns with a dnsmasq behind it that asks this upstream."""
+    """The front topology: kubedns forwards to dnsmasq, and dnsmasq forwards to this upstream."""
 
     @contextlib.contextmanager
     def make(upstream):
@@ -225,7 +232,7 @@ def front(a, source):
 
 
 def text_of(row, how):
-    """What the victim saw, in a cell."""
+    """Returns the victim's results as the text of a table cell."""
     v = row["victims"].get(how)
     if v is None:
         return ""
@@ -235,7 +242,7 @@ def text_of(row, how):
 
 
 def table(rows):
-    """Markdown: an attack a line, beside each other what each server's victims saw of it."""
+    """A Markdown table with one attack per line, and a column for the victims of each server."""
     names = list(dict.fromkeys(r["server"] for r in rows))
     out = ["| attack | " + " | ".join(f"{n}: UDP | TCP | health | RSS, MB" for n in names) + " |", "|---" * (1 + 4 * len(names)) + "|"]
     for attack in dict.fromkeys(r["attack"] for r in rows):
@@ -260,10 +267,10 @@ def main(argv):
     lost = [r["attack"] for r in rows for v in r["victims"].values() if v["lost"] or errors(v)]
     with hostile_peers.makers(a.peer, people, source) as peers:
         for make in peers.values():
-            rows += run_flooded(a, people, lambda make=make: make(upstream), anew=True) + run_dead(a, upstream, make)
+            rows += run_flooded(a, people, lambda make=make: make(upstream), restart=True) + run_dead(a, upstream, make)
     if a.peer:
         print(table(rows))
     save("hostile", {"rows": rows})
     if lost:
-        print(f"the victim lost questions: {', '.join(lost)}", file=sys.stderr)
+        print(f"the victim lost queries or got errors in: {', '.join(lost)}", file=sys.stderr)
     return 1 if lost else 0

@@ -1,6 +1,6 @@
-"""
-Servers beside kubedns under hostile load (`--peer`), each with one thread on kubedns's CPU: CoreDNS with the Corefile of its Kubernetes manifest,
-from the stand-in API server; unbound with the same names as zones of its own. Both ask the dead upstream themselves, with their own caches.
+"""Other servers under the same hostile load (`--peer`), each with one thread on kubedns's CPU. CoreDNS uses the Corefile of its Kubernetes
+manifest and the stand-in API server. unbound has the same names as local zones. Both query the dead upstream server themselves, with
+their own caches.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ class CoreDns(servers.Server):
         return [self.program, "-conf", self.write("Corefile", corefile)]
 
     def answers(self):
-        """Before it has read the cluster it says SERVFAIL."""
+        """True once CoreDNS answers NXDOMAIN for a missing name. Until it has read the cluster, it answers SERVFAIL."""
         with contextlib.suppress(OSError, dns.exception.DNSException):
             return dns.query.udp(dns.message.make_query(ABSENT, "A"), "127.0.0.1", port=self.port, timeout=0.5).rcode() == dns.rcode.NXDOMAIN
         return False
@@ -70,7 +70,7 @@ class CoreDns(servers.Server):
 
 
 class Unbound(servers.Server):
-    """Debian's settings, but for as many TCP connections as the attacks open; its limits of clients' rates are off there."""
+    """Debian's settings, except that it permits as many TCP connections as the attacks open. Debian's settings have no rate limits for clients."""
 
     name = "unbound"
 
@@ -95,17 +95,17 @@ PROGRAMS = {"coredns": None, "unbound": "unbound"}
 
 
 def read(text):
-    """(name, program) of --peer NAME[=PROGRAM]."""
+    """Parses --peer NAME[=PROGRAM]. Returns (name, program)."""
     name, _, program = text.partition("=")
     program = program or PROGRAMS.get(name)
     if name not in PROGRAMS or not program:
-        raise ValueError(f"{text}: coredns=PROGRAM, or unbound[=PROGRAM]")
+        raise ValueError(f"{text}: unknown server; use coredns=PROGRAM or unbound[=PROGRAM]")
     return name, program
 
 
 @contextlib.contextmanager
 def makers(wanted, people, source):
-    """{name: make(upstream's port)} of these peers, and what they read while they are asked."""
+    """Yields {name: make(upstream's port)} for these peers. Their sources exist until the context ends."""
     with contextlib.ExitStack() as stack:
         made = {}
         for name, program in wanted:

@@ -1,4 +1,4 @@
-"""Load generators, pinned: dnsperf, and asker.c for times and for floods. Each run gives a dictionary and the command that made it."""
+"""Load generators on fixed CPUs: dnsperf, and asker.c for latencies and floods. Each run returns a dictionary with the results and the command."""
 
 import json
 import os
@@ -21,7 +21,10 @@ def run(command, timeout):
 
 
 def run_counting(pid, command, timeout):
-    """What the command prints, and the cache misses of a process (or None) while it ran: None where the machine has no counters for that."""
+    """
+    Returns the command's output, and the cache misses of process `count` while the command ran. The cache misses are None if there is no
+    process or the machine cannot count them.
+    """
     if pid is None:
         return run(command, timeout), None
     with tempfile.NamedTemporaryFile("r") as counts:
@@ -32,8 +35,8 @@ def run_counting(pid, command, timeout):
 
 def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=None, threads=1, cpu=None, count=None):
     """
-    As many questions as are answered, or `rate` a second. Returns queries, answered, lost, seconds, rcodes, latency of dnsperf; with `count`,
-    a process, its cache_misses too.
+    Sends as many queries as the server answers, or `rate` a second. Returns dnsperf's queries, answered, lost, seconds, rcodes and
+    latency. If `count` is a process, the result also has the cache_misses of this process.
     """
     cpu = machine.cpus()[1] if cpu is None else cpu
     command = [*machine.pinned(cpu), "dnsperf", "-s", "127.0.0.1", "-p", str(port), "-d", path, "-l", str(seconds), "-c", str(clients),
@@ -53,7 +56,10 @@ def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=N
 
 
 def flood(port, path, seconds, clients=20, outstanding=200, cpu=None, count=None):
-    """As many questions as are answered, by a client that never waits. Returns sent, answered, lost, seconds, rcodes; cache_misses as dnsperf()."""
+    """
+    Sends as many queries as the server answers, with a client that never waits. Returns sent, answered, lost, seconds, rcodes, and
+    cache_misses as in dnsperf().
+    """
     cpu = machine.cpus()[1] if cpu is None else cpu
     command = [*machine.pinned(cpu), ASKER, "flood", str(port), path, str(seconds), str(clients), str(outstanding)]
     text, misses = run_counting(count, command, seconds + 60)
@@ -66,6 +72,6 @@ def asker_command(port, path, rate, seconds, sockets=20, cpu=None, realtime=Fals
 
 
 def asker(port, path, rate, seconds, sockets=20, cpu=None, realtime=False):
-    """A steady rate; returns sent, answered, lost, rcodes, latency_us {p50, p90, p99, p99.9, p99.99, max}."""
+    """Sends queries at a steady rate. Returns sent, answered, lost, rcodes, latency_us {p50, p90, p99, p99.9, p99.99, max}."""
     command = asker_command(port, path, rate, seconds, sockets, cpu, realtime)
     return {**json.loads(run(command, seconds + 30)), "command": shlex.join(command)}

@@ -1,11 +1,12 @@
-"""
-What one lookup costs: a cluster name and an outside name looked up by glibc's and musl's getaddrinfo, Go's own resolver and c-ares with a pod's
-resolv.conf, from a network namespace as a pod's is. For each server: the packets that the client sends, what the upstream server is asked, the CPU
-of all DNS processes, p50 and p99. The upstream's answer is cached where the server has a cache, as it nearly always is. All servers run at once and are measured in turns;
-what a server costs of CoreDNS is the median of the turns' ratios.
+"""The cost of one lookup of a cluster name and of an external name. The resolvers are glibc's and musl's getaddrinfo, Go's own resolver and
+c-ares, with a pod's resolv.conf, in a network namespace like a pod's. For each server the bench measures the packets that the client
+sends, the queries that the upstream server gets, the CPU time of all DNS processes, p50 and p99. If a server has a cache, the cache already
+contains the upstream's answer, as in most real lookups. All servers run at once and are measured in rounds. A server's cost relative to
+CoreDNS is the median of the rounds' ratios.
 
-Servers: CoreDNS without and with autopath (PEER/coredns), ours in the classic topology, in front, there with --filter-aaaa, and with search
-completion inferred and declared, without and with --answer-cache, where this kubedns has it. What is not there is left out, with a line that says how to get it.
+Servers: CoreDNS without and with autopath (PEER/coredns). Our servers: the classic topology, the front topology, front with --filter-aaaa,
+and front with search completion, inferred and declared. If this kubedns has --answer-cache, the last two also run with it. If a server is
+missing, the bench leaves it out and prints how to get it.
 """
 
 import argparse
@@ -46,11 +47,11 @@ COREDNS = "GOBIN={} CGO_ENABLED=0 go install github.com/coredns/coredns@v1.14.7"
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="bench.py lookup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--lookups", type=int, default=500, help="of each name by each library at each server")
-    p.add_argument("--repeats", type=int, default=3)
-    p.add_argument("--peers", default="/tmp/peer", help="the directory of coredns")
-    p.add_argument("--resolvers", default="glibc,musl,go,c-ares")
-    p.add_argument("--servers", default="", help="only these, comma-separated")
+    p.add_argument("--lookups", type=int, default=500, help="lookups of one name by one library at one server (%(default)s)")
+    p.add_argument("--repeats", type=int, default=3, help="rounds over all servers (%(default)s)")
+    p.add_argument("--peers", default="/tmp/peer", help="directory of the coredns program (%(default)s)")
+    p.add_argument("--resolvers", default="glibc,musl,go,c-ares", help="resolver libraries, separated by commas (%(default)s)")
+    p.add_argument("--servers", default="", help="only these servers, separated by commas")
     return p.parse_args(argv)
 
 
@@ -58,14 +59,14 @@ def arguments(argv):
 
 
 class Pod:
-    """A network and mount namespace with a link to ours; all of it vanishes with the process that holds it."""
+    """A network and mount namespace with a link to ours. All of it disappears when the process that holds the namespace ends."""
 
     def __enter__(self):
         self.holder = subprocess.Popen(["unshare", "--net", "--mount", "sleep", "infinity"])
         deadline = time.monotonic() + 5
         while os.readlink(f"/proc/{self.holder.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
             if self.holder.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("no right to make network namespaces")
+                raise RuntimeError("the kernel does not permit new network namespaces")
             time.sleep(0.01)
         for command in (["ip", "link", "add", "pod", "type", "veth", "peer", "name", "eth0", "netns", str(self.holder.pid)],
                         ["ip", "addr", "add", f"{HERE_IP}/24", "dev", "pod"], ["ip", "link", "set", "pod", "up"]):  # fmt: skip
@@ -91,7 +92,7 @@ class Pod:
             self.run("mount", "--bind", path, f"/etc/{name}")
 
     def packets(self):
-        """Datagrams and TCP segments that the pod has sent."""
+        """The number of datagrams and TCP segments that the pod has sent."""
         lines = self.run("cat", "/proc/net/snmp").splitlines()
         fields = {}
         for head, values in zip(lines[::2], lines[1::2]):
@@ -99,7 +100,7 @@ class Pod:
         return fields["UdpOutDatagrams"] + fields["TcpOutSegs"]
 
 
-# The upstream server: A of the outside name, and nothing else.
+# The upstream server. It has only an A record of the external name.
 
 
 class Upstream:
@@ -126,11 +127,11 @@ class Upstream:
             self.socket.sendto(reply.to_wire(), peer)
 
 
-# The servers, each on an address of its own, on port 53 as resolv.conf wants it.
+# The servers, each on a separate address and on port 53, as resolv.conf requires.
 
 
 class Listener(Server):
-    """`behind`: servers whose CPU counts too."""
+    """A measured DNS service on port 53. `behind` is the list of servers to which it forwards. total_ns() includes their CPU time."""
 
     address, search, behind = None, SEARCH, ()
 
@@ -155,7 +156,7 @@ class Listener(Server):
 
 class CoreDns(Listener):
     def answers(self):
-        """Not SERVFAIL for what it does not find, as long as it has not read everything."""
+        """True once CoreDNS answers NXDOMAIN for a missing name. Until it has read the whole cluster, it answers SERVFAIL for such a name."""
         try:
             reply = dns.query.udp(dns.message.make_query("nobody.default.svc.cluster.local.", "A"), self.address, timeout=0.5)
             return reply.rcode() == dns.rcode.NXDOMAIN and super().answers()
@@ -187,7 +188,7 @@ class CoreDns(Listener):
 
 
 class Front(Listener, Kubedns):
-    """kubedns on 53, dnsmasq behind it with the manifest's flags."""
+    """The front topology: kubedns on port 53 with the manifest's flags. It forwards to dnsmasq."""
 
     def __init__(self, name, address, source, upstream, *flags):
         self.name, self.address = name, address
@@ -208,7 +209,7 @@ class Front(Listener, Kubedns):
 
 
 class Cache(Listener):
-    """dnsmasq: in front of kubedns (`--server=/cluster.local/...`) or behind it."""
+    """dnsmasq, which forwards to kubedns in the classic topology (`--server=/cluster.local/...`), or gets kubedns's forwarded queries."""
 
     def __init__(self, name, address, upstream, *flags, port=None):
         self.name, self.address = name, address
@@ -232,7 +233,7 @@ class Cache(Listener):
 
 
 def classic(address, source, upstream):
-    """dnsmasq on 53 with the base manifest's flags, kubedns behind it."""
+    """The classic topology: dnsmasq on port 53 with the base manifest's flags. It forwards cluster names to kubedns."""
     behind = Kubedns(DIRECTORY, source, "--negative-ttl=0").start()
     servers = [f"--server=/{zone}/127.0.0.1#{behind.port}" for zone in ("cluster.local", "in-addr.arpa", "ip6.arpa")]
     cache = Cache("classic", address, upstream, "--dns-forward-max=6000", *servers, port=53)
@@ -241,21 +242,21 @@ def classic(address, source, upstream):
 
 
 def has_flag(flag):
-    return f"--{flag}" in subprocess.run([Kubedns.program, "--help"], capture_output=True, text=True, check=True).stdout
+    return f"--{flag}" in subprocess.run([Kubedns.program, "--help=all"], capture_output=True, text=True, check=True).stdout
 
 
 def answers_declared(front):
-    """Whether this kubedns knows names below s.cluster.local."""
+    """True if this kubedns answers names below s.cluster.local."""
     reply = dns.query.udp(dns.message.make_query(f"web.{DECLARED}.", "A"), front.address, timeout=2)
     return any(str(rr) == WEB for rrset in reply.answer for rr in rrset)
 
 
 def all_servers(a, api, upstream):
-    """Name, and what makes and starts it; None: it is not there, for that reason."""
+    """Returns each server's name with a function that starts the server. If the server is missing, the reason replaces the function."""
     config = api.kubeconfig(os.path.join(DIRECTORY, "lookup-kubeconfig"))
     source, program = [f"--kubecfg-file={config}"], os.path.join(a.peers, "coredns")
     cache = None if has_flag("answer-cache") else "this kubedns has no --answer-cache"
-    missing = None if os.path.exists(program) else f"not there; {COREDNS.format(a.peers)}"
+    missing = None if os.path.exists(program) else f"not installed: {COREDNS.format(a.peers)}"
 
     def front(name, last, *flags):
         return lambda: Front(name, f"{PREFIX}{last}", source, upstream, *flags).start()
@@ -284,7 +285,7 @@ def all_servers(a, api, upstream):
 
 
 def resolvers(wanted):
-    """{library: its client}, built where its compiler is."""
+    """{library: its client}, built if its compiler is installed."""
     source, out = os.path.join(HERE, "lookup"), {}
     c = ["-O2", "-D_GNU_SOURCE", os.path.join(source, "client.c"), "-o"]
     plans = {"glibc": ("cc", lambda to: ["cc", *c, to], "apt-get install gcc"),
@@ -295,7 +296,7 @@ def resolvers(wanted):
         program, command, how = plans[name]
         path = os.path.join(DIRECTORY, f"lookup-{name}")
         if shutil.which(program) is None:
-            say(f"{name}: left out, no {program} here: {how}")
+            say(f"{name}: left out, because {program} is not installed: {how}")
             continue
         subprocess.run(command(path), check=True, env={**os.environ, "CGO_ENABLED": "0"})
         out[name] = path
@@ -310,7 +311,7 @@ def percentile(sorted_values, part):
 
 
 def measure(a, pod, upstream, server, library, client, kind):
-    """Figures a lookup. The first lookups, which fill the caches, count for the upstream server alone."""
+    """Returns figures per lookup. The first lookups fill the caches, and only the count of upstream queries includes them."""
     name = NAMES[kind]
     pod.resolv_conf(server.address, server.search)
     asked = collections.Counter(upstream.asked)
@@ -326,7 +327,7 @@ def measure(a, pod, upstream, server, library, client, kind):
 
 
 def median_of(runs):
-    """One row of the repeats' runs."""
+    """One row from the runs of all repeats."""
     row = dict(runs[0])
     for key in ("packets", "cpu_us", "p50_us", "p99_us"):
         row[key] = statistics.median(r[key] for r in runs)
@@ -350,15 +351,15 @@ def objects():
 
 
 def table(rows):
-    """Markdown, as the README has it."""
-    out = ["| server | name | library | client packets | upstream questions | CPU of all DNS processes, us | of CoreDNS's | p50, us | p99, us |", "|---|---|---|---|---|---|---|---|---|"]
+    """A Markdown table as in the README."""
+    out = ["| server | name | library | client packets | upstream queries | CPU of all DNS processes, us | CPU / CoreDNS's | p50, us | p99, us |", "|---|---|---|---|---|---|---|---|---|"]
     for r in rows:
         out.append(f"| {r['server']} | {r['name']} | {r['library']} | {r['packets']:.1f} | {r['upstream']} | {r['cpu_us']:.0f} | {format(r['cpu_part'], '.3f') if 'cpu_part' in r else ''} | {r['p50_us']:.0f} | {r['p99_us']:.0f} |")
     return "\n".join(out)
 
 
 def measure_in_turns(a, pod, upstream, servers, clients):
-    """A run of each server before the next one of the first: how fast the machine is drifts, and hits all alike."""
+    """Runs every server once before any server runs again. So changes in the machine's speed affect all servers equally."""
     runs = collections.defaultdict(list)
     for _ in range(a.repeats):
         for server in servers:
@@ -375,7 +376,7 @@ def measure_in_turns(a, pod, upstream, servers, clients):
 
 
 def parts_of(runs, coredns):
-    """What the runs are of CoreDNS's: the median over the turns of the ratio of two runs of one turn."""
+    """Compares runs to CoreDNS's runs: the median over the rounds of the ratio of the two runs in a round."""
     if not coredns:
         return {}
     return {f"{key}_part": statistics.median(r[f"{key}_us"] / c[f"{key}_us"] for r, c in zip(runs, coredns)) for key in ("cpu", "p50")}
@@ -388,7 +389,7 @@ def part(row, key):
 def main(argv):
     a = arguments(argv)
     if os.environ.get("BENCH_NETWORK") != "entered":
-        print("bench-lookup needs a network namespace of its own, for port 53 and a pod beside it: as root, without BENCH_NETWORK", file=sys.stderr)
+        print("bench-lookup needs a network namespace of its own, for port 53 and the pod. Run it as root and without BENCH_NETWORK", file=sys.stderr)
         return 2
     os.makedirs(DIRECTORY, exist_ok=True)
     clients, left_out, upstream = resolvers(a.resolvers), {}, Upstream()

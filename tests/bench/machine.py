@@ -1,4 +1,4 @@
-"""This machine: what it is, which CPUs the benches use, and what a process has cost so far."""
+"""This machine: its description, the CPUs for the benches, and the CPU time of a process so far."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ import subprocess
 
 
 def stolen():
-    """(all, stolen) of the CPUs' ticks so far."""
+    """Returns (all, stolen): the ticks of the CPUs so far, and the ticks that the host took."""
     with open("/proc/stat", encoding="utf-8") as f:
         ticks = [int(n) for n in f.readline().split()[1:9]]
     return sum(ticks), ticks[7]
@@ -18,19 +18,19 @@ BEGUN = stolen()
 
 
 def cpus():
-    """(the server's CPU, the load's CPU, ...): different ones where there are two, or else the figures say so."""
+    """Returns (the server's CPU, the load's CPU, ...). These differ if the machine has at least two CPUs. Otherwise the results say that they do not."""
     allowed = sorted(os.sched_getaffinity(0))
     return allowed if len(allowed) > 1 else allowed * 2
 
 
 def pinned(cpu, realtime=False):
-    """What is put before a command so that it runs on this CPU (or list of them) and, in real time, before whatever else the machine does."""
+    """The prefix that makes a command run on this CPU (or list of CPUs). With `realtime` it has priority over all other work of the machine."""
     return ["taskset", "-c", str(cpu), *(["chrt", "-r", "5"] if realtime else [])]
 
 
 @contextlib.contextmanager
 def realtime(on, *pids):
-    """All threads of these processes run before whatever else the machine does."""
+    """Gives all threads of these processes priority over all other work of the machine."""
     for pid in pids if on else ():
         subprocess.run(["chrt", "-a", "-r", "-p", "5", str(pid)], check=True)
     try:
@@ -52,7 +52,7 @@ def describe():
 
 
 def version(*command):
-    """The first line that a program says of itself, with a number in it."""
+    """The first line with a number in a program's output about its version."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except OSError:
@@ -61,7 +61,7 @@ def version(*command):
 
 
 def family(pid):
-    """The process and all its descendants."""
+    """Returns the IDs of the process and all its descendants."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -77,7 +77,7 @@ def family(pid):
 
 
 class Cpu:
-    """What a process and its descendants have cost so far; `later - earlier` is what they cost between."""
+    """The CPU time of a process and its descendants so far. `later - earlier` is the CPU time between two moments."""
 
     def __init__(self, user, system, total_ns):
         self.user, self.system, self.total_ns = user, system, total_ns
@@ -89,7 +89,7 @@ class Cpu:
             try:
                 with open(f"/proc/{one}/stat", encoding="utf-8") as f:
                     fields = f.read().rpartition(")")[2].split()
-                # The kernel counts a thread's time to the nanosecond here, but only by the tick whether it was user or system.
+                # This file has a thread's total time in nanoseconds. The kernel splits it into user and system time only in ticks.
                 for task in os.listdir(f"/proc/{one}/task"):
                     with open(f"/proc/{one}/task/{task}/schedstat", encoding="utf-8") as f:
                         total += int(f.read().split()[0])
@@ -108,7 +108,7 @@ class Cpu:
 
     @property
     def user_share(self):
-        """Of the total, as the ticks say: good to a few per cent from a second of CPU on."""
+        """The share of user time according to the ticks. With a second or more of CPU time, it is accurate to a few percent."""
         ticks = self.user + self.system
         return self.user / ticks if ticks else 0.0
 
@@ -120,6 +120,6 @@ def memory_kb(pid):
 
 
 def reset_peak(pid):
-    """VmHWM begins anew."""
+    """Resets VmHWM."""
     with open(f"/proc/{pid}/clear_refs", "w", encoding="utf-8") as f:
         f.write("5")

@@ -1,17 +1,22 @@
-"""
-make bench-node: what a node's clients lose when something happens to the node's own DNS.
+"""make bench-node: the queries that a node's clients lose when something happens to the node's own DNS.
 
-A node of network namespaces with kube-proxy's rules as it writes them, the pods in the middle behind another, an API server between them (the
-stand-in). The clients (node_clients.c) ask as many names a second each, over UDP and TCP, A and AAAA, at the Service's address, as
-resolver libraries do with one server in resolv.conf: glibc and Go (two tries of 5 s, of which an ICMP error ends each at once), musl (at 0 and 2.5 s, 5 s in all),
-TCP (one try of 5 s). Meanwhile names change at the API, so that an answer says how old it is. In each case the same thing happens as often as there is time for;
-what has died is started again a second later, as the kubelet does.
+A node consists of network namespaces with kube-proxy's rules, written as kube-proxy writes them. The central pods are behind another
+namespace, and the stand-in API server is between them. The clients (node_clients.c) look up names at a fixed rate each, over UDP and TCP,
+A and AAAA, at the Service's address. They behave like resolver libraries with one server in resolv.conf:
 
-Counted: lost, asked again (and the most tries of one question), wrong (an error, another name's address), stale: the last try was sent 0.1 s or more
-after the API had said otherwise; the oldest of all. The case "nothing" says what the machine itself does.
+* glibc and Go: two attempts of 5 s; an ICMP error ends an attempt at once
+* musl: attempts at 0 and 2.5 s, 5 s in all
+* TCP: one attempt of 5 s
 
-A node-cache that somebody has at hand is put through the same cases, with kube-proxy in iptables mode, by --peer=PROGRAM; it has the same pods in the middle.
-Its interface is a bridge made beforehand where the kernel has no dummy interfaces.
+Meanwhile the addresses of names change at the API, so each answer shows how old its data is. In each case the same event happens as often
+as time permits. A process that died is restarted a second later, as the kubelet does.
+
+The bench counts queries that are lost, retried (and the most attempts of one query), wrong (an error or another name's address) and stale.
+A query is stale if its last attempt was sent 0.1 s or more after the API had a newer value. The bench also reports the greatest age. The
+case "nothing" shows the behaviour of the machine itself.
+
+--peer=PROGRAM puts a local node-cache through the same cases, with kube-proxy in iptables mode and the same central pods. If the kernel
+has no dummy interfaces, its interface is a bridge created beforehand.
 """
 
 import argparse
@@ -34,30 +39,30 @@ from node_places import OurNode, PeerNode  # noqa: E402
 from node_world import CENTRAL_TTL, LOCAL, SERVICE  # noqa: E402
 
 CLIENTS = os.path.join(BUILD, "tests", "bench", "node_clients")
-BEFORE_S, AFTER_S = 3, 7  # of a case, in which nothing happens
+BEFORE_S, AFTER_S = 3, 7  # in each case, the time before the first event and after the last event
 STALE_S = 0.1
 
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="make bench-node", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--clients", type=int, default=12)
-    p.add_argument("--rate", type=float, default=200, help="names a second that each asks")
-    p.add_argument("--seconds", type=float, default=42, help="of each case: with the others' defaults 100,800 questions")
-    p.add_argument("--names", type=int, default=100)
-    p.add_argument("--changes", type=float, default=5, help="changes of a name at the API, a second")
-    p.add_argument("--cases", default="", help="only those whose names have one of these in them, separated by commas")
-    p.add_argument("--proxy", default="nftables,iptables", help="kube-proxy's modes")
-    p.add_argument("--peer", help="a node-cache, for the same cases")
-    p.add_argument("--peer-only", action="store_true")
+    p.add_argument("--clients", type=int, default=12, help="clients on the node (%(default)s)")
+    p.add_argument("--rate", type=float, default=200, help="lookups a second of each client (%(default)s)")
+    p.add_argument("--seconds", type=float, default=42, help="duration of one case (%(default)s); all defaults together give 100,800 lookups")
+    p.add_argument("--names", type=int, default=100, help="names that clients look up (%(default)s)")
+    p.add_argument("--changes", type=float, default=5, help="changes of names at the API, per second (%(default)s)")
+    p.add_argument("--cases", default="", help="only cases whose names contain one of these texts, separated by commas")
+    p.add_argument("--proxy", default="nftables,iptables", help="modes of kube-proxy, separated by commas (%(default)s)")
+    p.add_argument("--peer", help="a node-cache program, which is measured in the same cases")
+    p.add_argument("--peer-only", action="store_true", help="measure only the program of --peer")
     return p.parse_args(argv)
 
 
 class Loader:
-    """Changes one name after another at the API, and remembers when; a thread. Nobody changes anything while the API is away."""
+    """A thread that changes one name after another at the API and records the times. While the API is down, it changes no name."""
 
     def __init__(self, place, names, per_second):
         self.place, self.wait_s = place, 1 / per_second
-        self.history = [([], []) for _ in range(names)]  # of each name: when the API began to take a change, and had taken it
+        self.history = [([], []) for _ in range(names)]  # for each name: the times before and after each change at the API
         self.paused, self.stopped = threading.Event(), threading.Event()
         self.lock = threading.Lock()
         for n in range(names):
@@ -88,7 +93,10 @@ class Loader:
         self.thread.join()
 
     def age(self, n, change, at):
-        """For how many seconds at `at` another value had been there; negative: none; None: there was no such change yet."""
+        """
+        Returns the age of an answer at time `at`: the seconds for which a newer value had existed. Negative if there was no newer value
+        yet, None if the change in the answer had not been made yet.
+        """
         begun, taken = self.history[n]
         if change >= len(begun):
             return None
@@ -96,7 +104,7 @@ class Loader:
 
 
 def judge(lines, loader):
-    """What came of the questions."""
+    """Counts the results of the queries. Also returns the times of the retried queries."""
     row = {"asked": 0, "lost": 0, "again": 0, "again_udp": 0, "lost_tcp": 0, "tries": 0, "wrong": 0, "stale": 0, "oldest_s": 0.0, "slowest_s": 0.0, "central": 0, "why": {}}
     again_at, took = [], []
     for line in lines:
@@ -132,7 +140,7 @@ def judge(lines, loader):
 
 
 def near(times, events, after_s=6):
-    """How many of these times lie within so many seconds after an event, or one before."""
+    """Counts the times that are near an event: at most one second before it or `after_s` seconds after it."""
     events = sorted(events)
     count = 0
     for t in times:
@@ -142,7 +150,7 @@ def near(times, events, after_s=6):
 
 
 def run_case(a, place, name, case, loader):
-    """Lets it happen, under load, as often as there is time for."""
+    """Makes the event happen under load as often as time permits."""
     events = []
     case.before(place)
     clients = place.start_clients(CLIENTS, a.clients, a.rate, a.seconds, a.names, LOCAL if case.local else SERVICE)
@@ -166,14 +174,14 @@ def run_case(a, place, name, case, loader):
 def say_row(r):
     why = " ".join(f"{k}{n}" for k, n in sorted(r["why"].items()))
     more = f", {r['counters']}" if r["again"] else ""
-    say(f"{r['server']:10} {r['proxy']:8} {r['case']:32} x{r['times']:<2} asked {r['asked']:,} lost {r['lost']} ({r['lost_tcp']} TCP) again {r['again']} ({r['again_udp']} UDP; {why}) tries {r['tries']} "
+    say(f"{r['server']:10} {r['proxy']:8} {r['case']:32} x{r['times']:<2} queries {r['asked']:,} lost {r['lost']} ({r['lost_tcp']} TCP) retried {r['again']} ({r['again_udp']} UDP; {why}) attempts {r['tries']} "
         f"wrong {r['wrong']} stale {r['stale']} oldest {r['oldest_s']:.2f} s slowest {r['slowest_s'] or 0:.2f} s p99 {r['p99_ms'] or 0:.1f} ms "
-        f"by the pods in the middle {r['central']}, own pause {r['pause_s']:.2f} s{more}")  # fmt: skip
+        f"answered by the central pods {r['central']}, pause of the clients {r['pause_s']:.2f} s{more}")  # fmt: skip
 
 
 def table(rows):
-    """As README.md here has it."""
-    header = "| what happens | times | asked | lost over UDP | lost over TCP | asked again | most tries | wrong | stale | oldest | slowest |\n" + "|---" * 11 + "|"
+    """A table as in the README.md of this directory."""
+    header = "| event | times | queries | lost over UDP | lost over TCP | retried | most attempts | wrong | stale | oldest | slowest |\n" + "|---" * 11 + "|"
     lines = [f"| {r['case']} | {r['times']} | {r['asked']:,} | {r['lost'] - r['lost_tcp']:,} | {r['lost_tcp']:,} | {r['again']:,} | {r['tries']} | {r['wrong']:,} | {r['stale']:,} | {r['oldest_s']:.1f} s | "
              f"{r['slowest_s'] or 0:.1f} s |" for r in rows]  # fmt: skip
     return "\n".join([header, *lines])
@@ -219,7 +227,7 @@ def main(argv):
     for server, proxy in dict.fromkeys((r["server"], r["proxy"]) for r in rows):
         print(f"\n{server}, kube-proxy in {proxy} mode\n\n{table([r for r in rows if (r['server'], r['proxy']) == (server, proxy)])}")
     lost = [r["case"] for r in rows if r["server"] == OurNode.name and (r["lost"] > r["lost_tcp"] or r["wrong"])]
-    for what, names in (("lost over UDP or wrong", lost), ("not measured", broken)):
+    for what, names in (("queries lost over UDP, or wrong answers", lost), ("not measured", broken)):
         if names:
             print(f"{what}: {', '.join(names)}", file=sys.stderr)
     return 1 if lost or broken else 0

@@ -1,4 +1,4 @@
-"""What happens to a node's DNS in bench-node (node.py). Each function gets the node and the loader of names, and returns when it is over."""
+"""The events in bench-node (node.py). Each function gets the node and the loader of names, and returns when the event is over."""
 
 import contextlib
 import dataclasses
@@ -8,16 +8,16 @@ import signal
 import time
 from collections.abc import Callable
 
-RESTART_S = 1  # the kubelet's, of a container that has ended
+RESTART_S = 1  # the kubelet's delay before it restarts a container
 FREEZE_S = 10
 
 
 @dataclasses.dataclass
 class Case:
     happens: Callable
-    takes_s: float = 5  # about
-    again: bool = True  # it can happen more than once
-    local: bool = False  # the clients ask 169.254.20.10
+    takes_s: float = 5  # approximate duration
+    again: bool = True  # true if the event may happen more than once in a case
+    local: bool = False  # the clients query 169.254.20.10
     before: Callable = lambda place: None
 
 
@@ -27,7 +27,7 @@ def nothing(place, loader):
 
 
 def end_pod(place, uid):
-    """SIGTERM to all of the pod at once, as the kubelet does it."""
+    """Sends SIGTERM to all programs of the pod at once, as the kubelet does."""
     names = [f"{uid}-{program}" for program in ("kubedns", "nanny", "sidecar")]
     for name in names:
         place.running[name].send_signal(signal.SIGTERM)
@@ -36,14 +36,14 @@ def end_pod(place, uid):
 
 
 def update(place, _):
-    """A DaemonSet with maxSurge: the next pod is ready before the old one is told to go."""
+    """An update of a DaemonSet with maxSurge: the next pod is ready before the old pod gets SIGTERM."""
     old = place.uid
     place.start()
     end_pod(place, old)
 
 
 def pod_deleted(place, _):
-    """The next one comes when this one has gone."""
+    """The pod is deleted: the next pod starts when the old pod has ended."""
     end_pod(place, place.uid)
     time.sleep(RESTART_S)
     place.start()
@@ -53,7 +53,7 @@ def killed(program):
     def happens(place, _):
         pids = place.container(program)[1:]
         place.kill(f"{place.uid}-{program}")
-        end(pids)  # the container's other processes go with its first
+        end(pids)  # if the first process of a container dies, the other processes of the container die too
         time.sleep(RESTART_S)
         place.restart(program)
         place.wait_serving()
@@ -68,7 +68,10 @@ def end(pids):
 
 
 def child_killed(which):
-    """One of the nanny's children. Without its guard the nanny ends, and so its container; and when dnsmasq has died five times within a minute."""
+    """
+    Kills one of the nanny's children. If its guard dies, the nanny exits, and so its container ends. The nanny also exits if dnsmasq dies
+    five times within a minute.
+    """
 
     def happens(place, _):
         end(place.children(which))
@@ -84,7 +87,7 @@ def child_killed(which):
 
 
 def starve(process, url, space):
-    """The kernel kills it for want of memory: its cgroup is given no page more, and a request asks for some."""
+    """The kernel kills the process because it is out of memory: its cgroup gets no further page, and a request makes the process allocate pages."""
     group = pathlib.Path(f"/sys/fs/cgroup/memory/kd{os.getpid()}")
     group.mkdir()
     try:
@@ -126,14 +129,14 @@ def frozen(*programs):
 
 def interface_deleted(place, _):
     ours = place.name == "kubedns"
-    place.node("ip", "link", "del", "nodelocaldns", check=ours)  # node-cache makes it again within a minute
+    place.node("ip", "link", "del", "nodelocaldns", check=ours)  # node-cache creates the interface again within a minute
     time.sleep(RESTART_S)
     if ours:
         place.wait_serving()
 
 
 def rules_flushed(place, _):
-    """All rules of the node's; kube-proxy writes its own again."""
+    """Removes all packet filter rules of the node. kube-proxy writes its own rules again."""
     place.node("nft", "flush", "ruleset")
     place.write_proxy_rules()
     time.sleep(RESTART_S)
@@ -155,13 +158,16 @@ def central_away(place, _):
 
 
 def reboot(place, _):
-    """The clients are the pods that come up with the node: kube-proxy's rules are there, and the pod begins when they ask."""
+    """
+    The node reboots. The clients are pods that start together with the node. kube-proxy's rules exist already, and the DNS pod starts while
+    the clients send queries.
+    """
     place.begin()
     place.wait_serving()
 
 
 def peer_stopped(place, _):
-    """SIGTERM, and the next one when it has ended: an update too, whose DaemonSet has no room for two."""
+    """Ends node-cache with SIGTERM and then starts the next one. An update of a DaemonSet does the same if it cannot run two pods at once."""
     place.stop("node-cache")
     time.sleep(RESTART_S)
     place.start()

@@ -1,14 +1,14 @@
-"""
-make bench-node-change: from an event of the API to the first right answer at the node's own DNS.
+"""make bench-node-change: the time from an event of the API to the first right answer of the node's own DNS.
 
-The node of bench-node with our pod on it; its kubedns (--node-role) watches the stand-in API server, which has a cluster of real size and objects. Changes
-come one after the other at a steady rate: a name appears, gets another address, and goes again; names of Services with a cluster address, and names of
-endpoints in slices of headless Services. Once with nobody else asking, once with a client's lookups beside (node_clients.c: UDP and TCP, A and AAAA).
+The node of bench-node runs our pod. Its kubedns (--node-role) watches the stand-in API server, which has a cluster of realistic size and
+objects. Changes follow one another at a steady rate: a name appears, gets another address, and disappears. Half of the cases use names of
+Services with a cluster address. The other half use names of endpoints in slices of headless Services. Each case runs once without other
+queries, and once with a client's lookups at the same time (node_clients.c: UDP and TCP, A and AAAA).
 
-The time begins just before the stand-in writes the watch event to its connection (the node's is the only one), and ends when an asker in a pod, who asks
-all the time at the Service's address, has the answer with this address, or NXDOMAIN (`asker follow`). It follows one change after the other, so that a
-late one delays the next. The kernel counts how long kubedns and the asker waited for a CPU that something else had: the changes during which they did not
-are a figure of their own.
+The time begins just before the stand-in writes the watch event to its only connection, the node's. It ends when an asker in a pod has an
+answer with the new address, or NXDOMAIN (`asker follow`). The asker queries all the time at the Service's address. The asker follows one
+change after the other, so a late change delays the next. The kernel counts how long kubedns and the asker waited for a busy CPU. A separate
+figure includes only the changes without such a wait.
 """
 
 import argparse
@@ -25,27 +25,28 @@ from questions import population
 from results import DIRECTORY, save, say, text_of
 from scale import milliseconds, read_follower, undisturbed
 
-import node  # makes tests/helpers known
+import node  # makes tests/helpers available
 from node_places import OurNode
 from node_world import SERVICE, NodeWorld
 
-NAMES = 100  # that change in turn
-ADDRESSES = 240  # 10.240.0.0 and on: no other object's
+NAMES = 100  # number of names; the changes go through them in turn
+ADDRESSES = 240  # addresses from 10.240.0.0 on, which no other object uses
 
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="make bench-node-change", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--changes", type=int, default=1000, help="of each case; 65,536 at most")
-    p.add_argument("--rate", type=float, default=25, help="changes a second")
-    p.add_argument("--services", type=int, default=10_000, help="of the cluster, a tenth of them headless")
-    p.add_argument("--load", type=float, default=200, help="lookups a second beside, in the second half of the cases")
-    p.add_argument("--proxy", default="nftables", help="kube-proxy's mode")
-    p.add_argument("--realtime", action="store_true", help="kubedns, stand-in and asker run before whatever else the machine does (chrt -r): for machines that are not idle")
+    p.add_argument("--changes", type=int, default=1000, help="changes in one case (%(default)s), at most 65,536")
+    p.add_argument("--rate", type=float, default=25, help="changes a second (%(default)s)")
+    p.add_argument("--services", type=int, default=10_000, help="Services in the cluster (%(default)s), a tenth of them headless")
+    p.add_argument("--load", type=float, default=200, help="lookups a second during the second half of the cases (%(default)s)")
+    p.add_argument("--proxy", default="nftables", help="mode of kube-proxy (%(default)s)")
+    p.add_argument("--realtime", action="store_true",
+                   help="kubedns, API server and asker run with priority over all other work (chrt -r), for machines that are not idle")  # fmt: skip
     return p.parse_args(argv)
 
 
 class Watching(OurNode):
-    """Of this place's API server our pod is the only client: the pods in the middle read manifests."""
+    """A node on which our pod is the only client of the API server, because the central pods read manifests."""
 
     def make_source(self):
         super().make_source()
@@ -62,7 +63,10 @@ class Watching(OurNode):
 
 
 class ServiceChanges:
-    """Change n is of name n modulo `names`, which is there, is elsewhere, and is gone in turn; `of` tells the cases' names apart."""
+    """
+    Change n belongs to name n modulo `names`. The changes of a name are, in turn: it is created, gets another address, and is deleted. `of`
+    is a part of the name that is different in each case.
+    """
 
     resource, what = "services", "ClusterIP Services"
 
@@ -73,14 +77,14 @@ class ServiceChanges:
         return f"new-{self.of}-{k}.{self.people.namespace(k)}"
 
     def address(self, n):
-        """None: gone."""
+        """Returns the name's address after change n, or None if the change deletes the name."""
         return None if n // self.names % 3 == 2 else f"10.{ADDRESSES + self.of}.{n >> 8}.{n & 255}"
 
     def line(self, n):
         return f"{self.name(n % self.names)}.svc.cluster.local A {self.address(n) or 'gone'}\n"
 
     def make(self, n):
-        """Returns the resourceVersion."""
+        """Makes change n and returns the resourceVersion."""
         name, namespace = self.name(n % self.names).split(".")
         if self.address(n) is None:
             return self.api.delete("services", namespace, name)
@@ -91,7 +95,7 @@ class ServiceChanges:
 
 
 class SliceChanges(ServiceChanges):
-    """The name is that of an endpoint beside the others of its slice."""
+    """Like ServiceChanges, with the name of an endpoint that each change adds to a slice, changes, or removes from it."""
 
     resource, what = "endpointslices", "slices of headless Services"
 
@@ -115,7 +119,7 @@ class SliceChanges(ServiceChanges):
 
 
 def change_all(a, changes):
-    """At their times; returns the resourceVersion of each."""
+    """Makes all changes at their times. Returns the resourceVersion of each change."""
     begun, versions = time.monotonic(), []
     for n in range(a.changes):
         time.sleep(max(0, begun + n / a.rate - time.monotonic()))
@@ -124,7 +128,10 @@ def change_all(a, changes):
 
 
 def follow(a, place, changes):
-    """Makes all changes; returns when each was written and when it was seen (0: not), and who waited for a CPU meanwhile."""
+    """
+    Makes all changes. Returns for each change the time when it was written and the time when it was seen (0: never). Also returns the waits
+    for a CPU meanwhile.
+    """
     since = place.api.version()
     with tempfile.NamedTemporaryFile("w", suffix=".follow") as lines, tempfile.TemporaryFile("w+") as out:
         lines.writelines(changes.line(n) for n in range(a.changes))
@@ -146,8 +153,8 @@ def follow(a, place, changes):
 
 
 def run_case(a, place, changes, rate):
-    """These changes, with so many lookups a second beside; a row."""
-    assert place.is_serving(), "the node's own does not answer"
+    """Makes these changes while a client looks up names at this rate. Returns a row."""
+    assert place.is_serving(), "the node's own DNS does not answer"
     clients = place.start_clients(node.CLIENTS, 1, rate, a.changes / a.rate + 1, NAMES, SERVICE) if rate else None
     try:
         written, seen, waits = follow(a, place, changes)
@@ -155,7 +162,7 @@ def run_case(a, place, changes, rate):
     finally:
         if clients and clients.poll() is None:
             clients.kill()
-    assert place.is_serving(), "the node's own does not answer any more"
+    assert place.is_serving(), "the node's own DNS no longer answers"
     spans = [(begin, end) for begin, end in zip(written, seen) if begin and begin < end]
     missed = seen.count(0)
     lookups = node.judge(out, place.loader)[0] if clients else None
@@ -165,21 +172,21 @@ def run_case(a, place, changes, rate):
 
 
 def say_row(r):
-    beside = "nobody else asks"
+    beside = "no other lookups"
     if r["lookups"]:
         q = r["lookups"]
-        beside = f"{r['load']:g} lookups a second beside: asked {q['asked']:,} lost {q['lost']} again {q['again']} wrong {q['wrong']} p99 {q['p99_ms']:.1f} ms"
-    say(f"{r['what']}, {beside}: event to answer {text_of(r['event_to_answer_ms'])}; while nobody waited for a CPU {text_of(r['undisturbed_ms'])}; "
+        beside = f"{r['load']:g} lookups a second at the same time: {q['asked']:,} queries, lost {q['lost']}, retried {q['again']}, wrong {q['wrong']} p99 {q['p99_ms']:.1f} ms"
+    say(f"{r['what']}, {beside}: event to answer {text_of(r['event_to_answer_ms'])}; without a wait for a CPU {text_of(r['undisturbed_ms'])}; "
         f"{r['missed']} missed, {r['untimed']} not timed")  # fmt: skip
 
 
 def table(rows):
-    """As README.md here has it."""
+    """A table as in the README.md of this directory."""
 
     def cells(p):
         return f"{p['count']:,} | {p['p50']:.2f} ms | {p['p99']:.2f} ms | {p['max']:.1f} ms" if p else "0 | | |"
 
-    header = "| what changes | lookups a second | changes | p50 | p99 | slowest | undisturbed | p50 | p99 | slowest | missed | lookups lost |\n" + "|---" * 12 + "|"
+    header = "| changed objects | lookups a second | changes | p50 | p99 | slowest | undisturbed | p50 | p99 | slowest | missed | lookups lost |\n" + "|---" * 12 + "|"
     lines = []
     for r in rows:
         lost = f"{r['lookups']['lost']} of {r['lookups']['asked']:,}" if r["lookups"] else ""
@@ -194,7 +201,7 @@ def run_all(a, directory):
         begun = time.monotonic()
         place.start(people)
         say(f"{people.services:,} Services, {people.slices:,} slices; the node answers after {time.monotonic() - begun:.1f} s")
-        place.loader = node.Loader(place, NAMES, 0.001)  # the names that the clients ask for
+        place.loader = node.Loader(place, NAMES, 0.001)  # the names that the clients look up
         place.loader.stop()
         for of, (kind, load) in enumerate((k, n) for n in (0, a.load) for k in (SliceChanges, ServiceChanges)):
             rows.append(run_case(a, place, kind(place.api, people, of), load))
@@ -217,5 +224,5 @@ def main(argv):
     print(f"\n{table(rows)}")
     bad = [r for r in rows if r["missed"] or r["untimed"] > a.changes // 100 or (r["lookups"] and (r["lookups"]["lost"] or r["lookups"]["wrong"]))]
     for r in bad:
-        print(f"{r['what']}, {r['load']:g} lookups a second beside: missed {r['missed']}, not timed {r['untimed']}, {r['lookups']}", file=sys.stderr)
+        print(f"{r['what']}, {r['load']:g} lookups a second at the same time: missed {r['missed']}, not timed {r['untimed']}, {r['lookups']}", file=sys.stderr)
     return 1 if bad else 0

@@ -1,26 +1,40 @@
 /*
- * Clients of a node's DNS, for tests/bench/node.py. Each question has a socket of its own and goes the
- * way of a resolver library with one server in resolv.conf; UDP and TCP, A and AAAA in turn:
+ * Clients of a node's DNS, for tests/bench/node.py. Each query has its own socket and behaves like
+ * a resolver library with one server in resolv.conf. UDP and TCP alternate. A and AAAA alternate
+ * too:
  *
- *	glibc, Go (two clients of three)  UDP, two tries of 5 s. An ICMP error (IP_RECVERR) or a wrong
- *	                                  answer ends a try at once, so two refusals fail the lookup
- *	musl (the third client)           UDP, tries at 0 and 2.5 s, 5 s in all. It sees no ICMP error
- *	TCP of all of them                one try of 5 s. A refusal, a reset or an early end fails it
+ *	glibc, Go (two clients of three)  UDP, two attempts of 5 s. An ICMP error (IP_RECVERR) or a
+ *	                                  wrong answer ends an attempt at once, so two refusals fail
+ *	                                  the lookup
+ *	musl (the third client)           UDP, attempts at 0 and 2.5 s, 5 s in all. It does not see
+ *	                                  ICMP errors
+ *	TCP of all of them                one attempt of 5 s. A refusal, a reset or an early end
+ *	                                  fails it
  *
- * `node_clients CLIENTS RATE SECONDS NAMES ADDRESS...` asks RATE names a second for each of CLIENTS,
- * which have the addresses 10.244.1.16 and on, of the servers ADDRESS in turn: client n always asks
- * the same one. The names are n000.default.svc.cluster.local to NAMES - 1. The answer says which
- * name it is of and how often that has changed (node.py makes them so): A is 10.NAME.CHANGES(16
- * bits) with 100 added to NAME, AAAA is fd00::NAME:CHANGES.
+ * `node_clients CLIENTS RATE SECONDS NAMES ADDRESS...` looks up RATE names a second for each of
+ * CLIENTS clients. The clients have the addresses from 10.244.1.16 on. Each client always uses the
+ * same server. The servers ADDRESS are assigned to the clients in turn. There are NAMES names, from
+ * n000.default.svc.cluster.local on. Each answer contains the number of its name, and how often the
+ * name has changed. node.py sets the addresses accordingly: A is 10.NAME.CHANGES (16 bits) with 100
+ * added to NAME, and AAAA is fd00::NAME:CHANGES.
  *
- * It prints a line for each question when all have ended: when it was first asked (microseconds of
- * CLOCK_MONOTONIC), client, name, type, 1 for TCP, tries, microseconds to the right answer (-1:
- * none), the answer's change and TTL, answers that were wrong, why it was asked again or lost: t no
- * answer in time, f refused, r the connection was reset, e closed without an answer, o another
- * error of it, w a wrong answer; - for none; and when it was asked last (microseconds after the first
- * time). A last line
- * `pause` has the longest time in microseconds for which this program itself did not run when it
- * had something to do.
+ * When all queries have ended, it prints a line for each query with these fields:
+ *
+ *	time of the first attempt in microseconds of CLOCK_MONOTONIC
+ *	client, name, type
+ *	1 for TCP, else 0
+ *	number of attempts
+ *	microseconds until the right answer, or -1 if there was none
+ *	number of changes in the answer, and TTL of the answer
+ *	number of wrong answers
+ *	reason for a retry or a failure
+ *	time of the last attempt in microseconds after the first attempt
+ *
+ * The reasons are: t timeout, f connection refused, r connection reset, e connection closed without
+ * an answer, o another connection error, w wrong answer, - none.
+ *
+ * The last line, `pause`, is the longest time in microseconds during which this program could not
+ * run although it had work.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -45,7 +59,7 @@
 
 enum kind { GLIBC, MUSL, TCP, KINDS };
 
-/* How long a try waits, and how many there are. */
+/* For each kind of client, how long an attempt waits, and how many attempts there are. */
 static const struct {
 	int64_t wait_ns;
 	unsigned tries;
@@ -64,24 +78,24 @@ enum {
 };
 
 struct question {
-	TAILQ_ENTRY(question) by_due; /* while it is asked */
+	TAILQ_ENTRY(question) by_due; /* used while in flight */
 	int64_t begun_ns, due_ns;
-	int64_t last_ns; /* when it was asked last */
-	int32_t took_us; /* -1: not answered */
+	int64_t last_ns; /* time of the last attempt */
+	int32_t took_us; /* microseconds until the answer; -1 if not answered */
 	uint16_t id, name, client, change;
-	uint16_t got; /* bytes of a reply over TCP */
+	uint16_t got; /* number of bytes of a TCP reply that have arrived */
 	int16_t ttl;
 	uint8_t tries, wrong;
 	char why;
 	bool aaaa;
 	enum kind kind;
 	int fd;
-	uint8_t *in; /* TCP: the reply as far as it has come */
+	uint8_t *in; /* the part of a TCP reply that has arrived */
 };
 
 static struct question *questions;
 static size_t question_count;
-static TAILQ_HEAD(queue, question) asked[KINDS]; /* each by due_ns */
+static TAILQ_HEAD(queue, question) asked[KINDS]; /* queries in flight by kind, sorted by due_ns */
 static int epoll_fd;
 static unsigned server_count;
 static struct sockaddr_in servers[8];
@@ -96,7 +110,7 @@ now_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* The message, behind its length in two bytes; how long it is without these. */
+/* Writes the message after its length in two bytes. Returns the length without these two bytes. */
 static size_t
 write_message(const struct question *q, uint8_t *wire)
 {
@@ -122,7 +136,7 @@ hang_up(struct question *q)
 	q->got = 0;
 }
 
-/* Its end: an answer, or none. */
+/* Ends the query, with or without an answer. */
 static void
 finish(struct question *q)
 {
@@ -132,7 +146,7 @@ finish(struct question *q)
 
 static void ask(struct question *q, int64_t at_ns);
 
-/* This try has failed before its time: the next one, if there is one, follows at once. */
+/* Ends an attempt that failed before its timeout. The next attempt, if any, follows at once. */
 static void
 fail_try(struct question *q, char why)
 {
@@ -146,7 +160,8 @@ fail_try(struct question *q, char why)
 	ask(q, now_ns());
 }
 
-/* `error` 0: the connection was closed in order. */
+/* Handles a broken connection. If `error` is 0, the other side closed the connection in an orderly
+ * way. */
 static void
 broke(struct question *q, int error)
 {
@@ -156,7 +171,7 @@ broke(struct question *q, int error)
 					    : 'o');
 }
 
-/* 0, or the errno of connect(2). */
+/* Opens and connects the socket of a query. Returns 0 or the errno of connect(2). */
 static int
 open_socket(struct question *q)
 {
@@ -181,7 +196,8 @@ open_socket(struct question *q)
 	return 0;
 }
 
-/* musl's socket is not connected and stays; the others' is new in each try. */
+/* Sends the query of an attempt. musl uses one unconnected socket for all attempts. The other
+ * clients use a new socket for each attempt. */
 static void
 ask(struct question *q, int64_t at_ns)
 {
@@ -204,7 +220,7 @@ ask(struct question *q, int64_t at_ns)
 		broke(q, errno);
 }
 
-/* musl waits for another. */
+/* Counts a wrong answer. After a wrong answer, musl waits for another answer. */
 static void
 note_wrong(struct question *q)
 {
@@ -215,7 +231,8 @@ note_wrong(struct question *q)
 		fail_try(q, 'w');
 }
 
-/* The record at the end of `wire` is of this name; its change and TTL. */
+/* Whether the record at the end of `wire` belongs to this name. For a matching record, sets the
+ * query's number of changes and TTL. */
 static bool
 read_record(struct question *q, const uint8_t *wire, size_t len)
 {
@@ -243,13 +260,14 @@ judge(struct question *q, const uint8_t *wire, size_t len, int64_t at_ns)
 		note_wrong(q);
 		return;
 	}
-	/* Later, its time was over, but this program was late to see it. */
+	/* An answer after `due_ns` is too late. The timeout has passed, but this program has not
+	 * handled the timeout yet. */
 	if (at_ns < q->due_ns)
 		q->took_us = (int32_t)((at_ns - q->begun_ns) / 1000);
 	finish(q);
 }
 
-/* Without a connection (musl) no error arrives here. */
+/* Reads the replies on a UDP socket. An unconnected socket (musl) reports no error. */
 static void
 read_udp(struct question *q)
 {
@@ -293,7 +311,7 @@ read_tcp(struct question *q)
 		judge(q, q->in + 2, wire_get16(q->in), now_ns());
 }
 
-/* What has come is read before anything is found to be late. */
+/* Reads all replies that have arrived. Called before any query counts as timed out. */
 static void
 take_events(int wait_ms)
 {
@@ -306,7 +324,7 @@ take_events(int wait_ms)
 			struct question *q = events[i].data.ptr;
 
 			if (q->fd < 0)
-				continue; /* ended by an event before */
+				continue; /* an earlier event ended this query */
 			if (q->kind != TCP)
 				read_udp(q);
 			else if ((events[i].events & EPOLLOUT) != 0)
@@ -389,7 +407,8 @@ run(double per_second)
 		int64_t before = now_ns(), due = earliest(next_ns);
 		int64_t wait_ms = due > before ? (due - before + 999999) / 1000000 : 0;
 		take_events((int)wait_ms);
-		/* Before the clock is read: what comes later has time until the next turn. */
+		/* Measure the pause before the clock is read for the timeouts. Packets that arrive
+		 * after this point are read in the next iteration. */
 		if (now_ns() - (due > before ? due : before) > longest_pause_ns)
 			longest_pause_ns = now_ns() - (due > before ? due : before);
 		int64_t now = now_ns();

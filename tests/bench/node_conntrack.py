@@ -1,13 +1,13 @@
-"""
-make bench-node-conntrack: what lookups leave in a node's connection tracking, with the node's own DNS and without.
+"""make bench-node-conntrack: the connection tracking entries of lookups on a node, with and without the node's own DNS.
 
-A node of network namespaces with kube-proxy's rules for a DNS Service of two endpoints, as it writes them in either mode. Clients look one name up as
-glibc does, A and AAAA from one socket at one moment (node_lookups.c), at the Service's address; a socket a lookup. First the pods in the middle
-answer, then, with an empty table, kubedns and nanny of the node.
+A node consists of network namespaces. They contain the rules for a DNS Service with two endpoints, as kube-proxy writes them in either of
+its modes. Clients look one name up as glibc does: each lookup has its own socket and sends A and AAAA at the same moment (node_lookups.c),
+to the Service's address. First the central pods answer. Then, with an empty table, the node's own kubedns and nanny answer.
 
-Of each: lookups a second that were sent (the bench fails below --reached of --rate), how many of them had both senders ready at one moment, the most
-conntrack entries in the node's namespace, what its counters grew by (`conntrack -S`: insert_failed and drop are packets lost to the race, clash_resolve
-those that the kernel has let through in spite of it), and lookups that were asked again after 1 s, lost after 5 s, or answered wrongly.
+Measured in both cases: lookups sent per second (the bench fails below --reached of --rate), the number of lookups with both senders ready
+at the same moment, and the most conntrack entries in the node's namespace. Also the growth of the counters of `conntrack -S` there.
+insert_failed and drop count packets that the race lost. clash_resolve counts packets of the race that the kernel let through nevertheless.
+Finally the lookups that were repeated after 1 s, lost after 5 s, or answered wrongly.
 """
 
 import argparse
@@ -29,18 +29,19 @@ from node_places import FIRST_CLIENT  # noqa: E402
 from node_world import CENTRAL_TTL, IPTABLES, NFTABLES, NODE_TTL, SERVICE, NodeWorld  # noqa: E402
 
 LOOKUPS = os.path.join(BUILD, "tests", "bench", "node_lookups")
-SECOND = "10.244.8.9"  # the other endpoint
+SECOND = "10.244.8.9"  # the address of the second endpoint
 COUNTERS = ("insert_failed", "drop", "clash_resolve")
-WITHOUT, WITH = "the pods in the middle", "the node's own"
+WITHOUT, WITH = "the central pods", "the node's own"
 
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="make bench-node-conntrack", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--rate", type=float, default=10_000, help="lookups a second, of two questions each")
-    p.add_argument("--seconds", type=float, default=20)
-    p.add_argument("--clients", type=int, default=60, help="addresses that they come from, 64 at most: the fewer, the more often a port is used again while its entry is there")
-    p.add_argument("--reached", type=float, default=0.98, help="share of the rate that is enough (%(default)s)")
-    p.add_argument("--proxy", default="nftables,iptables", help="kube-proxy's modes")
+    p.add_argument("--rate", type=float, default=10_000, help="lookups a second (%(default)s), of two queries each")
+    p.add_argument("--seconds", type=float, default=20, help="duration of one measurement (%(default)s)")
+    p.add_argument("--clients", type=int, default=60,
+                   help="source addresses (%(default)s), at most 64; with fewer, ports are reused more often while their entries exist")  # fmt: skip
+    p.add_argument("--reached", type=float, default=0.98, help="the bench fails below this part of --rate (%(default)s)")
+    p.add_argument("--proxy", default="nftables,iptables", help="modes of kube-proxy, separated by commas (%(default)s)")
     return p.parse_args(argv)
 
 
@@ -52,7 +53,7 @@ def replaced(text, **changes):
 
 
 class TwoEndpoints(NodeWorld):
-    """The Service has a second endpoint, for UDP."""
+    """A node whose DNS Service has a second endpoint, for UDP."""
 
     def write_proxy_rules(self):
         self.central("ip", "addr", "add", f"{SECOND}/32", "dev", "eth0")
@@ -73,7 +74,7 @@ class TwoEndpoints(NodeWorld):
         self.node("iptables-restore", "--noflush", input=rules)
 
     def begin(self):
-        """The second endpoint's pod, and the clients' addresses."""
+        """Creates the second endpoint's pod and the clients' addresses."""
         self.start_kubedns("central-2", self.central, f"--dns-bind-address={SECOND}", "--healthz-port=8082", f"--ttl={CENTRAL_TTL}")
         self.until(lambda: self.ask_once(SECOND) == CENTRAL_TTL, what="an answer of the second endpoint")
 
@@ -91,7 +92,7 @@ class TwoEndpoints(NodeWorld):
 
 
 class Watch:
-    """The entries of the node's namespace, ten times a second while it lasts; `peak` is the most."""
+    """Reads the number of entries in the node's namespace ten times a second. `peak` is the maximum."""
 
     LOOP = "while :; do cat /proc/sys/net/netfilter/nf_conntrack_count; sleep 0.1; done"
 
@@ -104,7 +105,7 @@ class Watch:
         return self
 
     def __exit__(self, *_):
-        time.sleep(0.2)  # one look after the end
+        time.sleep(0.2)  # time for one more reading
         self.process.kill()
         self.process.wait()
         self.out.seek(0)
@@ -114,7 +115,7 @@ class Watch:
 
 
 def run(a, world, server):
-    """The clients' whole time; a row."""
+    """Runs the clients to their end and returns a row."""
     world.node("conntrack", "-F")
     before = world.counters()
     command = ["ip", "netns", "exec", world.pod.name, LOOKUPS, str(a.clients), str(a.rate), str(a.seconds), SERVICE]
@@ -130,7 +131,7 @@ def run(a, world, server):
 
 
 def run_proxy(a, proxy):
-    """Without the node's own and with it."""
+    """Measures without the node's own DNS and then with it."""
     with tempfile.TemporaryDirectory(prefix="node") as directory:
         world = TwoEndpoints(pathlib.Path(directory), proxy)
         try:
@@ -144,13 +145,13 @@ def run_proxy(a, proxy):
             print(world.logs(), file=sys.stderr)
             raise
         finally:
-            world.logs = lambda: ""  # nobody reads them but where it failed
+            world.logs = lambda: ""  # the logs matter only after a failure
             world.close()
 
 
 def table(rows):
-    """As README.md here has it."""
-    header = ("| kube-proxy | who answers | lookups | a second | at one moment | entries | insert_failed | drop | clash_resolve | asked again | lost | p50 | p99 |\n"
+    """A table as in the README.md of this directory."""
+    header = ("| kube-proxy | server | lookups | a second | at the same moment | entries | insert_failed | drop | clash_resolve | retried | lost | p50 | p99 |\n"
               + "|---" * 13 + "|")  # fmt: skip
     lines = [f"| {r['proxy']} | {r['server']} | {r['lookups']:,} | {r['rate']:,.0f} | {r['together'] / r['lookups']:.0%} | {r['entries']:,} | {r['insert_failed']:,} | {r['drop']:,} | "
              f"{r['clash_resolve']:,} | {r['again']:,} | {r['lost']:,} | {r['p50_us'] / 1000:.2f} ms | {r['p99_us'] / 1000:.1f} ms |" for r in rows]  # fmt: skip
@@ -158,13 +159,13 @@ def table(rows):
 
 
 def faults(a, rows):
-    """What must not be, in words."""
+    """Returns a sentence for each violated condition."""
     for r in rows:
         where = f"{r['proxy']}, {r['server']}"
         if r["rate"] < a.reached * a.rate:
             yield f"{where}: {r['rate']:,.0f} lookups a second were sent, not {a.rate:,.0f}"
         if r["by_others"]:
-            yield f"{where}: {r['by_others']} answers of others"
+            yield f"{where}: {r['by_others']} answers from other servers"
         bad = {name: r[name] for name in ("lost", "wrong", *COUNTERS) if r["server"] == WITH and r[name]}
         if bad:
             yield f"{where}: {bad}"
@@ -178,7 +179,7 @@ def main(argv):
         rows += run_proxy(a, proxy)
         for r in rows[-2:]:
             say(f"{r['proxy']}, {r['server']}: {r['rate']:,.0f} of {a.rate:,.0f} lookups a second; {r['entries']:,} entries at most, of {r['entries_max']:,}; "
-                + ", ".join(f"{name} {r[name]:,}" for name in COUNTERS) + f"; asked again {r['again']:,}, lost {r['lost']}, wrong {r['wrong']}; slowest {r['max_us'] / 1000:.1f} ms")  # fmt: skip
+                + ", ".join(f"{name} {r[name]:,}" for name in COUNTERS) + f"; retried {r['again']:,}, lost {r['lost']}, wrong {r['wrong']}; slowest {r['max_us'] / 1000:.1f} ms")  # fmt: skip
     save("node-conntrack", {"rows": rows})
     print(f"\n{table(rows)}")
     wrong = list(faults(a, rows))

@@ -1,17 +1,25 @@
 /*
- * Lookups as glibc makes them, for tests/bench/node_conntrack.py: each has a socket of its own, from
- * which A and AAAA of one name are sent at one moment. Two threads on two CPUs do that, so that the
- * second packet passes through conntrack before the first has its entry: the race by which kernels
- * that do not resolve it lose one of them.
+ * Lookups like those of glibc, for tests/bench/node_conntrack.py. Each lookup has its own socket,
+ * and sends the A and the AAAA query of a name at the same time. Two threads on two CPUs send the
+ * two queries. The second packet therefore passes through conntrack before the first packet has an
+ * entry. If a kernel does not resolve this race, it loses one of the packets.
  *
- * `node_lookups CLIENTS RATE SECONDS ADDRESS` makes RATE lookups a second in all, by CLIENTS clients
- * in turn, which have the addresses 10.244.1.16 and on, of web.default.svc.cluster.local at ADDRESS:
- * 10.96.0.80 and fd00::a1. What has no right answer is asked again after AGAIN_NS, and the lookup is
- * lost after LOST_NS. Every millisecond it sends the lookups that are due.
+ * `node_lookups CLIENTS RATE SECONDS ADDRESS` makes RATE lookups a second in total. CLIENTS clients
+ * with the addresses from 10.244.1.16 on take turns. The clients send queries for
+ * web.default.svc.cluster.local to ADDRESS. This name has the addresses 10.96.0.80 and fd00::a1. A
+ * query without a right answer is repeated after AGAIN_NS, and a lookup is lost after LOST_NS.
+ * Every millisecond, the program sends the lookups that are due.
  *
- * It prints a JSON object: lookups; the seconds in which they were first sent; how many had both
- * threads ready at one moment; how many were asked again; how many were lost; answers that were
- * wrong; right ones by TTL; microseconds until a lookup had both answers.
+ * It prints a JSON object with:
+ *
+ *	the number of lookups
+ *	the seconds in which all lookups were first sent
+ *	the number of lookups for which both threads were ready at the same time
+ *	the number of repeated lookups
+ *	the number of lost lookups
+ *	the number of wrong answers
+ *	the number of right answers by TTL
+ *	the microseconds until a lookup had both answers
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -39,23 +47,23 @@
 #include "lib/xalloc.h"
 
 static const int64_t AGAIN_NS = 1000000000, LOST_NS = 5000000000;
-static const int64_t MEET_NS = 200000; /* longer than a sleeping thread needs to wake */
+static const int64_t MEET_NS = 200000; /* longer than a thread needs to wake up */
 
 enum {
 	EVENTS = 256,
 	FIRST_CLIENT = 16,
 	CLIENTS_MAX = 64,
-	BATCH = 64, /* lookups that are sent at once where the client was late */
+	BATCH = 64, /* maximum number of lookups sent at once if the client is late */
 	WIRE_MAX = 512,
 	TTLS = 256,
 	TYPES = 2,
 };
 
 struct lookup {
-	TAILQ_ENTRY(lookup) by_due; /* while it is asked */
+	TAILQ_ENTRY(lookup) by_due; /* used while in flight */
 	int64_t begun_ns, due_ns;
 	int32_t took_us; /* -1: not answered */
-	uint16_t id;     /* of A; AAAA has the next one */
+	uint16_t id;     /* ID of the A query; the AAAA query has the next ID */
 	bool answered[TYPES], again;
 	int fd;
 };
@@ -71,13 +79,18 @@ static const struct {
 
 static struct lookup *lookups;
 static size_t lookup_count, lookups_sent, together, lost, wrong, right_by_ttl[TTLS];
-static TAILQ_HEAD(, lookup) asked = TAILQ_HEAD_INITIALIZER(asked); /* by due_ns */
+/* lookups in flight, sorted by due_ns */
+static TAILQ_HEAD(, lookup) asked = TAILQ_HEAD_INITIALIZER(asked);
 static struct sockaddr_in server;
 static struct dname name;
 static unsigned clients;
 static int epoll_fd;
 
-/* Of the two threads: lookups below these numbers are open, are at hand to be sent, are sent. */
+/*
+ * Counters that the two threads share. Lookups below `opened` are open. The first thread has
+ * reached lookups below `first_at`, and the second thread lookups below `second_at`. The second
+ * thread has sent lookups below `second_sent`.
+ */
 static atomic_size_t opened, first_at, second_at, second_sent;
 static sem_t more; /* a batch is open */
 
@@ -88,10 +101,11 @@ send_question(const struct lookup *l, unsigned which)
 	size_t len = query_write(wire, sizeof wire, (uint16_t)(l->id + which), name.wire,
 	    wanted[which].type, CLASS_IN, 0);
 
-	send(l->fd, wire, len, MSG_NOSIGNAL); /* what is not sent is asked again */
+	send(l->fd, wire, len, MSG_NOSIGNAL); /* a query that cannot be sent is repeated */
 }
 
-/* Waits a moment for the other thread to come to lookup n; whether it has. */
+/* Waits briefly for the other thread to reach lookup n. Returns whether the other thread has
+ * reached it. */
 static bool
 meet(atomic_size_t *other, size_t n)
 {
@@ -103,10 +117,8 @@ meet(atomic_size_t *other, size_t n)
 	return true;
 }
 
-/*
- * The second thread, which sends AAAA. One that has waited in vain for the other does not wait again
- * before the next batch.
- */
+/* The second thread, which sends the AAAA queries. If the first thread does not arrive in time, the
+ * second thread does not wait again in the same batch. */
 static void *
 send_second(void *unused)
 {
@@ -161,7 +173,7 @@ open_lookup(struct lookup *l, size_t n, int64_t now)
 	TAILQ_INSERT_TAIL(&asked, l, by_due);
 }
 
-/* The second thread may still be about to use its socket. */
+/* Waits until the second thread no longer needs the lookup's socket. */
 static void
 wait_for_second(const struct lookup *l)
 {
@@ -241,7 +253,7 @@ ask_again(int64_t now)
 	}
 }
 
-/* Returns the seconds in which all were first sent. */
+/* Returns the seconds in which all lookups were first sent. */
 static double
 run(double rate)
 {
@@ -304,7 +316,7 @@ print_all(double seconds)
 	free(took);
 }
 
-/* On the first or the second of the CPUs that the program may use. */
+/* Pins the thread to the first (`which` is 0) or second CPU that the program may use. */
 static void
 pin(pthread_t thread, int which)
 {
@@ -321,7 +333,7 @@ pin(pthread_t thread, int which)
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
 	if (pthread_setaffinity_np(thread, sizeof one, &one) != 0)
-		errx(1, "CPU %u cannot be had", cpu);
+		errx(1, "CPU %u: cannot pin a thread to it", cpu);
 }
 
 int
@@ -337,7 +349,8 @@ main(int argc, char **argv)
 	server = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(53) };
 	if (clients < 1 || clients > CLIENTS_MAX || lookup_count < 1 ||
 	    inet_pton(AF_INET, argv[4], &server.sin_addr) != 1)
-		errx(2, "1 to %d clients, a lookup at least, an IPv4 address", CLIENTS_MAX);
+		errx(2, "CLIENTS: 1 to %d; RATE * SECONDS: at least 1; ADDRESS: an IPv4 address",
+		    CLIENTS_MAX);
 	dname_from_text(&name, "web.default.svc.cluster.local");
 	lookups = xcalloc(lookup_count, sizeof *lookups);
 	if (getrlimit(RLIMIT_NOFILE, &many) < 0)

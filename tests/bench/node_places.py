@@ -1,4 +1,4 @@
-"""The node of bench-node: a NodeWorld whose programs read the stand-in API server, with our pod on it, or with a node-cache."""
+"""The node of bench-node: a NodeWorld whose programs read the stand-in API server. It runs our pod or a node-cache."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from api_world import ApiProcess
 from node_world import LOCAL, NODE_TTL, SERVICE, UPSTREAM, NodeWorld
 from objects import namespace, service
 
-API = "10.244.9.9"  # beside the pods in the middle
+API = "10.244.9.9"  # beside the central pods
 INTERFACE = "nodelocaldns"
 COUNTED = re.compile("Overflow|Drop|Reset|Abort|Errors|NoPorts|Retrans")
 DROPPED = re.compile("kubedns_[a-z_]*(drop|shed)[a-z_]*_total")
@@ -36,7 +36,7 @@ cluster.local:53 {
 
 
 class Place(NodeWorld):
-    """Names n000 and on, whose addresses say how often they have changed."""
+    """A node and its names, from n000 on. The address of a name shows how often the name has changed."""
 
     def make_source(self):
         self.objects = None
@@ -63,20 +63,20 @@ class Place(NodeWorld):
                                 stdout=subprocess.PIPE, text=True)  # fmt: skip
 
     def counters(self):
-        """What may say why a question was asked again: the kernel's counters of the node, and kubedns's of what it has dropped."""
+        """Returns counters that may explain a retry: the kernel's counters of the node, and kubedns's counters of dropped packets."""
         kernel = self.node("nstat", "-as", check=False).stdout.split("\n")
         seen = {f[0]: int(f[1]) for f in (line.split() for line in kernel) if len(f) == 3 and f[1].isdigit() and COUNTED.search(f[0])}
         metrics = self.node("curl", "-s", "-m", "5", "http://127.0.0.1:8081/metrics", check=False).stdout.split("\n")
         return seen | {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in metrics if DROPPED.match(line) and not line.endswith(" 0")}
 
     def kill(self, name):
-        """SIGKILL, and the end of it."""
+        """Sends SIGKILL and waits for the end."""
         process = self.running.pop(name)
         process.kill()
         process.wait(timeout=30)
 
     def end_all_of_the_node(self):
-        """As when the node loses its power: processes, interface, rules and connections; kube-proxy's rules come first again."""
+        """Acts like a power failure of the node: processes, interface, rules and connections disappear. kube-proxy's rules come back first."""
         central = self.running.pop("central")
         for process in self.running.values():
             process.send_signal(signal.SIGKILL)
@@ -92,14 +92,14 @@ class Place(NodeWorld):
         self.write_proxy_rules()
 
     def shut(self, said):
-        """Ends everything; what it says of it goes to `said`."""
+        """Ends everything. Writes the logs to the file `said`."""
         with contextlib.redirect_stdout(said):
             self.close()
         self.api.close()
 
 
 class OurNode(Place):
-    """Our pod, which is called pod-N; the next one is pod-N+1."""
+    """The node with our pod. The pod is called pod-N, and the pod after it pod-N+1."""
 
     name, number = "kubedns", -1
 
@@ -111,7 +111,7 @@ class OurNode(Place):
         return ["--node-role", "--coredns-metrics", f"--until-synced={UPSTREAM}"]
 
     def start(self):
-        """The next pod; ready when it returns."""
+        """Starts the next pod. Returns when the pod is ready."""
         self.begin()
         self.until(lambda: self.pod_is_ready(self.uid), what="the pod")
 
@@ -120,7 +120,7 @@ class OurNode(Place):
         self.start_pod(self.uid, *self.flags())
 
     def restart(self, program):
-        """What the kubelet does with a container that has ended."""
+        """Restarts a container that has ended, as the kubelet does."""
         if program == "kubedns":
             self.start_pod_kubedns(self.uid, *self.flags())
         elif program == "nanny":
@@ -132,7 +132,7 @@ class OurNode(Place):
         return self.pids(which, f"{self.uid}-nanny")
 
     def container(self, program):
-        """All processes of a container."""
+        """Returns all processes of a container."""
         own = [self.running[f"{self.uid}-{program}"].pid]
         return own + (self.children("guard") + self.children("dnsmasq") if program == "nanny" else [])
 
@@ -144,7 +144,7 @@ class OurNode(Place):
 
 
 class PeerNode(Place):
-    """node-cache, as its manifest has it; --pidfile so that its rules are made when it answers, and not a minute later."""
+    """The node with node-cache and its manifest's arguments. With --pidfile, node-cache creates its rules as soon as it answers, not a minute later."""
 
     name, started = "node-cache", 0
 
@@ -172,7 +172,7 @@ class PeerNode(Place):
         return [self.running["node-cache"].pid]
 
     def is_serving(self):
-        """It answers, and its rules lead to it."""
+        """True if node-cache answers and its iptables rules for the Service's address exist."""
         rules = self.node("iptables", "-t", "raw", "-S", check=False).stdout
         return f"-d {SERVICE}/32" in rules and self.ask_once(LOCAL) is not None
 

@@ -1,9 +1,11 @@
-"""
-The pod's two topologies: classic (dnsmasq before kubedns) and front (kubedns before dnsmasq), all on one CPU, beside dnsmasq alone. CPU is
-that of all processes of a topology, in turns, so that a noisy minute hurts all; ratios are of one turn. The load is a flood by `asker`, which
-keeps every topology at work: dnsperf lets the front sleep up to half of the time, and a sleep then costs as much as a query. Names that are
-no Service's are answered by the reflector, as the upstream that costs least. Where there are CPUs for each of dnsmasq, kubedns and the load,
-the rate of names outside is measured that way as well; where not, it follows from what each spends on a query.
+"""The pod's two topologies, classic (dnsmasq in front of kubedns) and front (kubedns in front of dnsmasq), compared with dnsmasq alone. All
+run on one CPU. The CPU time includes all processes of a topology. The runs alternate, so that a noisy minute affects all of them, and a
+ratio compares runs of the same round.
+
+The load is a flood by `asker`, which keeps every topology busy. With dnsperf, the front topology sleeps up to half of the time, and falling
+asleep costs as much as a query. The reflector answers external names, as the cheapest possible upstream server. If dnsmasq, kubedns and the
+load can each have a CPU, the rate of external names is also measured that way. Otherwise it is computed from the cost of a query in each
+program.
 """
 
 import argparse
@@ -29,11 +31,11 @@ KINDS = ("mix", "cluster_a", "nxdomain")
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="bench.py pod", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--repeats", type=int, default=3)
-    p.add_argument("--seconds", type=float, default=2)
-    p.add_argument("--services", type=int, default=1000)
-    p.add_argument("--changes", type=int, default=3, help="of a Service's address, each until both topologies show it: up to 30 s each")
-    p.add_argument("--no-latency", action="store_true")
+    p.add_argument("--repeats", type=int, default=3, help="rounds over all topologies (%(default)s)")
+    p.add_argument("--seconds", type=float, default=2, help="duration of one run (%(default)s)")
+    p.add_argument("--services", type=int, default=1000, help="Services in the cluster (%(default)s)")
+    p.add_argument("--changes", type=int, default=3, help="changes of a Service's address (%(default)s); each takes up to 30 s, until both topologies show it")
+    p.add_argument("--no-latency", action="store_true", help="do not measure latencies")
     return p.parse_args(argv)
 
 
@@ -42,7 +44,7 @@ class FrontKubedns(Kubedns):
 
 
 class Topology:
-    """Servers started from behind to front; asked is the last."""
+    """Some servers. Each server starts before the servers that forward to it. Clients query the last server."""
 
     def __init__(self, name, *servers):
         self.name, self.servers = name, servers
@@ -56,7 +58,7 @@ class Topology:
 
 
 def write_outside(path, count=500, seed=1):
-    """Names of as many lengths as real ones: those of one length are cheaper to hand on."""
+    """Writes queries for external names whose lengths differ as in real names. Names of a single length would be cheaper to forward."""
     rng = random.Random(seed)
     tails = ("com", "io", "example.com", "internal.example.org", "storage.eu-west-1.cloud.example.net")
     with open(path, "w", encoding="ascii") as f:
@@ -67,7 +69,7 @@ def write_outside(path, count=500, seed=1):
 
 
 def measure(topology, kind, path, seconds, repeat, **how):
-    """One run: the rate, and what each server of the topology spent on a question."""
+    """Measures one run: the rate, and the CPU time per query of each server in the topology."""
     before = topology.spent()
     got = flood(topology.port, path, seconds, **how)
     spent = [after - b for after, b in zip(topology.spent(), before)]
@@ -83,7 +85,7 @@ def measure(topology, kind, path, seconds, repeat, **how):
 
 
 def rates(a, topologies, files):
-    """Everything in turns. The first of each is not counted: it fills dnsmasq's cache."""
+    """Measures all topologies in rounds. The first run of each topology does not count, because it fills dnsmasq's cache."""
     plan = [(t, k) for k in files for t in topologies if k == "outside" or t.name != "dnsmasq"]
     for t, kind in plan:
         flood(t.port, files[kind], 0.3)
@@ -91,7 +93,7 @@ def rates(a, topologies, files):
 
 
 def latencies(a, topologies, files, runs):
-    """At half of what each topology answered at most."""
+    """Measures the latencies at half of the maximum rate of each topology."""
     out = []
     for kind in ("mix", "outside"):
         for t in topologies:
@@ -109,7 +111,7 @@ def address_of(port, name):
 
 
 def change(objects, topologies, number):
-    """Seconds until a changed Service's new address is what a client gets that has asked for it before."""
+    """Returns the seconds until a client that has queried a Service before gets the Service's new address."""
     name, path = f"moved-{number}.default.svc.cluster.local.", os.path.join(objects, f"moved-{number}.json")
 
     def put(ip):
@@ -132,12 +134,12 @@ def change(objects, topologies, number):
             if t.name not in seen and address_of(t.port, name) == {"10.200.0.2"}:
                 seen[t.name] = time.monotonic() - begun
         time.sleep(0.002)
-    say(f"a changed address is seen after {', '.join(f'{k} {v:.3f} s' for k, v in seen.items())}")
+    say(f"time until a changed address is visible: {', '.join(f'{k} {v:.3f} s' for k, v in seen.items())}")
     return seen
 
 
 def turns(runs, kind, what):
-    """What follows of each repeat's runs of this kind, {topology: run}."""
+    """Calls `what` for each repeat with {topology: run} of this kind. Returns the summary of the results."""
     by = {}
     for r in runs:
         if r["kind"] == kind:
@@ -146,7 +148,10 @@ def turns(runs, kind, what):
 
 
 def taken(turn):
-    """dnsmasq's rate behind kubedns over its rate alone, a core each: what the slower of the two spends decides."""
+    """
+    dnsmasq's rate in the front topology, divided by its rate alone. In the front topology each program has its own core, and the slower
+    program determines the rate.
+    """
     return 1e9 / turn["dnsmasq"]["per_cpu_second"] / max(turn["front"]["each_ns"].values())
 
 
@@ -157,22 +162,22 @@ def text(s, digits=2):
 def goals(runs, seen, own):
     out = []
     ratio, cached, missing = (turns(runs, k, lambda t: t["front"]["per_cpu_second"] / t["classic"]["per_cpu_second"]) for k in KINDS)
-    out.append({"what": "front: cluster names at least 2.5 times classic's queries per CPU second", "holds": ratio["median"] >= 2.5,
-                "figures": f"mix {text(ratio)}; all in dnsmasq's cache {text(cached)}; NXDOMAIN {text(missing)}"})  # fmt: skip
+    out.append({"what": "front: at least 2.5 times as many queries for cluster names per CPU second as classic", "holds": ratio["median"] >= 2.5,
+                "figures": f"mix {text(ratio)}; names in dnsmasq's cache {text(cached)}; NXDOMAIN {text(missing)}"})  # fmt: skip
     cost = turns(runs, "outside", lambda t: t["dnsmasq"]["per_cpu_second"] / t["front"]["per_cpu_second"])
-    out.append({"what": "front: names outside at most 1.8 times the CPU of dnsmasq alone", "holds": cost["median"] <= 1.8, "figures": text(cost)})
+    out.append({"what": "front: external names cost at most 1.8 times the CPU of dnsmasq alone", "holds": cost["median"] <= 1.8, "figures": text(cost)})
     rate = turns(own, "outside", lambda t: t["front"]["rate"] / t["dnsmasq"]["rate"]) if own else turns(runs, "outside", taken)
-    how = "measured" if own else "by the CPU that dnsmasq and kubedns spend, too few CPUs to measure it"
-    out.append({"what": "front: names outside at least 0.8 times the rate of dnsmasq alone, a core each", "holds": rate["median"] >= 0.8,
+    how = "measured" if own else "estimated from the CPU time of dnsmasq and kubedns, because there are too few CPUs to measure it"
+    out.append({"what": "front: external names reach at least 0.8 times the rate of dnsmasq alone, each program on its own core", "holds": rate["median"] >= 0.8,
                 "figures": f"{text(rate)}, {how}"})  # fmt: skip
     ages = {name: summary([s.get(name, TTL + 10) for s in seen]) for name in ("front", "classic")}
-    out.append({"what": "front: a changed Service visible at once", "holds": ages["front"]["max"] <= 1,
+    out.append({"what": "front: clients see a changed Service within 1 s", "holds": ages["front"]["max"] <= 1,
                 "figures": "; ".join(f"{k} after {v['median']:.3f} s [{v['min']:.3f} to {v['max']:.3f}] of {v['repeats']}" for k, v in ages.items())})  # fmt: skip
     return out
 
 
 def own_cores(a, upstream, source, path):
-    """dnsmasq on one CPU, alone and behind kubedns on another, the load on a third."""
+    """Measures dnsmasq on one CPU, first alone and then in the front topology with kubedns on a second CPU. The load has a third CPU."""
     have, runs = cpus(), []
     if len(have) < 3:
         return runs
@@ -210,5 +215,5 @@ def main(argv):
         say(f"{goal['what']}: {'holds' if goal['holds'] else 'missed'} ({goal['figures']})")
     save("pod", {"runs": runs, "own_cores": own, "latency": latency, "seen_s": seen, "servers": described, "wrong": wrong, "goals": reached})
     for kind, mistakes in wrong.items():
-        say(f"front {kind}: {len(mistakes)} of 200 wrong, such as {mistakes[0]}")
+        say(f"front {kind}: {len(mistakes)} of 200 wrong, for example {mistakes[0]}")
     return 1 if wrong else 0

@@ -1,8 +1,7 @@
-"""
-Questions that a cluster asks, with what must come back: a file for the load generators, and a sample for the judge.
+"""The queries of a cluster with their expected answers: a file for the load generators, and a sample for the judge.
 
-Kinds follow from the objects of tests/apiserver/population.py, plus ExternalName Services of our own, so that whoever asks
-knows the answer without asking a server. The same seed gives the same file.
+The queries are computed from the objects of tests/apiserver/population.py and from additional ExternalName Services. So the expected
+answers are known without a server. The same seed gives the same file.
 """
 
 import json
@@ -26,7 +25,7 @@ NXDOMAIN = "NXDOMAIN"
 
 
 class Questions:
-    """`name TYPE` and the answer expected of each kind."""
+    """Makes queries of each kind with their expected answers."""
 
     def __init__(self, people, seed=1):
         self.people, self.choose = people, random.Random(seed)
@@ -40,7 +39,7 @@ class Questions:
     def _any(self, services=None):
         return self.choose.choice(services or self.clustered)
 
-    # One question of each kind: (name, type, expected); expected is NXDOMAIN or a set of record texts, empty for NODATA.
+    # One query of each kind: (name, type, expected). `expected` is NXDOMAIN or a set of record texts, which is empty for NODATA.
 
     def cluster_a(self):
         i = self._any()
@@ -85,7 +84,7 @@ class Questions:
         return f"ext-{n:03d}.ns-00000.{ZONE}", "CNAME", {f"host-{n:03d}.example.com."}
 
     def nxdomain(self):
-        """What a pod's search list makes of a name with dots: ndots:5 tries three suffixes first."""
+        """A query for a name with a suffix of a pod's search list. With ndots:5, a resolver tries three such names before the name itself."""
         i = self._any()
         name = self.choose.choice((f"{self._service(i)}", "www.example.com.", "api.payments.example.org.", f"missing-{i}."))
         namespace = self.people.namespace(self._any())
@@ -96,8 +95,9 @@ class Questions:
 
     def mix(self):
         """
-        Shares as busy clusters' resolvers report them: about half are the search list's failures, A and AAAA come in pairs, the rest is
-        services by name, some headless, few SRV and PTR.
+        Mixes kinds of queries in the shares that resolvers of busy clusters report. About half of the queries are names from the search
+        list that do not exist, and A and AAAA come in pairs. The other queries are for names of Services, some of them headless, and a few
+        are SRV and PTR.
         """
         kinds = ("nxdomain", "cluster_a", "cluster_aaaa", "headless_a", "endpoint_a", "srv", "ptr", "external")
         return getattr(self, self.choose.choices(kinds, (46, 21, 18, 5, 3, 3, 2, 2))[0])()
@@ -108,7 +108,7 @@ KINDS = ("mix", "cluster_a", "cluster_aaaa", "nxdomain", "headless_a", "endpoint
 
 
 def write(people, kind, path, count=100_000, seed=1):
-    """A file of questions in dnsperf's form."""
+    """Writes a file of queries in dnsperf's format."""
     q = Questions(people, f"{kind} {seed}")
     make = getattr(q, kind)
     with open(path, "w", encoding="ascii") as f:
@@ -128,14 +128,17 @@ def externals():
 
 
 def write_objects(people, directory):
-    """The population and the ExternalName Services as manifests."""
+    """Writes the population and the ExternalName Services as manifests."""
     population.write_manifests(people, directory, "json")
     with open(os.path.join(directory, "external.json"), "w", encoding="utf-8") as f:
         json.dump({"apiVersion": "v1", "kind": "List", "items": externals()}, f)
 
 
 def judge(people, kind, port, count=200, seed=2, tcp=False, transport=dns.query.udp_with_fallback):
-    """Asks a sample; returns the mistakes as texts. A fast wrong answer is a failure, so every server is judged before it is measured."""
+    """
+    Sends a sample of the queries and returns the mistakes as texts. A fast wrong answer is a failure, so the bench checks every server
+    before it measures the server.
+    """
     q = Questions(people, f"{kind} {seed}")
     wrong = []
     for _ in range(count):

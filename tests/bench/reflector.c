@@ -1,7 +1,8 @@
 /*
- * The physical limit: what sockets cost when nothing is thought about. Each query comes back with
- * QR and AA set and one fixed A record behind its question, batched by recvmmsg and sendmmsg as
- * kubedns does. It parses nothing but the question's end.
+ * A server that shows the physical limit, which is the cost of sockets without any DNS work. The
+ * server returns each query with QR and AA set, and with one fixed A record after the question.
+ * Like kubedns, the server receives and sends batches with recvmmsg and sendmmsg. The server only
+ * parses where the question ends.
  *
  * `reflector PORT` answers on 127.0.0.1 until SIGTERM.
  */
@@ -17,10 +18,10 @@
 
 enum { BATCH = 64, SIZE = 512, HEADER = 12 };
 
-/* Owner by a pointer to the question, A, IN, TTL 30, 127.0.0.1. */
+/* The record: a pointer to the question as owner, A, IN, TTL 30, 127.0.0.1. */
 static const uint8_t record[] = { 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 127, 0, 0, 1 };
 
-/* The reply's length; 0: no query. */
+/* Returns the reply's length, or 0 if the packet is not a query. */
 static size_t
 reflect(uint8_t *packet, size_t len)
 {
@@ -36,7 +37,7 @@ reflect(uint8_t *packet, size_t len)
 	packet[2] = 0x84;
 	packet[3] = 0;
 	packet[7] = 1;
-	packet[11] = 0; /* OPT is not echoed */
+	packet[11] = 0; /* the reply has no OPT */
 	memcpy(packet + at, record, sizeof record);
 	return at + sizeof record;
 }

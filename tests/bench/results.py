@@ -1,4 +1,4 @@
-"""The one result file: build/bench/results.json, a section a bench. And the arithmetic of repeats."""
+"""The single result file, build/bench/results.json, with one section per bench. Also the statistics of repeats."""
 
 import datetime
 import json
@@ -29,7 +29,7 @@ def commit():
 
 
 def save(section, value):
-    """Replaces one section; the others keep what they were, with the machine and time of their own."""
+    """Replaces one section. The other sections stay, with the machine and time of their own runs."""
     all_ = load()
     stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     all_[section] = {"made": stamp, "commit": commit(), "bench": shlex.join(sys.argv), "machine": machine.describe(), **value}
@@ -40,7 +40,7 @@ def save(section, value):
 
 
 def summary(values):
-    """Median and spread of repeats; None when there are none."""
+    """Median and range of repeats. None if there are no repeats."""
     values = [v for v in values if v is not None]
     if not values:
         return None
@@ -48,10 +48,10 @@ def summary(values):
 
 
 def text_of(p):
-    """Percentiles of milliseconds in words."""
+    """Percentiles of milliseconds as text."""
     return f"p50 {p['p50']:.2f} p99 {p['p99']:.2f} max {p['max']:.2f} ms of {p['count']}" if p else "none"
 
 
 def say(text):
-    """Progress, for whoever waits."""
+    """Prints progress for a waiting user."""
     print(datetime.datetime.now().strftime("%H:%M:%S"), text, flush=True)

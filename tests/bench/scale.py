@@ -1,11 +1,11 @@
-"""
-The cluster that kubedns is built for: what the first sync, a full relist, a change and a query cost at 10,000 Services and 150,000
-endpoints, and how that grows with the size. The API is the stand-in of tests/apiserver, whose objects are as large as real ones.
+"""The cluster size that kubedns is designed for: the cost of the first sync, a full relist, a change and a query at 10,000 Services and
+150,000 endpoints, and its growth with the size. The API server is the stand-in of tests/apiserver. Its objects are as large as real
+objects.
 
-Event to answer: from the moment at which the stand-in gives an event's bytes to the socket until an asker, who asks all the time, has the
-changed answer in hand. It follows the changes one by one, so a late one delays the next: the figures err on the slow side. Where the
-machine has other work, kubedns and the asker wait for a CPU; the kernel counts that, and the changes during which nobody waited are
-a figure of their own, which says what kubedns does and not what the machine does.
+Event to answer: the time from the moment when the stand-in hands an event's bytes to the socket until an asker has the changed answer.
+The asker queries all the time. It follows the changes one by one, so a late change delays the next. The figures are therefore too high
+rather than too low. If the machine has other work, kubedns and the asker wait for a CPU. The kernel counts these waits. A separate figure
+includes only the changes without a wait. It shows kubedns's own time.
 """
 
 import argparse
@@ -28,24 +28,25 @@ FULL = 10_000
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="make bench-scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--sizes", default="0.01,0.1,1,4", help="multiples of 10,000 Services (%(default)s); 1 is measured in full")
-    p.add_argument("--repeats", type=int, default=3)
-    p.add_argument("--turns", type=int, default=9, help="over all sizes, of what one query and one change cost; 0: keep the last result")
-    p.add_argument("--rates", default="10,100,1000", help="changes a second")
-    p.add_argument("--seconds", type=float, default=20, help="of each rate of changes")
-    p.add_argument("--load", type=int, default=5000, help="queries a second while things change")
-    p.add_argument("--big-slices", type=int, default=100, help="of the huge headless Service, with 100 endpoints each; 0: keep its last result")
+    p.add_argument("--sizes", default="0.01,0.1,1,4", help="cluster sizes in multiples of 10,000 Services (%(default)s); only size 1 gets all measurements")
+    p.add_argument("--repeats", type=int, default=3, help="runs of one measurement (%(default)s)")
+    p.add_argument("--turns", type=int, default=9, help="rounds over all sizes for the cost of one query and one change (%(default)s); 0: keep the last result")
+    p.add_argument("--rates", default="10,100,1000", help="rates of changes per second, separated by commas (%(default)s)")
+    p.add_argument("--seconds", type=float, default=20, help="duration of each rate of changes (%(default)s)")
+    p.add_argument("--load", type=int, default=5000, help="queries a second during changes (%(default)s)")
+    p.add_argument("--big-slices", type=int, default=100,
+                   help="slices of the huge headless Service, with 100 endpoints each (%(default)s); 0: keep its last result")  # fmt: skip
     p.add_argument("--realtime", action="store_true",
-                   help="while changes are timed, server, stand-in and asker run before whatever else the machine does (chrt -r): for machines "
-                        "that are not idle; needs root")  # fmt: skip
-    p.add_argument("--features", action="store_true", help="instead of all this: what each opt-in feature adds to the sync's CPU and to memory")
-    p.add_argument("--only", default="", help="with --features: only these objects, of plain, balanced, pods")
-    p.add_argument("--seed", type=int, default=1)
+                   help="kubedns, API server and asker run with priority over all other work (chrt -r) while changes are timed, "
+                        "for machines that are not idle; needs root")  # fmt: skip
+    p.add_argument("--features", action="store_true", help="measure only the CPU time and memory that each opt-in feature adds to a sync")
+    p.add_argument("--only", default="", help="with --features: only these kinds of objects, from plain, balanced and pods")
+    p.add_argument("--seed", type=int, default=1, help="seed of the cluster's objects (%(default)s)")
     return p.parse_args(argv)
 
 
 def people_of(size, seed):
-    """The cluster of this many Services: half as many slices more, ten endpoints each, a namespace a Service."""
+    """A cluster with this many Services. Each Service has its own namespace and 1.5 slices on average."""
     return questions.population.Population(namespaces=size, services=size, slices=size * 3 // 2, seed=seed)
 
 
@@ -58,13 +59,13 @@ def percentiles(values):
     return {"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p99.9": at(0.999), "max": values[-1], "count": len(values)}
 
 
-UNDISTURBED_NS = 100_000  # of waiting for a CPU, by all threads together: less than any of the figures shows
+UNDISTURBED_NS = 100_000  # a span is undisturbed if all waits for a CPU in it are shorter than this in total; all measured times are longer
 
 
 def read_follower(text):
-    """(when each change was seen, [(from, to, ns)] of waiting for a CPU)."""
+    """Returns the times when each change was seen, and the waits for a CPU as [(from, to, ns)]."""
     seen, waits = [], []
-    for line in text[: text.rfind("\n") + 1].splitlines():  # the last one is half where the follower had to be killed
+    for line in text[: text.rfind("\n") + 1].splitlines():  # the last line is incomplete if the follower had to be killed
         *pauses, at = line.split()
         seen.append(int(at))
         waits += [tuple(map(int, p.split(":"))) for p in pauses]
@@ -72,7 +73,7 @@ def read_follower(text):
 
 
 def undisturbed(spans, waits):
-    """Of these (begin, end), in order of their ends, those in which less than UNDISTURBED_NS was waited."""
+    """Returns the (begin, end) spans, sorted by their ends, in which the waits add up to less than UNDISTURBED_NS."""
     out = []
     for begin, end in spans:
         if sum(ns for since, until, ns in waits if since < end and until > begin) < UNDISTURBED_NS:
@@ -81,13 +82,13 @@ def undisturbed(spans, waits):
 
 
 def changes(c, a, rate, seconds, path, added, seed):
-    """Changes at this rate under query load: event to answer, the queries' latency, and the CPU that a change costs."""
+    """Measures changes at this rate under query load: event to answer, the queries' latency, and the CPU time per change."""
     lines = follow_lines(c.people, rate, seconds, seed, added)
     follow = os.path.join(DIRECTORY, "follow")
     with open(follow, "w", encoding="ascii") as f:
         f.writelines(line + "\n" for _, line in lines)
     k = c.kubedns
-    with tempfile.TemporaryFile("w+") as out:  # a pipe that nobody reads meanwhile would fill, and stop the follower
+    with tempfile.TemporaryFile("w+") as out:  # nothing reads the output meanwhile: a pipe would fill up and stop the follower
         watcher = subprocess.Popen([*machine.pinned(machine.cpus()[1], a.realtime), ASKER, "follow", str(k.port), follow, str(k.process.pid)], stdout=out)
         begun = time.monotonic()
         before = k.spent()
@@ -103,13 +104,13 @@ def changes(c, a, rate, seconds, path, added, seed):
         seen, waits = read_follower(out.read())
     made = c.api.changes()
     spans = [(made[n]["written_ns"], ns) for ns, (n, _) in zip(seen, lines) if ns and made[n]["written_ns"]]
-    # An endpoint is gone also before it was added, where the stand-in is that late.
+    # If the stand-in is late, the follower looks for "gone" before the endpoint was added, and sees it at once.
     spans = [(begin, end) for begin, end in spans if begin < end]
     calm = undisturbed(spans, waits)
     missed = len(lines) - sum(ns > 0 for ns in seen)
     got = {"rate": rate, "seconds": seconds, "changes": len(made), "followed": len(lines), "seen": len(spans), "missed": missed, "event_to_answer_ms": milliseconds(spans),
            "undisturbed_ms": milliseconds(calm), "waited_s": sum(ns for *_, ns in waits) / 1e9, "queries": queries, "cpu_s": spent, "wall_s": wall}  # fmt: skip
-    say(f"{rate} changes a second: event to answer {text_of(got['event_to_answer_ms'])}; while nobody waited for a CPU {text_of(got['undisturbed_ms'])}; "
+    say(f"{rate} changes a second: event to answer {text_of(got['event_to_answer_ms'])}; without a wait for a CPU {text_of(got['undisturbed_ms'])}; "
         f"of {len(lines)} {missed} missed, {len(lines) - missed - len(spans)} not timed; queries p99 {queries['latency_us']['p99']:.0f} us, lost {queries['lost']}; CPU {spent:.2f} s")  # fmt: skip
     return got
 
@@ -119,7 +120,7 @@ def milliseconds(spans):
 
 
 def idle_load(c, a, path, seconds):
-    """The same queries without changes: what the changes' CPU is compared with."""
+    """Measures the same queries without changes, to compare the CPU time."""
     before = c.kubedns.spent()
     queries = asker(c.kubedns.port, path, a.load, seconds, realtime=a.realtime)
     return {"rate": 0, "seconds": seconds, "queries": queries, "cpu_s": (c.kubedns.spent() - before).seconds}
@@ -135,7 +136,7 @@ def query_cost(c, path):
 
 
 def change_cost(c, a):
-    """CPU of one change, nobody asking, and few enough that each comes alone: {cpu_us}."""
+    """Measures the CPU time of one change without queries: {cpu_us}. The rate is so low that kubedns handles each change alone."""
     with machine.realtime(a.realtime, c.kubedns.process.pid, c.api.process.pid):
         before = c.kubedns.spent()
         c.api.churn(100, 2, seed=7, headless_only=True)
@@ -144,12 +145,12 @@ def change_cost(c, a):
         return {"changes": count, "cpu_us": (c.kubedns.spent() - before).total_ns / count / 1000}
 
 
-RELIST_SECONDS = 6  # of changes and queries around a relist
-STEADY = ("cluster_a", "cluster_aaaa", "nxdomain", "ptr", "external")  # what the changes leave as it is
+RELIST_SECONDS = 6  # seconds of changes and queries before and after a relist
+STEADY = ("cluster_a", "cluster_aaaa", "nxdomain", "ptr", "external")  # kinds whose answers the changes do not affect
 
 
 def busy_relist(c, a, path):
-    """A full relist with 10 changes a second going on and somebody asking: its cost, and what was lost or wrong meanwhile."""
+    """Causes a full relist during 10 changes a second and queries. Returns its cost, and the lost and wrong answers meanwhile."""
     got, wrong, over = {}, [], threading.Event()
 
     def judge():
@@ -176,7 +177,7 @@ def busy_relist(c, a, path):
 
 
 def syncs(c, repeats, how):
-    """First syncs, one after the other; the last kubedns stays."""
+    """Measures first syncs, one after the other. The last kubedns keeps running."""
     out = []
     for n in range(repeats):
         _, sync = c.start()
@@ -192,14 +193,14 @@ def relists(c, a, path, how):
         relist = busy_relist(c, a, path)
         out.append(relist)
         q = relist["queries"]
-        say(f"relist by {how} {n + 1}/{a.repeats}, with 10 changes a second: peak {relist['ratio']:.3f} times the steady {relist['before_kb'] / 1024:.1f} MiB; "
+        say(f"relist by {how} {n + 1}/{a.repeats}, with 10 changes a second: peak {relist['ratio']:.3f} times the memory before it, {relist['before_kb'] / 1024:.1f} MiB; "
             f"{relist['cpu_s']:.2f} s of CPU, changes and queries included; of {q['sent']} queries {q['lost']} lost, {q['rcodes'].get('SERVFAIL', 0)} SERVFAIL; "
             f"{len(relist['wrong'])} wrong")  # fmt: skip
     return out
 
 
 def size(a, factor):
-    """One size of the sweep; all of it where factor is 1."""
+    """Measures one size of the sweep. Factor 1 is the full size."""
     full = factor == 1
     people = people_of(int(FULL * factor), a.seed)
     out = {"factor": factor, "services": people.services, "slices": people.slices, "endpoints": people.slices * people.endpoints}
@@ -215,7 +216,7 @@ def size(a, factor):
             out["sync_paged"] = syncs(c, a.repeats, "paged lists")
             out["relist_paged"] = relists(c, a, path, "paged lists")
             c.api.set_watchlist(True)
-            c.load()  # anew: the follower must know which endpoints were added
+            c.load()  # loads the cluster again, so that the follower knows which endpoints were added
             k, _ = c.start()
             added = {}
             with machine.realtime(a.realtime, k.process.pid, c.api.process.pid):
@@ -225,7 +226,7 @@ def size(a, factor):
 
 
 def clusters_of(stack, populations):
-    """All of these at once, each with its kubedns."""
+    """Starts all these clusters at once, each with its kubedns."""
     clusters = [stack.enter_context(Cluster(people, f"cluster-{n}")) for n, people in enumerate(populations)]
     for c in clusters:
         c.start()
@@ -233,7 +234,10 @@ def clusters_of(stack, populations):
 
 
 def growth(a, factors):
-    """What a query and a change cost at each size, in turns: the speed of a shared host drifts more from minute to minute than they differ."""
+    """
+    Measures the cost of a query and of a change at each size, in alternating runs. The speed of a shared host drifts more from minute to
+    minute than the sizes differ.
+    """
     with contextlib.ExitStack() as stack:
         clusters = clusters_of(stack, [people_of(int(FULL * f), a.seed) for f in factors])
         paths = [questions.write(c.people, "mix", os.path.join(c.directory, "questions"), seed=a.seed) for c in clusters]
@@ -248,7 +252,10 @@ def growth(a, factors):
 
 
 def huge(a):
-    """A headless Service of --big-slices slices with 100 endpoints each, alone; and one slice alone: a change must cost the same. In turns."""
+    """
+    Compares two clusters. One has only a headless Service of --big-slices slices with 100 endpoints each, and the other only a single
+    slice. A change must cost the same in both clusters. The runs alternate.
+    """
 
     def people(slices):
         return questions.population.Population(namespaces=1, services=2, slices=1, endpoints=100, headless=0, big=1, big_slices=slices,
@@ -272,7 +279,7 @@ def main(argv):
         return features.main(a, people_of(FULL, a.seed))
     factors = [float(f) for f in a.sizes.split(",")]
     sizes = [size(a, f) for f in factors]
-    # What was not asked for keeps its last result.
+    # Parts of the bench that were not requested keep their last result.
     old = load().get("scale", {})
     kept = [x for x in old.get("sizes", []) if x["factor"] not in [y["factor"] for y in sizes]]
     save("scale", {"seed": a.seed, "load": a.load, "realtime": a.realtime, "sizes": sorted(sizes + kept, key=lambda x: x["factor"]),

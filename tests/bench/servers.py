@@ -1,4 +1,4 @@
-"""The servers that are measured: started on a free port, pinned to one CPU, asked until they answer, stopped."""
+"""The measured servers. A server starts on a free port and pinned to one CPU. start() returns when it answers."""
 
 import os
 import re
@@ -19,11 +19,11 @@ BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 
 
 class Server:
-    """A program that answers DNS on 127.0.0.1:port. Subclasses give `command()`."""
+    """A program that answers DNS on 127.0.0.1:port. Subclasses define `command()`."""
 
     name = "server"
     version_command = None
-    judged = True  # its answers are compared with what they must be
+    judged = True  # the bench compares this server's answers with the expected answers
 
     def __init__(self, directory, cpu=None, threads=1):
         self.directory = os.path.join(directory, self.name)
@@ -51,7 +51,7 @@ class Server:
         return {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
 
     def start(self, timeout=60):
-        """Starts it and waits for its first answer. Someone else may have taken its port meanwhile: then another."""
+        """Starts the server and waits for its first answer. If another program has taken the server's port meanwhile, tries another port."""
         for attempt in range(3):
             self.line = shlex.join([*machine.pinned(self.cpu_list), *self.command()])
             with open(self.path("log"), "wb") as log:
@@ -73,7 +73,7 @@ class Server:
         self.port = free_port()
 
     def answers(self):
-        """Whether it answers, other than with SERVFAIL."""
+        """True if the server answers with NOERROR or NXDOMAIN."""
         try:
             reply = dns.query.udp(dns.message.make_query("cluster.local.", "SOA"), "127.0.0.1", port=self.port, timeout=0.5)
             return reply.rcode() in (0, 3)
@@ -101,7 +101,7 @@ class Kubedns(Server):
     version_command = (program, "--version")
 
     def __init__(self, directory, source, *arguments, **kw):
-        """`source`: flags that say where the objects come from."""
+        """`source` is the list of flags that select the source of objects."""
         super().__init__(directory, **kw)
         self.source, self.arguments = list(source), list(arguments)
 
@@ -162,7 +162,7 @@ class Nsd(Server):
 
 
 class Dnsmasq(Server):
-    """Alone, with the zone's names as hosts: it has no zones, so headless SRV and CNAMEs outside are not its business."""
+    """dnsmasq alone, with the zone's names as hosts. It has no zones, so it cannot answer SRV queries for headless Services or CNAMEs to external names."""
 
     name = "dnsmasq"
     version_command = ("dnsmasq", "--version")
@@ -176,7 +176,7 @@ class Dnsmasq(Server):
                 found = re.match(r"(\S+)\s+\d+\s+IN\s+A\s+(\S+)", line)
                 if found:
                     hosts.append(f"{found.group(2)} {found.group(1).rstrip('.')}")
-        # The first name of an address is its PTR: an endpoint's own name before its Service's.
+        # dnsmasq takes the first name of an address for the PTR. So an endpoint's own name comes before the name of its Service.
         self.hosts = self.write("hosts", "\n".join(sorted(hosts, key=lambda line: (-line.count("."), line))) + "\n")
 
     def command(self):
@@ -186,7 +186,7 @@ class Dnsmasq(Server):
 
 
 class Forwarder(Server):
-    """dnsmasq with kube-dns's own flags, in front of others: {domain: port}, and `upstream` for all other names."""
+    """dnsmasq with kube-dns's own flags. It forwards names to {domain: port}, and all other names to `upstream`."""
 
     version_command = ("dnsmasq", "--version")
 
@@ -211,8 +211,8 @@ class Forwarder(Server):
 
 class Peer(Server):
     """
-    Any other server: --peer NAME=COMMAND. In COMMAND, {port}, {zone} (master file of cluster.local), {zones} (the directory where it is, with
-    those of the reverse zones), {objects} (directory of manifests) and {directory} (of its own) are put in.
+    Any other server: --peer NAME=COMMAND. COMMAND may contain {port}, {zone} (master file of cluster.local), {zones} (the directory with
+    the master files of this zone and the reverse zones), {objects} (directory of manifests) and {directory} (a directory for the server).
     """
 
     def __init__(self, directory, name, command, zones, objects, **kw):
@@ -225,13 +225,13 @@ class Peer(Server):
         return shlex.split(self.given.format(port=self.port, **places))
 
 
-# Reverse zones on octet borders, so that there is one each for Services and endpoints.
+# Reverse zones on octet boundaries: one for Services and one for endpoints.
 REVERSE = ("--reverse-cidrs=10.0.0.0/8,100.0.0.0/8",)
 ZONES = ("cluster.local.", "10.in-addr.arpa.", "100.in-addr.arpa.")
 
 
 def print_zones(source, directory):
-    """The zones that kubedns makes of the objects: {zone name: master file}."""
+    """Returns the zones that kubedns makes from the objects: {zone name: master file}."""
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
     files = {}

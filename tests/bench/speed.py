@@ -1,9 +1,9 @@
-"""
-Queries per CPU second of kubedns and its peers, over the same questions on the same CPU, turn by turn, so that a noisy minute hurts all.
+"""Queries per CPU second of kubedns and its peers, for the same queries on the same CPU. The servers run in rounds, so that a noisy minute
+affects all of them.
 
-A server's cost is its own CPU time from /proc, user and system apart, divided by the answers that the load generator counted. What counts is the
-server at work: a flood by `asker`, which is faster than all of them. dnsperf beside it is what people have at hand; on one CPU it is slower than
-the fastest of them, which then sleep between small batches.
+A server's cost is its CPU time from /proc, user and system separately, divided by the answers that the load generator counted. The server
+must be busy, so the load is a flood by `asker`, which is faster than all servers. dnsperf is measured too, because it is the usual tool.
+On one CPU, dnsperf is slower than the fastest servers. These then sleep between small batches.
 """
 
 import argparse
@@ -20,24 +20,24 @@ from servers import REVERSE, Dnsmasq, Knot, Kubedns, Nsd, Peer, Reflector, print
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="make bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--repeats", type=int, default=7)
-    p.add_argument("--seconds", type=float, default=0.8, help="of one run: short, so that the turns of all servers are close together")
-    p.add_argument("--kinds", default=",".join(questions.KINDS), help="of questions, by commas (all: %(default)s)")
-    p.add_argument("--dnsperf-kinds", default="mix,cluster_a,nxdomain", help="of questions for dnsperf over UDP too (%(default)s)")
+    p.add_argument("--repeats", type=int, default=7, help="rounds over all servers (%(default)s)")
+    p.add_argument("--seconds", type=float, default=0.8, help="duration of one run (%(default)s); short, so that the servers' runs are close together")
+    p.add_argument("--kinds", default=",".join(questions.KINDS), help="kinds of queries, separated by commas (%(default)s)")
+    p.add_argument("--dnsperf-kinds", default="mix,cluster_a,nxdomain", help="kinds that dnsperf sends over UDP too (%(default)s)")
     p.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND",
-                   help="another server; {port}, {zone}, {objects} and {directory} in COMMAND are put in")  # fmt: skip
-    p.add_argument("--servers", default="kubedns,knot,nsd,dnsmasq,reflector", help="of our own choice, by commas")
-    p.add_argument("--zones", help="serve the master files of this directory instead of kubedns --print-zone's")
-    p.add_argument("--services", type=int, default=1000)
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--no-tcp", action="store_true")
-    p.add_argument("--no-latency", action="store_true")
-    p.add_argument("--no-pod", action="store_true", help="leave the two topologies of the pod out")
+                   help="measure this server too; {port}, {zone}, {objects} and {directory} in COMMAND are replaced")  # fmt: skip
+    p.add_argument("--servers", default="kubedns,knot,nsd,dnsmasq,reflector", help="servers, separated by commas (%(default)s)")
+    p.add_argument("--zones", help="directory of master files for the other servers; the default is the output of kubedns --print-zone")
+    p.add_argument("--services", type=int, default=1000, help="Services in the cluster (%(default)s)")
+    p.add_argument("--seed", type=int, default=1, help="seed of the cluster's objects (%(default)s)")
+    p.add_argument("--no-tcp", action="store_true", help="do not measure TCP")
+    p.add_argument("--no-latency", action="store_true", help="do not measure latencies")
+    p.add_argument("--no-pod", action="store_true", help="do not measure the two topologies of the pod")
     return p.parse_args(argv)
 
 
 def people_of(a):
-    """A cluster of this many Services; slices and namespaces in the proportions of the large one."""
+    """A cluster with this many Services. Slices and namespaces have the proportions of the large cluster."""
     return questions.population.Population(namespaces=a.services, services=a.services, slices=a.services * 3 // 2, seed=a.seed)
 
 
@@ -62,27 +62,27 @@ def kinds_for(server, kinds):
 
 
 def measure(server, path, seconds, load=dnsperf, **how):
-    """One run of a load generator, and what the server spent on it."""
+    """Runs a load generator once. Returns its result with the server's CPU time."""
     before = server.spent()
     got = load(server.port, path, seconds, **how)
     spent = server.spent() - before
     answered = got["answered"]
     if not answered or spent.seconds <= 0:
-        raise RuntimeError(f"{server.name}: nothing answered: {got}")
+        raise RuntimeError(f"{server.name}: no query was answered: {got}")
     ns = spent.total_ns / answered
     return {**got, "cpu_s": spent.seconds, "per_cpu_second": 1e9 / ns, "user_ns": ns * spent.user_share,
             "system_ns": ns * (1 - spent.user_share), "busy": spent.seconds / got["seconds"]}  # fmt: skip
 
 
 def judge_all(servers, people, kinds):
-    """Server -> kind -> mistakes; what a server answers wrongly is not measured."""
+    """Returns {server: {kind: mistakes}}. If a server answers a kind wrongly, the bench does not measure it."""
     wrong = {}
     for server in servers:
         for kind in kinds_for(server, kinds) if server.judged else ():
             mistakes = questions.judge(people, kind, server.port)
             if mistakes:
                 wrong.setdefault(server.name, {})[kind] = mistakes
-                say(f"{server.name} {kind}: {len(mistakes)} of 200 wrong, such as {mistakes[0]}")
+                say(f"{server.name} {kind}: {len(mistakes)} of 200 wrong, for example {mistakes[0]}")
     return wrong
 
 
@@ -104,7 +104,10 @@ def run_rates(a, servers, files, wrong, proto, load):
 
 
 def latency_rates(servers, runs):
-    """[(server, rate)]: half of what each answered at most, and at half of what the slowest of our own choice did, for all of these."""
+    """
+    Returns [(server, rate)]: each server at half of its own maximum rate. Then all servers except --peer servers at half of the maximum
+    rate of the slowest of them.
+    """
     tops = {s: summary([r["answered"] / r["seconds"] for r in runs if r["server"] == s.name and r["kind"] == "mix" and r["load"] == "flood"]) for s in servers}
     halves = {s: int(top["median"] / 2) for s, top in tops.items() if top}
     chosen = [s for s in halves if not isinstance(s, Peer)]
@@ -129,8 +132,8 @@ class Two(Kubedns):
 
 def run_two_workers(a, objects, path):
     """
-    kubedns with one and with two workers. Where there are CPUs for the load beside theirs: the rate. Where not, the workers share a CPU with
-    the load, and what counts is whether a query costs more CPU with two.
+    Measures kubedns with one and with two workers. If the load can have separate CPUs, the result is the rate. Otherwise the workers share
+    a CPU with the load. The result is then the CPU time of a query, which should not grow with two workers.
     """
     have = cpus()
     enough = len(have) >= 4
@@ -172,6 +175,6 @@ def main(argv):
     save("speed", {"services": a.services, "seed": a.seed, "servers": described, "wrong": wrong, "runs": runs, "latency": latency,
                    "workers": workers})  # fmt: skip
     if "kubedns" in wrong:
-        say("kubedns answered wrongly")
+        say("kubedns gave wrong answers")
         return 1
     return 0 if a.no_pod else pod.main([f"--repeats={a.repeats}", f"--seconds={a.seconds}"])

@@ -1,6 +1,6 @@
-"""
-Two upstream servers in a process of their own, for upstream.py: healthy, or in trouble of one kind. They answer every name: A with an address, names
-that begin with "big" with more than 1,232 bytes, all other types with NODATA. Names that begin with "again" have a TTL of AGAIN_TTL seconds.
+"""Two upstream servers in a separate process, for upstream.py. They are healthy or in one kind of trouble. They answer A for every name with
+an address, and all other types with NODATA. For names that begin with "big" the answer has more than 1,232 bytes. Names that begin with
+"again" have a TTL of AGAIN_TTL seconds. A half-open server accepts TCP connections and never answers on them.
 """
 
 import heapq
@@ -11,16 +11,16 @@ import socket
 import struct
 import time
 
-HEALTHY, SILENT, REFUSES, SERVFAIL, SLOW, DROPS_LARGE = range(6)
+HEALTHY, SILENT, REFUSES, SERVFAIL, SLOW, DROPS_LARGE, HALF_OPEN = range(7)
 AGAIN_TTL = 2
-DELAY_S = 0.005  # of a healthy server
+DELAY_S = 0.005  # answer time of a healthy server
 SLOW_S = 1.5
-BIG = 84  # addresses: 1,4xx bytes
-SOA = b"\xc0\x0c\0\6\0\1\0\0\0\x3c\0\x26\1m\7example\0\1h\7example\0" + struct.pack("!5I", 1, 7200, 1800, 86400, 60)
+BIG = 84  # addresses in a big answer of 1,4xx bytes
+SOA = b"\xc0\x0c\0\6\0\1\0\0\0\x3c\0\x2a\1m\7example\0\1h\7example\0" + struct.pack("!5I", 1, 7200, 1800, 86400, 60)
 
 
 def question(wire):
-    """(first label, where the question ends, type)"""
+    """Parses a query. Returns (first label, offset after the question, type)."""
     end = 12
     while wire[end]:
         end += wire[end] + 1
@@ -28,7 +28,7 @@ def question(wire):
 
 
 def reply(wire, mode, tcp):
-    """The whole reply, or None."""
+    """Returns the whole reply, or None."""
     label, end, kind = question(wire)
     edns = wire[11] > 0
     size = max(512, struct.unpack_from("!H", wire, end + 3)[0]) if edns else 512
@@ -48,7 +48,7 @@ def reply(wire, mode, tcp):
 
 
 class Server:
-    """One of the two, in the process that serves both."""
+    """One of the two servers, in the process that runs both."""
 
     def __init__(self, address, poller):
         self.address, self.poller, self.udp, self.tcp = address, poller, None, None
@@ -74,7 +74,10 @@ class Server:
 
 
 def serve(addresses, modes, counts):
-    """Until the parent ends it. `counts`: queries that each was sent, while it refuses too few to be counted: none arrives."""
+    """
+    Runs until the parent process ends it. `counts` has the number of clients' queries to each server, which have type A. The sidecar's queries
+    have type NS. While a server's port refuses packets, no queries arrive and none are counted.
+    """
     poller = select.epoll()
     servers = [Server(a, poller) for a in addresses]
     later, clients, number = [], {}, 0
@@ -94,8 +97,8 @@ def serve(addresses, modes, counts):
 
         def answer(n, wire, tcp, send):
             nonlocal number
-            counts[n] += 1
-            out = reply(wire, modes[n], tcp) if modes[n] != SILENT else None
+            counts[n] += question(wire)[2] == 1
+            out = reply(wire, modes[n], tcp) if modes[n] != SILENT and not (tcp and modes[n] == HALF_OPEN) else None
             if out is not None:
                 number += 1
                 heapq.heappush(later, (time.monotonic() + (SLOW_S if modes[n] == SLOW else DELAY_S), number, lambda: send(out)))
@@ -131,7 +134,7 @@ def serve(addresses, modes, counts):
 
 
 class Upstreams:
-    """Both, seen from the bench: `modes[n]` may be set at any time, `counts[n]` is how many queries number n was sent."""
+    """Both servers, as the bench sees them. `modes[n]` may be set at any time, and `counts[n]` is the number of queries to server n."""
 
     def __init__(self, ports):
         self.ports = ports

@@ -1,16 +1,17 @@
 /*
- * What runs in the test's client containers, once linked with glibc and once with musl (static): a
- * pause process, lookups by the C library's own stub resolver, and an asker that counts every lost
- * or wrong answer. Results are JSON lines.
+ * The program in the test's client containers, linked once with glibc and once with musl (static).
+ * It is a pause process, it looks names up with the C library's own stub resolver, and it is an
+ * asker that counts every lost or wrong answer. It prints its results as JSON lines.
  *
  *	client pause                            wait for SIGTERM, reap children
  *	client lookup NAME...                   getaddrinfo
  *	client reverse ADDRESS...               getnameinfo
- *	client await SECONDS NAME EXPECT        look NAME up until EXPECT holds; says at what
- *	                                        time of day it did
+ *	client await SECONDS NAME EXPECT        look NAME up until EXPECT holds; print the time
+ *	                                        of day when it did
  *	client ask SERVER RATE NAME=EXPECT...   UDP queries at RATE a second from fresh ports,
  *	                                        until standard input ends, or SIGTERM
- *	client resolve RATE NAME=EXPECT...      the same by getaddrinfo, one after the other
+ *	client ask-ports ...                    like ask, from one source port after the other
+ *	client resolve RATE NAME=EXPECT...      the same with getaddrinfo, one after the other
  *
  * EXPECT is a comma list of addresses (exactly these), +ADDRESS (this one among others), `none` (no
  * such name) or `any` (at least one address).
@@ -31,8 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* getaddrinfo's errors are negative, replies' rcodes are not.
- * EAI_NODATA is not declared by every libc. */
+/* getaddrinfo's errors are negative, rcodes of replies are not. Some libcs do not declare
+ * EAI_NODATA. */
 enum { RCODE_NXDOMAIN = 3, EAI_NO_ADDRESS = -5 };
 
 enum {
@@ -68,8 +69,8 @@ stop_on_signals(void)
 	sigaction(SIGINT, &sa, NULL);
 }
 
-/* The caller lets go of standard input when it has seen enough:
- * an engine's `exec` passes no signals on. */
+/* The caller closes standard input when it has seen enough, because `exec` of a container
+ * engine does not forward signals. */
 static void
 stop_at_end_of_input(void)
 {
@@ -117,7 +118,7 @@ addresses_has(const struct addresses *a, const char *text, size_t len)
 	return false;
 }
 
-/* Whether the addresses are what EXPECT says. */
+/* Whether the addresses match EXPECT. */
 static bool
 expected(const struct addresses *a, const char *expect)
 {
@@ -248,7 +249,7 @@ struct target {
 struct tally {
 	unsigned long asked, right, wrong, lost;
 	unsigned long slots[SLOTS_MS * 10]; /* latencies in tenths of a millisecond */
-	double longest_bad_ms, bad_since;   /* time without a right answer */
+	double longest_bad_ms, bad_since;   /* longest time without a right answer */
 };
 
 static size_t
@@ -310,7 +311,7 @@ tally_print(const struct tally *t)
 	    tally_percentile(t, .99), tally_percentile(t, 1), t->longest_bad_ms);
 }
 
-/* A failure, as it happens, so that a test can say when and what. */
+/* Reports a failure immediately, so that a test can say what happened and when. */
 static void
 complain(const char *what, const struct target *target, const struct addresses *a, double sent)
 {
@@ -358,7 +359,7 @@ skip_name(const uint8_t *p, const uint8_t *end)
 	return p <= end ? p : NULL;
 }
 
-/* The addresses of a reply's answer section; -1 when it is no reply to `id`. */
+/* The addresses in a reply's answer section. Returns -1 if this is not a reply to `id`. */
 static int
 read_reply(const uint8_t *in, size_t len, uint16_t id, struct addresses *a)
 {
@@ -420,7 +421,7 @@ choose_port(int fd)
 	next_port = next_port == PORT_LAST ? PORT_FIRST : (uint16_t)(next_port + 1);
 }
 
-/* Connected, so that a refused port shows as an error at once, as it does to a stub resolver. */
+/* Connects the socket. A refused port then causes an error at once, as in a stub resolver. */
 static void
 flight_start(const struct sockaddr *server, socklen_t server_len, const struct target *target,
     struct tally *tally)
@@ -462,7 +463,7 @@ flight_ready(size_t i, struct tally *tally)
 		tally->lost++;
 		complain("refused", f->target, NULL, f->sent);
 	} else if (read_reply(reply, (size_t)n, f->id, &a) != 0) {
-		return; /* not ours: keep waiting */
+		return; /* not this query's reply: keep waiting */
 	} else if (expected(&a, f->target->expect)) {
 		tally_note(tally, true, now_ms() - f->sent);
 	} else {
@@ -483,7 +484,7 @@ flights_expire(struct tally *tally)
 		}
 }
 
-/* Whoever breaks something waits for this: what is asked from now on counts. */
+/* A test that breaks something waits for this line. Every query after it counts. */
 static void
 say_begun(void)
 {
@@ -506,7 +507,7 @@ run_ask(const char *address, double rate, const struct target *targets, size_t c
 	say_begun();
 	double start = now_ms(), next = start;
 	tally.bad_since = start;
-	/* After the signal, what is in flight still gets its time to be answered. */
+	/* After the signal, queries in flight still get the time for an answer. */
 	while (!stopped || flight_count > 0) {
 		stop_at_end_of_input();
 		for (; !stopped && now_ms() >= next; next += 1e3 / rate)

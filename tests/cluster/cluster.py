@@ -1,4 +1,4 @@
-"""A cluster for tests: control plane, network, kubelet and proxy stand-ins, and what a test does with them."""
+"""A cluster for tests: control plane, network, stand-ins for kubelet and kube-proxy, and the operations that tests need."""
 
 import concurrent.futures
 import json
@@ -17,7 +17,7 @@ from run import PREFIX, docker, json_lines, remove_leftovers, run
 from waiting import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-REGISTRY = "suite.invalid/dns"  # what the tests write into settings.yaml
+REGISTRY = "suite.invalid/dns"  # the tests write this address into settings.yaml
 DNS_IP, BESIDE_LABEL = "10.96.0.10", "kube-dns-beside"
 DOMAIN = "cluster.local"
 LEFT = ["kube-system", "clients"]  # namespaces whose pods are real containers
@@ -32,7 +32,7 @@ def image_tag():
 
 
 def manifests(directory, overlay, files=None, **settings):
-    """The overlay's objects as text, with the operator's settings, in a copy of conf/kubernetes that has `files` besides."""
+    """Returns the overlay's objects as text, with the operator's settings. They are rendered from a copy of conf/kubernetes with `files` added."""
     copy = pathlib.Path(directory) / f"kubernetes-{time.monotonic_ns()}"
     shutil.copytree(ROOT / "conf/kubernetes", copy)
     path = copy / "settings/settings.yaml"
@@ -52,7 +52,7 @@ def objects(text):
 
 
 class Asker:
-    """A client that asks all the time, in a container, from now on; stop() returns what it counted, and each failure."""
+    """A client in a container. It sends queries until stop(), which returns the counts and each failure."""
 
     def __init__(self, pod, *args):
         self.process = subprocess.Popen(["docker", "exec", "-i", pod.container("client").id, "/client", *map(str, args)],
@@ -92,11 +92,11 @@ class Cluster:
         remove_leftovers(everything_of=PREFIX.removeprefix("dnst"))
 
     def check(self):
-        """Nothing that the stand-ins could not do may pass unseen."""
+        """Fails if a stand-in could not do something that an object asked for."""
         failures, self.kubelet.failures = self.kubelet.failures, []
         assert not failures, "\n".join(failures)
 
-    # What an operator does
+    # An operator's actions
 
     def install(self, overlay="replace-kube-dns", replicas=1, **settings):
         text = manifests(self.directory, overlay, **settings)
@@ -110,7 +110,10 @@ class Cluster:
         return self.await_rollout(deployment, timeout)
 
     def await_rollout(self, deployment, timeout=150):
-        """The Deployment's pods, when all are of its newest version, ready, behind their Service, and no other is left."""
+        """
+        Waits until all pods of the Deployment have its newest version, are ready, and get queries from their Service, and no other pod is
+        left. Returns the pods.
+        """
         def done():
             self.check()
             d = self.api.get(f"/apis/apps/v1/namespaces/kube-system/deployments/{deployment}")
@@ -127,7 +130,7 @@ class Cluster:
             raise AssertionError(f"{e}\n{self.describe()}") from None
 
     def describe(self):
-        """What the containers last said: for a failed test's report."""
+        """Returns the last log lines of the containers, for the report of a failed test."""
         text = []
         for p in self.kubelet.list("kube-system"):
             for c in p.containers:
@@ -136,7 +139,7 @@ class Cluster:
         return "\n".join(text + self.kubelet.notes[-10:])
 
     def configure(self, data):
-        """The ConfigMap kube-dns; None deletes it."""
+        """Replaces the ConfigMap kube-dns. If `data` is None, deletes the ConfigMap."""
         path = "/api/v1/namespaces/kube-system/configmaps"
         try:
             self.api.request("DELETE", f"{path}/kube-dns")
@@ -149,18 +152,18 @@ class Cluster:
         self.api.patch("/api/v1/namespaces/kube-system/configmaps/kube-dns", {"data": data})
 
     def ensure(self, overlay="replace-kube-dns", replicas=1, data=None):
-        """The overlay with so many pods and this ConfigMap, installed only if it is not what runs already."""
+        """Makes sure that this overlay runs with this number of pods and this ConfigMap. Installs only the parts that differ."""
         if self.data != data or not self.installed:
             self.configure(data)
             self.data = data
         if self.installed != overlay:
             self.install(overlay, replicas)
             self.installed = overlay
-        # Also where nothing was installed: the test before may have left a pod that is ready and not yet behind its Service.
+        # Needed even if nothing was installed. The previous test may have left a ready pod to which the Service does not send queries yet.
         return self.scale("kube-dns", replicas)
 
     def reinstall(self):
-        """What runs is not what an overlay says any more: the next ensure() applies it again."""
+        """Makes the next ensure() apply the overlay again. Call this after a test has changed the installed objects."""
         self.installed = None
 
     # What tenants do
@@ -176,7 +179,7 @@ class Cluster:
             return None
 
     def client(self, name, image="dnst-glibc", namespace="clients", **spec):
-        """A running client pod with the cluster's resolv.conf."""
+        """Starts a client pod with the cluster's resolv.conf. Returns it when it runs."""
         self.plane.apply(json.dumps({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
             "spec": {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
@@ -188,7 +191,7 @@ class Cluster:
         return wait_for(ready, 20, f"client {name}")
 
     def ask(self, pod, *args, timeout=90):
-        """Runs the client program in a client pod; its lines."""
+        """Runs the client program in a client pod and returns its lines."""
         out = run("docker", "exec", pod.container("client").id, "/client", *args, check=False, timeout=timeout)
         return json_lines(out)
 
@@ -199,7 +202,7 @@ class Cluster:
         return self.ask(pod, "await", seconds, name, expect, timeout=seconds + 30)[0]
 
     def flows(self, clients):
-        """How many flows each client's network still sends to which DNS pod: one that is gone explains a lost query."""
+        """Counts, for each client, the conntrack flows that still lead to each DNS pod. A flow to a pod that no longer exists explains a lost query."""
         text = ""
         for c in clients:
             rows = run("nsenter", "-t", c.pid, "-n", "conntrack", "-L", "-p", "udp", "--orig-dst", DNS_IP, check=False)
@@ -211,9 +214,12 @@ class Cluster:
         return text + f"DNS pods: {[(p.name, p.address) for p in self.kubelet.list('kube-system')]}\n"
 
     def measure(self, pods, name, expect, change, seconds=10):
-        """Makes a change while clients wait for its effect; the seconds from the API server's reply to the answer, by client."""
+        """
+        Makes a change while clients wait for its effect. Returns for each client the seconds from the API server's reply to the client's
+        right answer.
+        """
         waiting = [self.executor.submit(self.await_answer, p, name, expect, seconds) for p in pods]
-        time.sleep(0.3)  # only so that the clients ask before, during and after; the result does not depend on it
+        time.sleep(0.3)  # the clients query before, during and after the change; the result does not depend on this wait
         change()
         done = time.time()
         results = [w.result() for w in waiting]
@@ -226,7 +232,7 @@ class Cluster:
 
     @staticmethod
     def wait_asked(asker, asked):
-        """Leaves an asker the time for so many questions at its rate."""
+        """Waits long enough for this number of queries at the asker's rate."""
         time.sleep(asked / asker.rate)
 
     def stop_after(self, asker, asked):
@@ -234,17 +240,17 @@ class Cluster:
         return asker.stop()
 
     def service(self, name):
-        """A Service that nobody has asked for; its address."""
+        """Creates a Service that no client has queried yet. Returns its address."""
         made = self.api.request("POST", "/api/v1/namespaces/clients/services", {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}})
         return made["spec"]["clusterIP"]
 
     def gone(self, prefix, timeout=60):
-        """Waits until no pod with this prefix is left, containers and all."""
+        """Waits until no pod with this prefix and no container of such a pod is left."""
         wait_for(lambda: not self.kubelet.list("kube-system", prefix), timeout, f"pods {prefix}* gone")
 
     @staticmethod
     def workload(name, namespace, kind="Deployment", replicas=3, headless=False, ports=None, pod=None, **service):
-        """A Deployment or StatefulSet with its Service; the pods are stand-ins with addresses."""
+        """Creates a Deployment or StatefulSet with its Service. Its pods are stand-ins with addresses."""
         labels = {"app": name}
         meta = {"name": name, "namespace": namespace}
         spec = {"replicas": replicas, "selector": {"matchLabels": labels},
@@ -258,7 +264,7 @@ class Cluster:
                 {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": spec}]
 
     def upstream(self, name, *args):
-        """A dnsmasq that answers as its arguments say, for stub domains and upstreams; its address."""
+        """Starts a dnsmasq as the server of a stub domain or as upstream server. Its arguments determine the answers. Returns its address."""
         address = self.network.allocate()
         docker("run", "-d", "--name", f"{PREFIX}-{name}", "--label", f"kube-dns-tests={PREFIX.removeprefix('dnst')}", "--network",
                self.network.name, "--ip", address, "dnst-dnsmasq", "-k", "-C", "/dev/null", "--no-resolv", "--no-hosts",
@@ -270,7 +276,7 @@ class Cluster:
 
 
 def query(server, name, rtype="A", tcp=False, port=53, timeout=5):
-    """One question from the host, straight to a pod."""
+    """Sends one query from the host directly to a pod."""
     import dns.message
     import dns.query
     message = dns.message.make_query(name, rtype, use_edns=0, payload=1232)

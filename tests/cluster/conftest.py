@@ -1,4 +1,4 @@
-"""One control plane and one network for all of these tests; each test installs the overlay that it is about."""
+"""All these tests share one control plane and one network. Each test installs the overlay that it needs."""
 
 import os
 import pathlib
@@ -19,16 +19,16 @@ ROW = "expected and observed"
 
 @pytest.fixture(scope="session")
 def images():
-    """The suite's three images under the names that the manifests use."""
+    """Tags the suite's images with the names that the manifests use."""
     tag = image_tag()
-    for name in ("kubedns", "nanny", "sidecar"):
+    for name in ("kubedns", "nanny", "nanny-unbound", "sidecar"):
         docker("tag", f"{name}:{tag}", f"{REGISTRY}/{name}:{tag}")
     return tag
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
-    # Whoever ends a run by SIGTERM (timeout, CI) still gets everything cleared away.
+    # SIGTERM (from timeout or CI) must also clean everything up.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     c = Cluster(tmp_path_factory.mktemp("cluster"), environment_ctl())
     try:
@@ -40,16 +40,16 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def upstream(cluster):
-    """The node's name server: answers everything outside the cluster."""
+    """The node's name server, which answers all external names."""
     address = cluster.upstream("upstream", "--host-record=www.example.com,192.0.2.80", "--host-record=other.upstream.test,192.0.2.81",
-                               "--address=/#/")  # and no other name exists
+                               "--address=/#/")  # all other names get NXDOMAIN
     cluster.kubelet.node_resolv_conf = f"nameserver {address}\n"
     return address
 
 
 @pytest.fixture(scope="session")
 def suite(cluster, images, upstream):
-    """The cluster, with everything that the overlays need to be installed: cluster.ensure(overlay, replicas)."""
+    """The cluster, with everything that the overlays need. cluster.ensure(overlay, replicas) installs an overlay."""
     return cluster
 
 
@@ -65,7 +65,7 @@ def musl(cluster, upstream):
 
 @pytest.fixture
 def load(suite, glibc, musl):
-    """load() begins to ask; whatever the test forgets is ended."""
+    """load() starts clients that send queries. After the test, the fixture stops the clients that the test did not stop."""
     made = []
 
     def start():
@@ -78,7 +78,7 @@ def load(suite, glibc, musl):
 
 @pytest.fixture(autouse=True)
 def stand_ins_are_well(request):
-    """A pod that could not be started as its spec says fails the test, whatever it was about."""
+    """If a pod could not be started as its spec says, the test fails, even if the test is about something else."""
     yield
     if "cluster" in request.fixturenames:
         request.getfixturevalue("cluster").check()
@@ -86,7 +86,7 @@ def stand_ins_are_well(request):
 
 @pytest.fixture
 def report(request):
-    """report(what, expected, observed): a row of the table at the end of the run."""
+    """report(what, expected, observed) adds a row to the table at the end of the run."""
     def note(what, expected, observed):
         request.node.user_properties.append((ROW, [str(what), str(expected), str(observed)]))
         print(f"{what}: expected {expected}; observed {observed}")
@@ -94,13 +94,13 @@ def report(request):
 
 
 def pytest_collection_modifyitems(items):
-    """Files that take longest begin first, so that the run does not end with one worker at them."""
-    first = ["test_faults_api.py", "test_faults.py", "test_services.py"]
+    """Runs the slowest files first. Otherwise one worker could still be busy when the others have finished."""
+    first = ["test_switch_recipes.py", "test_faults_api.py", "test_faults.py", "test_services.py"]
     items.sort(key=lambda i: first.index(i.path.name) if i.path.name in first else len(first))
 
 
 def pytest_terminal_summary(terminalreporter):
-    """The rows of all tests, wherever they ran."""
+    """Prints the rows of all tests of all workers."""
     reports = [r for rs in terminalreporter.stats.values() for r in rs if getattr(r, "when", None) == "call"]
     table = [row for r in sorted(reports, key=lambda r: r.nodeid) for name, row in r.user_properties if name == ROW]
     if table:

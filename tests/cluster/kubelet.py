@@ -1,5 +1,7 @@
-"""A stand-in for scheduler and kubelet: starts the containers of real Pod objects, exactly as their spec says, probes them,
-restarts them, reports their status, and ends them in the kubelet's order (SIGTERM, grace period, SIGKILL)."""
+"""
+A stand-in for the scheduler and the kubelet. It starts the containers of real Pod objects exactly as their spec says, probes and restarts
+them, and reports their status. It ends them in the kubelet's order: SIGTERM, grace period, SIGKILL.
+"""
 
 import datetime
 import http.client
@@ -15,7 +17,7 @@ import volumes
 from plane import ApiError, Watcher
 from run import LABEL, PREFIX, Failed, docker, in_netns, os
 
-RESTART_BACKOFF_S = 10  # the kubelet's: first restart at once, then 10 s, doubling
+RESTART_BACKOFF_S = 10  # as in the kubelet: the first restart is immediate, the second comes after 10 s, and each later delay is twice as long
 
 
 def timestamp():
@@ -23,21 +25,21 @@ def timestamp():
 
 
 def time_of_day(text):
-    """Seconds since the epoch of an engine's timestamp, which has nanoseconds."""
+    """Unix time of a container engine's timestamp, which has nanoseconds."""
     whole, _, fraction = text.rstrip("Z").partition(".")
     at = datetime.datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=datetime.timezone.utc)
     return at.timestamp() + float(f"0.{fraction or 0}")
 
 
 class Probe:
-    """One probe of one container: when it is due, and what its last results add up to."""
+    """One probe of one container: the time of its next run, and its state, which changes after several equal results."""
 
     def __init__(self, spec, started):
         self.spec = spec
         self.due = started + spec.get("initialDelaySeconds", 0)
-        self.run = 0        # results of the same kind, one after the other
+        self.run = 0        # number of equal results in a row
         self.last = None
-        self.passing = None  # None until a threshold was reached
+        self.passing = None  # None until a threshold is reached
 
     def note(self, good):
         self.run = self.run + 1 if good == self.last else 1
@@ -74,7 +76,7 @@ class Container:
     def __init__(self, pod, spec):
         self.pod, self.spec = pod, spec
         self.restarts, self.running, self.last_state, self.id = -1, False, None, None
-        self.died = None  # time of day, as the engine saw it
+        self.died = None  # time of day, from the container engine
         self.probes = {}
         self.log_path = pod.directory / f"{spec['name']}.log"
 
@@ -110,7 +112,10 @@ class Container:
         self.ended(container_id)
 
     def ended(self, container_id):
-        """The container's process is gone: keep its log, say why, start it again unless the pod is going."""
+        """
+        Call this when the container's process has ended. Keeps the log, records the reason, and restarts the container unless the pod is
+        being deleted.
+        """
         with self.pod.lock:
             if container_id != self.id or not self.running:
                 return
@@ -148,10 +153,10 @@ class Container:
         return self.running and (probe is None or probe.passing is True)
 
     def _probe(self, container_id, kind):
-        """One probe of this container, in a thread of its own, so that a slow one holds up no other."""
+        """Runs one probe of this container in its own thread, so that a slow probe does not delay other probes."""
         probe = self.probes[kind]
         while container_id == self.id and not self.pod.over.wait(max(0, probe.due - time.monotonic())):
-            # A pod that ends is still asked whether it is ready, but not whether it lives.
+            # A terminating pod still gets readiness probes, but no liveness probes.
             if not self.running or container_id != self.id or (kind == "livenessProbe" and self.pod.ending.is_set()):
                 return
             before = self.ready()
@@ -192,7 +197,7 @@ class Pod:
                 if self.dirty.wait(0.5):
                     self.dirty.clear()
                     self._report()
-        except Exception as e:  # whatever it is, the test must see it
+        except Exception as e:  # every error must reach the test
             if not self.over.is_set() and not self.ending.is_set():
                 self.kubelet.fail(f"pod {self.name}: {type(e).__name__}: {e}")
 
@@ -241,7 +246,7 @@ class Pod:
         return {c.spec["name"]: max(c.restarts, 0) for c in self.containers}
 
     def _report(self):
-        """The pod's status, as a kubelet writes it; while the API server is away it is written later."""
+        """Writes the pod's status as a kubelet does. Retries later if the API server is down."""
         ready = "True" if self.ready() else "False"
         at = timestamp()
         status = {"phase": "Running", "podIP": self.address, "podIPs": [{"ip": self.address}], "hostIP": self.kubelet.network.gateway,
@@ -258,13 +263,13 @@ class Pod:
             self.over.wait(0.2)
 
     def kill(self, container, grace):
-        """SIGTERM, and SIGKILL after the grace period, without waiting for it."""
+        """Sends SIGTERM, and SIGKILL after the grace period. Does not wait."""
         def end():
             docker("stop", "-t", grace, container.id, check=False, timeout=grace + 60)
         threading.Thread(target=end, daemon=True).start()
 
     def terminate(self, grace=None):
-        """The pod was deleted: its containers end at the same time, then everything of it goes."""
+        """Ends all containers of a deleted pod at the same time. Then removes everything that belongs to the pod."""
         with self.lock:
             if self.ending.is_set():
                 return
@@ -278,13 +283,13 @@ class Pod:
         for t in threads:
             t.join()
         self.over.set()
-        self._report()  # not ready: nobody is to be sent here while it is being cleared away
+        self._report()  # not ready, so that the Service sends no client to this pod during the cleanup
         self.remove()
         try:
             self.kubelet.api.request("DELETE", self.path, {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
                                                            "preconditions": {"uid": self.uid}})
         except (ApiError, OSError, http.client.HTTPException):
-            pass  # gone, or the API server is away and asks again
+            pass  # the pod no longer exists, or the API server is down and will delete the pod again
         self.kubelet.forget(self)
 
     def _end(self, container, grace):
@@ -311,13 +316,13 @@ class Pod:
         return in_netns(self.pid, "iptables", "-w", *args)
 
     def processes(self, name):
-        """Process ids on the host of one of its containers, its first process first."""
+        """Returns the host's process IDs of one of the pod's containers. The container's first process comes first."""
         return [p["pid"] for p in json.loads(
             docker("inspect", "-f", "[{\"pid\": {{.State.Pid}}}]", self.container(name).id))]
 
 
 class Network:
-    """A bridge of the test's own, with addresses that are not used twice."""
+    """A separate bridge for this test. It never gives an address to a second pod."""
 
     def __init__(self):
         for third in range(64, 200):
@@ -352,7 +357,7 @@ class Kubelet:
         self.directory, self.pause_image = pathlib.Path(directory), pause_image
         self.cluster_dns, self.domain, self.node_resolv_conf = cluster_dns, domain, node_resolv_conf
         self.pods, self.failures, self.notes, self.exits = {}, [], [], []
-        self.engine_args = []  # further ones for each container, of a test that must tell the engine something
+        self.engine_args = []  # additional arguments for each container, for tests that need them
         self._nodes, self._next_node = nodes, 0
         self.lock = threading.RLock()
         self.configmaps = Watcher(self.api, "/api/v1/configmaps", self._configmap)
@@ -374,7 +379,7 @@ class Kubelet:
                 "KUBERNETES_PORT": "tcp://10.96.0.1:443"}
 
     def source(self, kind, pod, what):
-        """What a volume is made of, from the API."""
+        """The source of a volume, read from the API."""
         namespace = pod["metadata"]["namespace"]
         if kind == "configmap":
             try:

@@ -1,6 +1,7 @@
-"""Clients that ask all the time while something breaks, and what became of every question.
+"""
+Clients that send queries continuously while something breaks, and the result of each query.
 
-One counts single queries without a retry; the other resolves as programs do, by getaddrinfo, whose stub asks again.
+One client counts single queries without a retry. The other resolves names with getaddrinfo, as programs do. Its stub resolver retries.
 """
 
 import math
@@ -12,7 +13,7 @@ RATE = 60
 
 
 class Load:
-    """Both askers; end() gives what they counted together."""
+    """Both clients. end() returns the sum of their counts."""
 
     def __init__(self, suite, glibc, musl):
         self.askers = [suite.asker(glibc, "ask", DNS_IP, RATE, *NAMES), suite.asker(musl, "resolve", 15, NAMES[0])]
@@ -29,13 +30,16 @@ class Load:
 
 
 def share(seconds, pods):
-    """The most questions that one of these pods gets in so many seconds: Services choose by chance, so four deviations."""
+    """
+    Returns an upper bound for the queries that one of these pods gets in this time. The Service chooses pods at random, so the bound is the
+    mean plus four standard deviations.
+    """
     mean = RATE * seconds / pods
     return math.ceil(mean + 4 * math.sqrt(mean))
 
 
 def sent(failure):
-    """When the question was sent that had this bad answer: time of day."""
+    """Returns the time of day when the client sent the query with this bad answer."""
     return failure["at"] - failure["sent_ms_ago"] / 1e3
 
 
@@ -46,8 +50,10 @@ def none_lost(report, what, load):
 
 
 def only_until(report, what, load, broke, left, pods=3):
-    """Bad answers come from the broken pod alone, and only from the moment when it broke until the Service sent nobody there
-    any more: no question that was sent after that had one, also not when the pod was back."""
+    """
+    Checks the times of the queries with a bad answer. All of them must be between the failure and the moment when the Service stopped
+    sending queries to the broken pod. No later query may get a bad answer, even after the pod is back.
+    """
     load.end()
     bound = share(left - broke, pods)
     report(what, f"bad: its share of {left - broke:.1f} s, <= {bound}; then none", load)

@@ -1,4 +1,4 @@
-"""A shell as an operator has it: in a copy of the release's conf/kubernetes, with a kubectl that reaches the test's cluster and our kubedns."""
+"""An operator's shell in a copy of the release's conf/kubernetes. Its kubectl reaches the test's cluster, and kubedns-migrate is in its PATH."""
 
 import os
 import re
@@ -20,7 +20,7 @@ class Operator:
             (directory / "bin" / name).chmod(0o755)
 
     def sh(self, command, text=None, codes=(0,)):
-        """What it prints; its exit status must be one of `codes`."""
+        """Runs the command and returns its output. The exit status must be in `codes`."""
         env = {**os.environ, "PATH": f"{self.directory}/bin:{os.environ['PATH']}"}
         done = subprocess.run(["sh", "-c", command], cwd=self.directory, env=env, input=text, capture_output=True, text=True, timeout=300, check=False)
         print(f"$ {command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
@@ -28,7 +28,7 @@ class Operator:
         return done.stdout
 
     def save(self, text):
-        """A block of a document that begins with the path of its file."""
+        """Saves a block of a document as a file. The block's first line has the file's path."""
         path = self.directory / re.match(r"# (\S+)\n", text)[1]
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
@@ -42,7 +42,7 @@ class Operator:
 
 
 def section(document, heading):
-    """The code blocks below a heading, up to the next one; None: those of the whole document."""
+    """Returns the code blocks of a document between this heading and the next one. If the heading is None, returns all blocks of the document."""
     inside, block, found = heading is None, None, []
     for line in (ROOT / document).read_text().splitlines(keepends=True):
         if line.lstrip().startswith("```"):
@@ -57,7 +57,10 @@ def section(document, heading):
 
 
 def commands(block):
-    """The command lines of a block, without what a comment at the end says; a line that a quote or a backslash leaves open goes on."""
+    """
+    The command lines of a block, without comments at the end. If a line has an open quote or ends with a backslash, the next line belongs
+    to the same command.
+    """
     lines, open_line = [], ""
     for line in block.splitlines():
         open_line += line if not open_line else "\n" + line

@@ -22,7 +22,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """The API server as an administrator sees it; follows the plane from address to address."""
+    """An administrator's client of the API server. If the control plane moves to a new address, the client uses the new address."""
 
     def __init__(self, plane):
         self.plane = plane
@@ -52,17 +52,17 @@ class Api:
         return self.request("PATCH", path, body, "application/merge-patch+json")
 
     def watch(self, path, on_event, stopped):
-        """Lists and watches for ever, from the start after every break: on_event(type, object), and on_event("SYNC", items)."""
+        """Lists and watches forever. When a watch breaks, it starts again from the list. Calls on_event(type, object) and on_event("SYNC", items)."""
         while not stopped.is_set():
             try:
                 listing = self.get(path)
                 on_event("SYNC", listing["items"])
                 self._watch_from(path, listing["metadata"]["resourceVersion"], on_event, stopped)
             except (OSError, http.client.HTTPException, ValueError, ApiError):
-                stopped.wait(0.1)  # the API server is away: part of many tests
+                stopped.wait(0.1)  # many tests stop the API server
 
     def _watch_from(self, path, version, on_event, stopped):
-        connection = self.connect(timeout=None)  # a plane that ends closes it
+        connection = self.connect(timeout=None)  # the control plane closes it when it stops
         try:
             query = f"{'&' if '?' in path else '?'}watch=1&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion={version}"
             connection.request("GET", path + query, headers={"Authorization": f"Bearer {self.plane.token}", "User-Agent": "test"})
@@ -78,7 +78,7 @@ class Api:
 
 
 class Plane:
-    """etcd, kube-apiserver and controllers; its pods in the namespaces `leave` are run by the test's kubelet."""
+    """etcd, kube-apiserver and controllers. The test's kubelet runs the pods in the namespaces `leave`."""
 
     def __init__(self, ctl, directory, leave, advertise):
         self.ctl, self.dir, self.leave = ctl, directory, leave
@@ -128,7 +128,7 @@ class Plane:
         self.process = None
 
     def kill_api(self):
-        """The API server is killed and stays away until api_back()."""
+        """Kills the API server, which stays down until api_back()."""
         (self.dir / "away").touch()
         self.process.send_signal(signal.SIGUSR1)
         wait_for(lambda: not (self.dir / "apiserver.pid").exists(), 10, "API server gone")
@@ -142,7 +142,7 @@ class Plane:
         self.api_back()
 
     def save_data(self, name):
-        """A copy of etcd's data, taken while it is stopped; returns when the plane is up again."""
+        """Copies etcd's data while it is stopped. Returns when the control plane is up again."""
         self.stop()
         shutil.copytree(self.dir / "etcd", self.dir / name)
         self.start()
@@ -157,12 +157,12 @@ class Plane:
         return run(self.ctl, "kubectl", "--kubeconfig", self.kubeconfig, *args, **kwargs)
 
     def apply(self, text, *args):
-        """Server-side apply, as the documents tell operators; every object must be accepted."""
+        """Applies the objects with server-side apply, as the documents tell operators. The API server must accept every object."""
         return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", *args, input=text)
 
 
 class Watcher:
-    """A thread that follows one path of the API and keeps its objects by namespace/name."""
+    """A thread that watches one path of the API and keeps its objects by namespace/name."""
 
     def __init__(self, api, path, on_change=None):
         self.objects, self.lock = {}, threading.Lock()

@@ -1,7 +1,9 @@
-"""What a Pod's spec means to a container engine, as the kubelet reads it. Pure: a dict in, arguments for `docker run` out.
+"""
+Translates a Pod's spec into a container engine's arguments, as the kubelet would interpret it. The functions are pure: they take a dict and
+return arguments of `docker run`.
 
-The manifest is what is tested, so nothing in it may be passed over in silence: a field that this file does not know is an
-error, and the pod does not start.
+The tests are about the manifest, so no field of it may be ignored silently. If this file does not know a field, it raises an error and
+the pod does not start.
 """
 
 import re
@@ -11,7 +13,7 @@ class Unsupported(Exception):
     pass
 
 
-# Scheduling and book-keeping: decided by the API server, a scheduler or a controller, not by the kubelet.
+# Scheduling and bookkeeping. The API server, a scheduler or a controller uses these fields, not the kubelet.
 POD_IGNORED = {"affinity", "enableServiceLinks", "nodeName", "nodeSelector", "priority", "priorityClassName", "preemptionPolicy",
                "schedulerName", "serviceAccount", "tolerations", "topologySpreadConstraints"}
 POD_KNOWN = POD_IGNORED | {"automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy", "hostAliases", "hostname",
@@ -26,7 +28,7 @@ SECURITY_KNOWN = {"allowPrivilegeEscalation", "capabilities", "readOnlyRootFiles
 PROBE_KNOWN = {"failureThreshold", "httpGet", "initialDelaySeconds", "periodSeconds", "successThreshold",
                "tcpSocket", "timeoutSeconds"}
 
-# Namespaced sysctls that the kubelet allows without being told to.
+# Namespaced sysctls that the kubelet permits by default.
 SAFE_SYSCTLS = {"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
                 "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time",
                 "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes"}
@@ -53,13 +55,13 @@ def check(spec):
 
 
 def expand(text, env):
-    """$(NAME) from the container's environment; $$ is a dollar; an unknown name stays as it is."""
+    """Replaces $(NAME) by the value in the container's environment, and $$ by a dollar sign. An unknown name stays as it is."""
     return re.sub(r"\$(\$|\(([A-Za-z_][A-Za-z0-9_.-]*)\))",
                   lambda m: "$" if m[1] == "$" else env.get(m[2], m[0]), text)
 
 
 def environment(container, pod, services):
-    """The container's variables: those of the Services, then the spec's, each of which may use the ones before it."""
+    """The container's variables: first the variables for Services, then the variables in the spec. A variable may use the values of earlier variables."""
     env = dict(services)
     for e in container.get("env", []):
         if "valueFrom" in e:
@@ -82,7 +84,7 @@ def field(source, pod):
 
 
 def quantity(text):
-    """A memory quantity in bytes."""
+    """Returns a memory quantity in bytes."""
     m = re.fullmatch(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|k|M|G)?", str(text))
     scale = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 10**3, "M": 10**6, "G": 10**9, None: 1}
     return int(float(m[1]) * scale[m[2]])
@@ -106,7 +108,7 @@ def resources(container):
 
 
 def security(spec, container, image_user):
-    """User, groups, capabilities and confinement; the container's own settings win over the pod's."""
+    """Returns arguments for user, groups, capabilities and confinement. The container's own settings override the pod's."""
     pod = spec.get("securityContext", {})
     own = container.get("securityContext", {})
 
@@ -130,7 +132,7 @@ def security(spec, container, image_user):
         args += ["--cap-add", c]
     if own.get("allowPrivilegeEscalation") is False:
         args += ["--security-opt", "no-new-privileges"]
-    # The engine's default profile is RuntimeDefault; a pod that names none runs without.
+    # The engine's default profile is RuntimeDefault. A pod that names no profile runs without one.
     profile = (setting("seccompProfile") or {"type": "Unconfined"})["type"]
     if profile == "Unconfined":
         args += ["--security-opt", "seccomp=unconfined"]
@@ -140,7 +142,7 @@ def security(spec, container, image_user):
 
 
 def container_args(spec, container, env, mounts, image_user):
-    """Everything between `docker run` and its end; `mounts` maps a volume's name to its directory on the host."""
+    """Returns all arguments after `docker run`. `mounts` maps a volume's name to its directory on the host."""
     args = [*resources(container), *security(spec, container, image_user)]
     for name, value in env.items():
         args += ["--env", f"{name}={value}"]
@@ -155,8 +157,8 @@ def container_args(spec, container, env, mounts, image_user):
 
 
 def pause_args(spec):
-    """Arguments of the process that holds the pod's network: its sysctls, and the port border that a node has."""
-    sysctls = {"net.ipv4.ip_unprivileged_port_start": "1024"}  # the engine would say 0, and hide what needs a privilege
+    """Returns the arguments of the process that holds the pod's network: the pod's sysctls, and the node's limit for privileged ports."""
+    sysctls = {"net.ipv4.ip_unprivileged_port_start": "1024"}  # the engine would set 0, and then a port that needs a privilege would work without it
     sysctls.update({s["name"]: s["value"] for s in spec.get("securityContext", {}).get("sysctls", [])})
     return [x for name, value in sysctls.items() for x in ("--sysctl", f"{name}={value}")]
 

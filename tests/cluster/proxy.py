@@ -1,6 +1,9 @@
-"""A stand-in for kube-proxy: each pod's own network namespace gets the rules that send a Service's address to one of its
-endpoints, by chance, query by query; the rules follow the real EndpointSlices."""
+"""
+A stand-in for kube-proxy. The rules in each pod's network namespace send each query for a Service's address to a random endpoint. They
+follow the real EndpointSlices.
+"""
 
+import concurrent.futures
 import threading
 import time
 
@@ -8,15 +11,16 @@ from plane import Watcher
 from run import Failed, alive, in_netns
 from waiting import wait_for
 
-CHAIN = ":KUBE-SVC - [0:0]"  # named in a restore without flush, it is made or emptied; rules of a test stay
+CHAIN = ":KUBE-SVC - [0:0]"  # iptables-restore without flush creates or empties only this chain, so a test's own rules stay
 
 
 class Proxy:
     def __init__(self, api, namespaces=("kube-system", "default")):
         self.namespaces = namespaces
         self.pids, self.lock = set(), threading.RLock()
+        self.commands = concurrent.futures.ThreadPoolExecutor(32)
         self.rules, self.serving, self.targets = "", {}, {}
-        self.left = {}  # address -> time of day when the rules in force stopped to send to it
+        self.left = {}  # address -> time of day when the installed rules stopped sending to it
         self.services = Watcher(api, "/api/v1/services", self._changed)
         self.slices = Watcher(api, "/apis/discovery.k8s.io/v1/endpointslices", self._changed)
 
@@ -29,13 +33,18 @@ class Proxy:
                 return
             gone = {(vip, a) for vip, old in self.serving.items() for a in old - serving.get(vip, set())}
             left = {a for vip, old in self.targets.items() for a in old - targets.get(vip, set())}
-            for pid in list(self.pids):
-                self._apply(pid, rules, gone)
+            # Each command waits for a processor. One after the other, on a busy machine, they take longer than an old pod still answers.
+            pids = list(self.pids)
+            list(self.commands.map(lambda pid: self._apply(pid, rules), pids))
+            list(self.commands.map(lambda flow: self._forget(*flow), [(pid, *g) for pid in pids for g in gone]))
             self.left.update(dict.fromkeys(left, time.time()))
-            self.rules, self.serving, self.targets = rules, serving, targets  # only now: who reads them wants what is in force
+            self.rules, self.serving, self.targets = rules, serving, targets  # set last, because readers want the rules that are installed
 
     def _endpoints(self, service):
-        """Addresses with their ports: the ready ones, else those that serve while they end; and all that serve."""
+        """
+        Returns the endpoints of the Service by port. These are the ready endpoints. If no endpoint is ready, these are the terminating
+        endpoints that still serve. Also returns the addresses of all endpoints that serve.
+        """
         ready, fallback, serving = [], [], set()
         for s in self.slices.list():
             m = s["metadata"]
@@ -72,24 +81,21 @@ class Proxy:
                     filter_.append(f"{match} -j REJECT")
         return "\n".join(["*nat", CHAIN, *nat, "COMMIT", "*filter", CHAIN, *filter_, "COMMIT", ""]), all_serving, targets
 
-    def _apply(self, pid, rules, gone=()):
+    def _apply(self, pid, rules):
         try:
             in_netns(pid, "iptables-restore", "-w", "--noflush", input=rules)
         except Failed:
             if alive(pid):
                 raise
             self.pids.discard(pid)
-            return
-        for vip, address in gone:
-            self._forget(pid, vip, address)
 
     @staticmethod
     def _forget(pid, vip, address):
-        """Flows to an endpoint that serves no more. A dump of a busy table can miss some: until none is found."""
+        """Deletes the flows to an endpoint that no longer serves. One pass can miss flows in a busy table, so this repeats until no such flow is left."""
         for _ in range(10):
             try:
                 in_netns(pid, "conntrack", "-D", "-p", "udp", "--orig-dst", vip, "--reply-src", address)
-            except Failed as e:  # none found, or one that ended by itself meanwhile
+            except Failed as e:  # no flow was left, or the process has exited meanwhile
                 if "0 flow entries" in str(e) or not alive(pid):
                     return
 
@@ -103,12 +109,12 @@ class Proxy:
                 in_netns(pid, "iptables", "-w", "-t", table, "-A", "OUTPUT", "-j", "KUBE-SVC")
 
     def sends_to(self, addresses):
-        """Whether the rules in force send some Service's address to all of these and to no other."""
+        """True if there is a Service whose packets the installed rules send to exactly these endpoints."""
         with self.lock:
             return addresses in self.targets.values()
 
     def await_left(self, address, since, timeout=30):
-        """When, after `since`, the rules stopped to send to an address."""
+        """Waits until the rules stop sending to an address, after the time `since`. Returns the time when they stopped."""
         wait_for(lambda: self.left.get(address, 0) >= since, timeout, f"no rule for {address}")
         return self.left[address]
 

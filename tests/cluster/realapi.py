@@ -1,4 +1,4 @@
-"""A control plane without pods or containers: the real kube-apiserver for the API client alone, with its audit log."""
+"""A control plane without pods or containers. The API client gets the real kube-apiserver with its audit log."""
 
 import json
 import pathlib
@@ -22,8 +22,10 @@ rules: [{level: Metadata}]
 
 class RealApi:
     def __init__(self, directory, controllers="endpointslice,endpoints,namespace,gc", apiserver="", leave="", flags=()):
-        """`apiserver`: another version's program, of tests/controlplane/older. `leave`: the namespace whose pods the test itself runs.
-        `flags`: further ones of the API server."""
+        """
+        `apiserver` is the program of another version, from tests/controlplane/older. `leave` is the namespace whose pods the test runs
+        itself. `flags` are additional flags of the API server.
+        """
         self.dir = pathlib.Path(directory)
         self.dir.mkdir(parents=True, exist_ok=True)
         (self.dir / "audit.yaml").write_text(AUDIT)
@@ -35,7 +37,7 @@ class RealApi:
         self.port, self.process = 0, None
         self.start()
 
-    # Life.
+    # Start and stop.
 
     def start(self):
         log = open(self.dir / "up.log", "ab")
@@ -52,7 +54,7 @@ class RealApi:
         wait_for(ready, 90, "control plane ready")
 
     def kill_api(self):
-        """SIGKILL and a new start of the API server alone; returns when it is ready again."""
+        """Kills only the API server with SIGKILL and starts it again. Returns when it is ready again."""
         before = (self.dir / "cp/apiserver.pid").read_text()
         self.process.send_signal(signal.SIGUSR1)
         wait_for(lambda: self._new_pid(before), 60, "API server killed and started")
@@ -99,14 +101,14 @@ class RealApi:
         return self.kubectl("apply", "--server-side", "-f", "-", text=text)
 
     def request(self, path, token=None, headers=None, timeout=5, method="GET", body=None):
-        """(status, headers, body as far as it came within the timeout)."""
+        """Sends a request. Returns (status, headers, the part of the body that arrived within the timeout)."""
         context = ssl.create_default_context(cafile=self.about["ca"])
         auth = {} if token == "" else {"Authorization": f"Bearer {token or self.about['token']}"}
         asked = urllib.request.Request(self.url + path, data=body, method=method, headers={"User-Agent": "x", **auth, **(headers or {})})
         return read(asked, context, timeout)
 
     def audit(self):
-        """The audit log's finished requests, and those that are still open (watches), each once."""
+        """Returns the finished requests and the open requests (watches) in the audit log, each request once."""
         seen = {}
         for line in (self.dir / "audit.log").read_text().splitlines():
             entry = json.loads(line)
@@ -115,7 +117,7 @@ class RealApi:
 
 
 def read(asked, context, timeout):
-    """A GET as a client of a watch makes it: what has come when nothing more comes is the answer."""
+    """Sends a GET like a watch client. Returns everything that arrives until nothing has arrived for `timeout` seconds."""
     try:
         response = urllib.request.urlopen(asked, context=context, timeout=timeout)
     except urllib.error.HTTPError as e:

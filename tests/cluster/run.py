@@ -1,19 +1,19 @@
-"""What every helper here uses: commands, conditions to wait for, and the names that this run gives to what it makes."""
+"""Functions for every module here: run commands, and name the containers and networks of this run."""
 
 import json
 import os
 import subprocess
 
 PREFIX = f"dnst{os.getpid()}"
-LABEL = "kube-dns-tests"  # its value is the process id of the run that made the container or network
+LABEL = "kube-dns-tests"  # the label's value is the process ID of the run that created the container or network
 
 
 class Failed(Exception):
-    """A command that ended badly, with what it printed."""
+    """A failed command, with its output."""
 
 
 def run(*args, input=None, check=True, timeout=120, env=None):
-    """Runs a command; its output as text, or Failed."""
+    """Runs a command. Returns its output as text or raises Failed."""
     p = subprocess.run([str(a) for a in args], input=input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                        timeout=timeout, env={**os.environ, **env} if env else None)
     if check and p.returncode != 0:
@@ -26,7 +26,7 @@ def docker(*args, **kwargs):
 
 
 def in_netns(pid, *args, **kwargs):
-    """A command of the host in the network namespace of process `pid`."""
+    """Runs a command of the host in the network namespace of process `pid`."""
     return run("nsenter", "-t", pid, "-n", *args, **kwargs)
 
 
@@ -39,7 +39,7 @@ def alive(pid):
 
 
 def remove_leftovers(everything_of=None):
-    """Removes the containers and networks of runs that are gone, and those of the run `everything_of`."""
+    """Removes the containers and networks of runs that have ended, and all containers and networks of the run `everything_of`."""
     for kind, listing in (("container", ("ps", "-a")), ("network", ("network", "ls"))):
         rows = docker(*listing, "--filter", f"label={LABEL}", "--format", "{{.ID}} {{.Label \"" + LABEL + "\"}}")
         ids = [i for i, _, pid in (r.partition(" ") for r in rows.splitlines())

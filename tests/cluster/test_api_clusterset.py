@@ -1,6 +1,6 @@
 """
---clusterset-domain against the real kube-apiserver with RBAC: the rights of components/multicluster and nothing else, and the
-ServiceImport's CRD, of which only what we read is written here: missing at first, then coming, in either version of its group.
+--clusterset-domain with the real kube-apiserver and RBAC. kubedns has only the permissions of components/multicluster. The ServiceImport
+CRD is missing at first and then appears, in either version of its group. It is written here with the fields that kubedns reads.
 """
 
 import pathlib
@@ -31,7 +31,10 @@ def real(request, tmp_path):
 
 
 def crd(*versions):
-    """The CRD with these versions, the last one stored; what is read has a schema, the rest is kept as it is."""
+    """
+    Returns the CRD with these versions. The last version is the stored one. The fields that kubedns reads have a schema. The API server
+    keeps other fields as they are.
+    """
     ports = {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "required": ["port"],
                                         "properties": {"port": {"type": "integer"}, "name": {"type": "string"}, "protocol": {"type": "string"}}}}  # fmt: skip
     spec = {"type": "object", "required": ["type", "ports"], "x-kubernetes-preserve-unknown-fields": True,
@@ -72,7 +75,7 @@ def test_with_the_rights_of_the_component_and_a_crd_that_comes(real, start, tmp_
     kubedns = start(f"--clusterset-domain={ZONE}", "--nameservers=127.0.0.1:9")
     print(f"ready after {kubedns.wait_ready():.2f} s")
     until(kubedns, "web", NXDOMAIN)
-    kubedns.wait(lambda: "not served here" in kubedns.log(), 30)
+    kubedns.wait(lambda: "does not serve this resource" in kubedns.log(), 30)
     assert kubedns.http("/readiness")[1] == "ok\n" and kubedns.metric("kubedns_api_failing") == 0
     install(real, version)
     real.apply(imported("web", "10.42.0.1", "fd42::1", version=version), imported("db", version=version),
@@ -94,7 +97,7 @@ def test_with_the_rights_of_the_component_and_a_crd_that_comes(real, start, tmp_
     assert {verb for verb, _, _ in seen} <= {"list", "watch"} and not [what for what in seen if what[2] == 403], seen
 
 
-def test_a_version_that_goes_is_replaced_by_the_other(real, start, tmp_path):
+def test_if_an_api_version_disappears_the_other_version_is_read(real, start, tmp_path):
     rights(real, tmp_path, "multicluster")
     install(real, "v1alpha1", "v1beta1")
     real.apply(imported("web", "10.42.0.1"))
@@ -104,7 +107,7 @@ def test_a_version_that_goes_is_replaced_by_the_other(real, start, tmp_path):
     made = crd("v1alpha1", "v1beta1")
     made["spec"]["versions"][0]["served"] = False
     real.apply(made)
-    real.kill_api()  # the open watch of the version that goes may live on for a while
+    real.kill_api()  # without this, the open watch of the removed version could stay open for a while
     real.apply(imported("web", "10.42.0.2", version="v1beta1"))
     until(kubedns, "web", {"10.42.0.2"}, 60)
 
@@ -118,7 +121,7 @@ def test_where_there_is_no_watch_list_imports_are_listed_in_pages(real, start, t
     kubedns.wait_ready()
     until(kubedns, "web-0", {"10.42.0.0"})
     until(kubedns, "web-500", {"10.42.1.244"})
-    assert "serviceimports: no watch list here" in kubedns.log() and "serviceimports: synced, 501 objects by list" in kubedns.log()
+    assert "serviceimports: the API server has no watch lists" in kubedns.log() and "serviceimports: synced, 501 objects by list" in kubedns.log()
     real.apply(imported("web-0", "10.42.9.9"))
     until(kubedns, "web-0", {"10.42.9.9"})
     real.kubectl("delete", f"serviceimports.{GROUP}", "-n", "shop", "web-1")

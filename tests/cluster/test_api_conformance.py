@@ -1,6 +1,6 @@
 """
-The stand-in of tests/apiserver beside the real kube-apiserver: the same objects, the same requests, the same answers, down to
-the order of fields where a client that reads a stream depends on it. What this finds different is a bug of the stand-in.
+Compares the stand-in of tests/apiserver with the real kube-apiserver: the same objects and requests must give the same answers. The order
+of fields must be equal too where a streaming client depends on it. Every difference is a bug of the stand-in.
 """
 
 import json
@@ -36,7 +36,7 @@ def real(tmp_path_factory):
 
 
 class StandIn:
-    """The stand-in with the real one's objects, asked in the same way."""
+    """The stand-in with the real server's objects and the same request function."""
 
     def __init__(self, real):
         self.api = ApiServer(http2=False)
@@ -60,7 +60,7 @@ def stand_in(real):
 
 
 def normal(text):
-    """Without what two servers cannot share: versions, tokens, uids, counts of other objects."""
+    """Removes values that are different on two servers: versions, tokens, UIDs and counts of other objects."""
     text = re.sub(r'"resourceVersion":"\d*"', '"resourceVersion":"N"', text)
     text = re.sub(r'"continue":"[^"]*"', '"continue":"T"', text)
     text = re.sub(r"resource version: \d+ \(\d+\)", "resource version: N (N)", text)
@@ -69,7 +69,7 @@ def normal(text):
 
 
 def both(real, stand_in, path, **kw):
-    """The two answers, normalised: (status, content type, encoding, body)."""
+    """The two normalized answers: (status, content type, encoding, body)."""
     out = []
     for server in (real, stand_in):
         status, headers, body = server.request(path, **kw)
@@ -148,7 +148,7 @@ def test_the_same_silence_about_the_future(real, stand_in):
 
 
 def test_the_same_events(real, stand_in):
-    """One object added, changed and deleted, as two watches see it."""
+    """Two watches see one object that is added, changed and deleted."""
     version = json.loads(real.request(SERVICES + "?limit=1")[2])["metadata"]["resourceVersion"]
     path = "/api/v1/namespaces/default/services"
     obj = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "moving"}, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}}

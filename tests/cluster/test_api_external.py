@@ -1,6 +1,7 @@
 """
---external-zones against the real kube-apiserver with RBAC: the rights of components/external-names and nothing else, Ingresses and
-Services with a status, and the Gateway API's CRDs, of which only what we read is written here: missing at first, then coming.
+--external-zones with the real kube-apiserver and RBAC. kubedns has only the permissions of components/external-names. There are Ingresses
+and Services with a status. The Gateway API's CRDs are missing at first and then appear. They are written here with the fields that
+kubedns reads.
 """
 
 import json
@@ -39,7 +40,7 @@ def status(api, kind, name, value):
 
 
 def rights(api, tmp_path, *components):
-    """The base's rights with these components, as kustomize renders them."""
+    """The base's permissions with these components, as kustomize renders them."""
     made = tmp_path / "rights"
     made.mkdir()
     shutil.copy(CONF / "base/rbac.yaml", made)
@@ -50,7 +51,7 @@ def rights(api, tmp_path, *components):
 
 
 def crd(kind, plural):
-    """A resource as its CRD has it, with a schema of what kubedns reads; the rest is kept as it is."""
+    """Returns a CRD with a schema for the fields that kubedns reads. The API server keeps other fields as they are."""
     whole = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": whole, "status": whole}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}}}
@@ -85,9 +86,9 @@ def test_with_the_rights_of_the_component_and_crds_that_come(real, start, tmp_pa
         ask_until(kubedns.port, f"{name}.{ZONE}", "A", want, timeout)
 
     until("web.shop", {"192.0.2.1"})
-    kubedns.wait(lambda: kubedns.log().count("not served here") == 4, 30)
+    kubedns.wait(lambda: kubedns.log().count("does not serve this resource") == 4, 30)
     assert kubedns.http("/readiness")[1] == "ok\n" and kubedns.metric("kubedns_api_failing") == 0
-    # Of two with one host name the older has it, whatever was seen first.
+    # If two Ingresses have the same host name, the older Ingress gets the name, even if kubedns saw the other one first.
     ingress(real, "old", f"www.{ZONE}", "192.0.2.2")
     until("www", {"192.0.2.2"})
     kubedns.wait(lambda: real.kubectl("get", "ingress", "old", "-n", "shop", "-o", "jsonpath={.metadata.creationTimestamp}") < now(real), 10)
@@ -96,7 +97,7 @@ def test_with_the_rights_of_the_component_and_crds_that_come(real, start, tmp_pa
     until("www", {"192.0.2.2"})
     real.kubectl("delete", "ingress", "-n", "shop", "old")
     until("www", {"192.0.2.3"})
-    # The CRDs come, and then their objects.
+    # The CRDs appear, and then their objects.
     real.apply(crd("Gateway", "gateways"), *(crd(kind, plural) for kind, plural in ROUTES.items()))
     real.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{p}.{GROUP}" for p in ("gateways", *ROUTES.values())))
     real.apply(gateway_objects("Gateway", "gw", gatewayClassName="x", listeners=[{"name": "web", "port": 80, "protocol": "HTTP"}]))
@@ -117,7 +118,7 @@ def test_with_the_rights_of_the_component_and_crds_that_come(real, start, tmp_pa
 
 
 def now(api):
-    """The API server's clock, as it writes it: that of an object made now."""
+    """The API server's current time: the creation time of a new object."""
     made = api.kubectl("create", "configmap", "now", "-n", "shop", "-o", "jsonpath={.metadata.creationTimestamp}")
     api.kubectl("delete", "configmap", "now", "-n", "shop")
     return made

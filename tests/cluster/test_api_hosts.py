@@ -1,6 +1,6 @@
 """
---hosts-namespaces against the real kube-apiserver with RBAC: the Role of components/hosts in one namespace and nothing else. The audit
-log says what was asked for.
+--hosts-namespaces with the real kube-apiserver and RBAC. kubedns has only the Role of components/hosts in one namespace. The audit log
+shows its requests.
 """
 
 import pathlib
@@ -46,7 +46,7 @@ def test_with_the_role_of_the_component_names_of_its_namespace_alone(real, start
         real.apply(config_map("a-young", "10.0.0.4 a.example d.example\n"))
         ask_until(kubedns.port, "d.example", "A", {"10.0.0.4"})
         assert kubedns.ask("a.example") == {"10.0.0.1"}
-        kubedns.wait(lambda: "ConfigMap dns-names/a-young: hosts: a.example. is in the key hosts of ConfigMap dns-names/old; left out" in kubedns.log())
+        kubedns.wait(lambda: "ConfigMap dns-names/a-young: hosts: a.example. is in the key hosts of ConfigMap dns-names/old; ignored" in kubedns.log())
         real.apply(config_map("bad", "10.0.0.9 web.shop.svc.cluster.local\n"))
         kubedns.wait(lambda: kubedns.metric("kubedns_hosts_configmaps_refused") == 1)
         assert kubedns.ask("web.shop.svc.cluster.local") == {"10.96.7.7"} and "ConfigMap dns-names/bad: hosts: " in kubedns.log()
@@ -71,5 +71,5 @@ def test_a_namespace_without_the_role_is_named_and_holds_nothing_up(real, start,
         kubedns.wait_ready(30)
         ask_until(kubedns.port, "a.example", "A", {"10.0.0.1"})
         assert kubedns.ask("c.example") == OUTSIDE and kubedns.ask("nobody.shop.svc.cluster.local") == NXDOMAIN
-        kubedns.wait(lambda: "configmaps/shop: denied, so they have no names" in kubedns.http("/readiness")[1], 30)
+        kubedns.wait(lambda: "configmaps/shop: denied, so their names are missing" in kubedns.http("/readiness")[1], 30)
         assert (kubedns.metric("kubedns_api_failing", resource="configmaps/shop"), kubedns.metric("kubedns_api_failing", resource="configmaps/dns-names")) == (1, 0)

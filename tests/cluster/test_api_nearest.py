@@ -1,6 +1,6 @@
 """
---nearest against the real kube-apiserver with RBAC and the real EndpointSlice controller: the hints of trafficDistribution, the rights of
-components/nearest and nothing else.
+--nearest with the real kube-apiserver, RBAC and the real EndpointSlice controller, which sets the hints of trafficDistribution. kubedns
+has only the permissions of components/nearest.
 """
 
 import json
@@ -64,7 +64,7 @@ def test_hints_of_the_controller_decide_who_is_near(real, start, tmp_path, distr
     addresses = [address(real, f"db-{i}") for i in ZONES]
 
     def near(client):
-        """How near each endpoint is to the pod on node `client`, as /explain says."""
+        """Returns how near each endpoint is to a pod on node `client`, according to /explain."""
         said = kubedns.http(f"/explain?name=db.shop.svc.cluster.local&client={addresses[client]}")[1]
         lines = dict(line.split(maxsplit=1) for line in said.splitlines() if line.startswith("    "))
         return [lines.get(a) for a in addresses]
@@ -73,7 +73,7 @@ def test_hints_of_the_controller_decide_who_is_near(real, start, tmp_path, distr
     kubedns.wait(lambda: near(0) == [node, zone, far], 30, what=lambda: near(0))
     assert near(1) == [zone, node, far] and near(2) == [far, far, node]
     assert kubedns.ask("b.pin._zone.db.shop.svc.cluster.local") == {addresses[2]}
-    # A node's zone changes: clients on it are there at once, endpoints when the controller has written their slice anew.
+    # A node's zone changes. Clients on the node are in the new zone at once. Endpoints are in it after the controller has written their slice again.
     real.kubectl("label", "node", real.nodes[1], "topology.kubernetes.io/zone=b", "--overwrite")
     kubedns.wait(lambda: near(1)[2] == zone, 30)
     seen = requests(real)

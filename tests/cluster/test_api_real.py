@@ -1,6 +1,6 @@
 """
-kubedns against the real kube-apiserver with RBAC: as a pod sees it, with a service account that may do what the manifest allows and
-nothing else, and with kube-dns's built-in role alone. The audit log says what was asked for.
+kubedns with the real kube-apiserver and RBAC. It runs as in a pod, whose service account has exactly the manifest's permissions. One test
+gives it only kube-dns's built-in role. The audit log shows its requests.
 """
 
 import os
@@ -39,7 +39,7 @@ QUESTIONS = {
 
 @pytest.fixture
 def real(tmp_path):
-    """An API server of its own for each test: who was granted what is what they are about."""
+    """Each test has its own API server, because the tests differ in the granted permissions."""
     api = RealApi(tmp_path / "real", controllers="")
     api.apply(*OBJECTS)
     yield api
@@ -66,7 +66,7 @@ def start(real, tmp_path):
 
 
 def requests(real):
-    """{(verb, resource, status): how often} of our user, from the audit log; prints it."""
+    """Prints and returns the audit log's requests of our user: {(verb, resource, status): count}."""
     out = {}
     for entry in real.audit():
         if entry["user"]["username"] != USER:
@@ -94,7 +94,7 @@ def test_with_the_rights_of_the_manifest_and_nothing_else(real, start):
     asker.clean()
     assert kubedns.ask("empty.svc.cluster.local") == frozenset()
     asked = requests(real)
-    assert {r for _, r, _ in asked} == {"services", "endpointslices", "namespaces"}, "nothing else requested"
+    assert {r for _, r, _ in asked} == {"services", "endpointslices", "namespaces"}, "kubedns requested nothing else"
     assert {v for v, _, _ in asked} <= {"list", "watch"}
     assert not [s for _, _, s in asked if s == 403]
     assert sum(asked.values()) <= 6
@@ -103,7 +103,7 @@ def test_with_the_rights_of_the_manifest_and_nothing_else(real, start):
 
 
 def test_with_kube_dns_s_built_in_role_and_nothing_of_ours(real, start):
-    """services and endpoints only: DNS works, from Endpoints, and says so."""
+    """The role permits only Services and Endpoints. DNS works from Endpoints, and kubedns reports this."""
     kubedns = start()
     took = kubedns.wait_ready(30)
     print(f"ready from Endpoints after {took:.1f} s")
@@ -123,7 +123,10 @@ def test_with_kube_dns_s_built_in_role_and_nothing_of_ours(real, start):
 
 
 def test_every_further_resource_with_its_flag_and_its_rule(real, start):
-    """--pods=verified reads pods, --federations nodes, --config-map one ConfigMap by name: granted by name it works."""
+    """
+    --pods=verified reads pods, --federations reads nodes, and --config-map reads one ConfigMap by name. A Role that grants only this
+    ConfigMap is enough.
+    """
     more = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -162,7 +165,7 @@ def see_change(kubedns, timeout):
 
 
 def test_killed_and_started_again(real, start):
-    """Leases and the like make a watch's version expire at each restart: listed anew, once for each resource, and nobody is hurt."""
+    """Leases and other objects make a watch's version expire at each restart. kubedns then lists each resource once more. No query fails."""
     real.apply(RBAC, service("old", "10.96.7.6", "shop"))
     kubedns = start()
     kubedns.wait_ready()
@@ -200,7 +203,7 @@ def test_away_and_back_with_an_older_etcd(real, start, tmp_path):
 
 
 def test_a_bound_token_as_a_pod_gets_it(real, start, tmp_path):
-    """A token of the TokenRequest API in a mount that the kubelet replaces; the old one is never needed again."""
+    """The token comes from the TokenRequest API, and the kubelet replaces it in the mount. Afterwards kubedns never uses the old token."""
     real.apply(RBAC, {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "kube-dns", "namespace": "kube-system"}})
     token = pathlib.Path(real.service_account) / "token"
     bound = real.kubectl("create", "token", "kube-dns", "-n", "kube-system", "--duration=10m").strip()

@@ -1,6 +1,6 @@
 """
-The chart's three topologies as clusters run them: rendered by Helm's engine, applied to the real API server, their pods run. What Helm does
-besides is done here: objects that the next revision does not have any more are deleted.
+Runs the chart's three topologies as in a cluster. Helm's engine renders them, the real API server gets them, and pods run. Helm itself does
+not run here, so the test deletes the objects that the next revision no longer has.
 """
 
 import subprocess
@@ -32,7 +32,7 @@ class Release:
             self.play_daemonset(made["DaemonSet", "kube-dns-node"])
 
     def play_daemonset(self, daemonset):
-        """Its controller's part, where a pod is not there yet: one a node."""
+        """Does the DaemonSet controller's work: creates a missing pod on each node."""
         for node in self.suite.api.get("/api/v1/nodes")["items"]:
             name = f"kube-dns-node-{node['metadata']['name']}"
             if not self.suite.exists(f"/api/v1/namespaces/kube-system/pods/{name}"):
@@ -41,7 +41,7 @@ class Release:
                                                        "metadata": {"name": name, "namespace": "kube-system", "labels": template["metadata"]["labels"]}}))
 
     def await_pods(self, prefix, wanted):
-        """So many pods answer, and the Service sends to nobody else."""
+        """Waits until this number of pods answers and the Service sends to no other pod."""
         def ready():
             self.suite.check()
             pods = self.suite.kubelet.list("kube-system", "kube-dns-")
@@ -65,7 +65,7 @@ def release(suite):
 
 
 def test_each_topology_runs_and_is_upgraded_to_the_next(release, suite, glibc, musl, report):
-    """As docs/node.md switches: with the Deployment beside the DaemonSet, then without."""
+    """Switches as docs/node.md says: first the Deployment runs beside the DaemonSet, then the DaemonSet runs alone."""
     release.upgrade("replicaCount=2")
     classic = release.await_pods("kube-dns-", 2)
     assert suite.await_answer(glibc, "www.example.com", "192.0.2.80")["held"]

@@ -1,4 +1,4 @@
-"""The ConfigMap kube-dns: stub domains and upstreams, made, edited and spoiled while the pod runs and clients ask."""
+"""The ConfigMap kube-dns. Stub domains and upstreams are created, edited and broken while the pod runs and clients query."""
 
 import json
 
@@ -10,7 +10,7 @@ from waiting import wait_for
 
 @pytest.fixture(scope="module")
 def servers(suite):
-    """Two stub servers with different answers, and an upstream of the ConfigMap's own."""
+    """Two stub servers with different answers, and an upstream server for the ConfigMap."""
     names = ["db.corp.test", "x.corp.test", "a.good.test", "c.good.test", "x.named.test", "anything.example.net", "far.example.net",
              "b.example.net", "www.example.com"]
     made = {n: suite.upstream(n, "--address=/#/", *(f"--host-record={name},{a}" for name in names)) for n, a in
@@ -22,7 +22,7 @@ def servers(suite):
 
 @pytest.fixture
 def configure(suite):
-    """Starts without a ConfigMap; ends without one."""
+    """Configures the cluster. There is no ConfigMap before and after the test."""
     suite.ensure()
     yield suite.configure
     suite.configure(None)
@@ -30,7 +30,7 @@ def configure(suite):
 
 
 def in_force(pod):
-    """What the nanny says of itself: dnsmasq has confirmed the newest file; and which one that is."""
+    """Returns the generation of the newest servers file, from the nanny's metrics. Returns None if dnsmasq has not confirmed this file."""
     text = http_get(pod.address, 10056, "/metrics")[1]
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("nanny_config_"))
     return float(values["nanny_config_generation"]) if values["nanny_config_confirmed"] == "1" else None
@@ -48,7 +48,7 @@ def test_stub_domain_is_made_edited_and_removed(suite, servers, configure, glibc
     assert suite.await_answer(glibc, "db.corp.test", "192.0.2.102")["held"], suite.describe()
     configure(None)
     assert suite.await_answer(glibc, "db.corp.test", "none", 10)["held"]
-    # Without it, names outside go where the node's resolv.conf says.
+    # Without the ConfigMap, queries for external names go to the servers in the node's resolv.conf.
     assert suite.lookup(glibc, "www.example.com")["addresses"] == ["192.0.2.80"]
 
 
@@ -70,7 +70,7 @@ def test_external_name_goes_to_the_configured_upstream(suite, servers, configure
 
 
 def test_stub_server_given_by_a_cluster_name(suite, servers, configure, glibc):
-    """A stub domain whose server is a Service: the nanny asks kubedns for it."""
+    """A stub domain whose server is a Service. The nanny queries kubedns for the server's address."""
     suite.plane.apply("\n---\n".join(json.dumps(o) for o in (
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "stub", "namespace": "clients"},
          "spec": {"clusterIP": "None", "ports": [{"port": 53, "protocol": "UDP"}]}},
@@ -102,7 +102,7 @@ def test_one_bad_key_keeps_its_last_good_value_and_the_others_count(suite, serve
 
 
 def test_fifty_edits_lose_nothing(suite, servers, configure, glibc, musl, report):
-    """Under queries for cluster names, the stub domain and an outside name."""
+    """Clients query cluster names, the stub domain and an external name during the edits."""
     configure(stub(corp_test=[servers["stub-a"]]))
     assert suite.await_answer(glibc, "x.corp.test", "192.0.2.101")["held"]
     names = ["kubernetes.default.svc.cluster.local=10.96.0.1", "www.example.com=192.0.2.80", "x.corp.test=192.0.2.101",

@@ -1,4 +1,4 @@
-"""The cases that Kubernetes' own end-to-end suite tries of a cluster's DNS, in our words, asked from inside of containers."""
+"""The DNS cases of Kubernetes' own end-to-end suite, rewritten here. The queries come from containers."""
 
 import pytest
 import yaml
@@ -28,7 +28,7 @@ def apply(dns, *made):
 
 
 def test_dns_for_the_cluster(dns, client):
-    """The API server's own Service, by its names from the shortest that works to the whole."""
+    """Queries the names of the API server's own Service, from the shortest name that works to the full name."""
     for name in ("kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{DOMAIN}", f"kubernetes.default.svc.{DOMAIN}."):
         assert dns.lookup(client, name)["addresses"] == ["10.96.0.1"], name
     assert dns.ask(client, "reverse", "10.96.0.1")[0]["name"] == f"kubernetes.default.svc.{DOMAIN}"
@@ -47,8 +47,8 @@ def test_dns_for_services(dns, client):
 
 
 def test_partially_qualified_names(dns, client):
-    """The search list of a pod in the same namespace, and of one in another."""
-    apply(dns, *dns.workload("near", "clients", replicas=0))  # pods of this namespace would be real containers
+    """Uses the search list of a pod in the same namespace, and the search list of a pod in another namespace."""
+    apply(dns, *dns.workload("near", "clients", replicas=0))  # a pod in this namespace would be a real container
     try:
         assert dns.await_answer(client, "near", "any")["held"]
         for name in ("near.clients", "near.clients.svc", f"near.clients.svc.{DOMAIN}"):
@@ -59,13 +59,13 @@ def test_partially_qualified_names(dns, client):
 
 
 def test_names_outside_through_the_search_list(dns, client):
-    """ndots:5 sends such a name through the cluster's domains first: each must say no such name, not fail."""
+    """With ndots:5, a resolver tries such a name in the cluster's domains first. Each attempt must get NXDOMAIN, not an error."""
     assert dns.lookup(client, "www.example.com")["addresses"] == ["192.0.2.80"]
     assert dns.lookup(client, "www.example.com.")["addresses"] == ["192.0.2.80"]
 
 
 def test_etc_hosts_of_the_pod(dns, client):
-    """The kubelet's own entries, which no DNS server may need."""
+    """Checks the kubelet's entries in /etc/hosts. No DNS server may affect these."""
     text = docker("exec", client.container("client").id, "cat", "/etc/hosts", check=False)
     if client.name == "glibc":
         assert client.address in text and client.name in text
@@ -73,7 +73,7 @@ def test_etc_hosts_of_the_pod(dns, client):
 
 
 def test_hostname_and_subdomain_of_pods(dns, client):
-    """A pod with hostname and subdomain under a headless Service has a name of its own, asked by a neighbour."""
+    """A pod with hostname and subdomain under a headless Service has its own name. Another pod queries it."""
     apply(dns, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sub", "namespace": "clients"},
                     "spec": {"clusterIP": "None", "selector": {"app": "named"}, "ports": [{"port": 80}]}})
     pod = dns.client("named", hostname="host-1", subdomain="sub")
@@ -82,7 +82,7 @@ def test_hostname_and_subdomain_of_pods(dns, client):
         assert dns.await_answer(client, "host-1.sub", pod.address)["held"]
         assert dns.lookup(client, name)["addresses"] == [pod.address]
         assert dns.ask(client, "reverse", pod.address)[0]["name"] == name
-        assert dns.lookup(pod, name)["addresses"] == [pod.address]  # itself: from /etc/hosts
+        assert dns.lookup(pod, name)["addresses"] == [pod.address]  # the pod finds its own name in /etc/hosts
     finally:
         dns.plane.kubectl("-n", "clients", "delete", "service/sub", "pod/named", "--wait=true")
 
@@ -109,7 +109,7 @@ def test_external_name_becomes_cluster_ip(dns, client):
 
 
 def test_large_stateful_set(dns, client, glibc):
-    """A hundred pods behind one name: more than a UDP reply holds."""
+    """Queries a name with a hundred pods. Their addresses do not fit into a UDP reply."""
     name = f"large-{client.name}"
     apply(dns, *dns.workload(name, NS, kind="StatefulSet", replicas=100, headless=True))
 
@@ -124,7 +124,7 @@ def test_large_stateful_set(dns, client, glibc):
     if client is glibc:
         assert sorted(got) == wanted
     else:
-        # musl 1.2.3 takes what fits: it has no TCP. What it gets must be right, and not always the same.
+        # musl 1.2.3 has no TCP, so it uses the records that fit into the UDP reply. These must be right, and they must vary.
         assert got and set(got) <= set(wanted)
         more = [dns.lookup(client, f"{name}.{NS}")["addresses"] for _ in range(5)]
         assert len({tuple(m) for m in [got, *more]}) > 1

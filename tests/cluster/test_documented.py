@@ -1,4 +1,4 @@
-"""Commands of the documents, run as they stand there, at the real API server; pods are stand-ins that are ready at once."""
+"""Runs the documents' commands literally with the real API server. Pods are stand-ins that are ready at once."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ NODE_LOCAL = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name":
 
 
 def definition(kind, plural):
-    """What the Prometheus operator's installation brings."""
+    """Returns a CRD that the Prometheus operator would install."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.monitoring.coreos.com"}, "spec": {
         "group": "monitoring.coreos.com", "names": {"kind": kind, "plural": plural}, "scope": "Namespaced",
@@ -58,7 +58,7 @@ def test_an_overlay_of_yours(real, operator):
     assert "+        - --filter-aaaa=auto" in changed and "+            memory: 256Mi" in changed
     operator.sh(apply)
     operator.sh("kubectl -n kube-system rollout status deployment/kube-dns --timeout=60s")
-    # The old pod is listed until its drain is over.
+    # The old pod stays in the list until its drain is over.
     newest = max(get(operator, "pods -l k8s-app=kube-dns")["items"], key=lambda p: p["metadata"]["creationTimestamp"])
     kubedns = newest["spec"]["containers"][0]
     assert kubedns["args"][-1] == "--filter-aaaa=auto" and kubedns["resources"]["limits"]["memory"] == "256Mi"
@@ -66,7 +66,7 @@ def test_an_overlay_of_yours(real, operator):
 
 
 def test_an_upgrade_and_its_way_back(operator):
-    """docs/versions.md: the new version is a flag more."""
+    """Follows docs/versions.md. In this test an additional flag stands for the new version."""
     operator.sh("kubectl apply -k conf/kubernetes/front")
     before = get(operator, "deployment/kube-dns")["spec"]["template"]["spec"]
     path = operator.directory / "conf/kubernetes/front/kustomization.yaml"
@@ -98,7 +98,7 @@ def test_what_a_cluster_has_is_counted(operator):
 
 
 class Daemons:
-    """The DaemonSet controller: its pods where they would run, which the kubelet's stand-in makes ready, and its word that all is well."""
+    """A stand-in for the DaemonSet controller. It creates the pods and reports success. The kubelet's stand-in makes the pods ready."""
 
     def __init__(self, real):
         self.real, self.over = real, threading.Event()
@@ -158,7 +158,7 @@ def test_one_node_first(real, operator):
     with Daemons(real) as daemons:
         for command in commands((steps + back).replace("NODE", NODE)):
             if command.startswith("kubectl dns "):
-                continue  # asks pods, of which there are none
+                continue  # kubectl dns needs running pods, and no pod runs here
             operator.sh(command)
             if "apply" in command or "label" in command:
                 seen.append((daemons.nodes("kube-dns-node"), daemons.nodes("node-local-dns")))

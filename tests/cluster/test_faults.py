@@ -1,4 +1,4 @@
-"""What breaks in a pod, with clients asking all the time; every lost or wrong answer is counted and reported."""
+"""Failures in a pod while clients query continuously. The tests count and report every lost or wrong answer."""
 
 import json
 import pathlib
@@ -19,15 +19,15 @@ from waiting import wait_for
 
 @pytest.mark.parametrize("name", ["kubedns", "dnsmasq", "sidecar"])
 def test_container_killed(suite, load, report, name):
-    """One container of one pod of three, by SIGKILL: the kubelet says that the pod is not ready, and starts it again."""
+    """One container in one of three pods gets SIGKILL. The kubelet reports that the pod is not ready and restarts the container."""
     pods = suite.ensure("replace-kube-dns", 3)
     asking = load()
     began = time.time()
     signal_container(pods[0].container(name), signal.SIGKILL)
     left = suite.proxy.await_left(pods[0].address, began)
     wait_for(lambda: pods[0].container(name).restarts == 1, 20, "restart")
-    wait_for(lambda: pods[0].address in suite.proxy.rules, 30, f"behind its Service again\n{suite.describe()}")
-    suite.wait_asked(asking.askers[0], 60)  # what comes after it counts, too
+    wait_for(lambda: pods[0].address in suite.proxy.rules, 30, f"the pod behind its Service again\n{suite.describe()}")
+    suite.wait_asked(asking.askers[0], 60)  # answers some time after the failure count too
     if name == "sidecar":
         none_lost(report, "sidecar killed in one pod of three", asking)
     else:
@@ -36,7 +36,7 @@ def test_container_killed(suite, load, report, name):
 
 
 def test_dnsmasq_killed_inside_its_container(suite, load, report):
-    """The nanny starts its child again at once; the container is not restarted, and until then its port refuses."""
+    """The nanny restarts dnsmasq at once, and the container is not restarted. Until then its port refuses queries."""
     pods = suite.ensure("replace-kube-dns", 3)
     container = pods[0].container("dnsmasq")
     seen, restarts = len(container.log()), container.restarts
@@ -52,8 +52,11 @@ def test_dnsmasq_killed_inside_its_container(suite, load, report):
 
 @pytest.fixture
 def fill_memory():
-    """fill_memory(container): processes of ours in the container's group take up its memory but for a megabyte. The container's
-    own is to be killed first, as the kubelet asks for pods that use more than they requested; no one of ours is as large."""
+    """
+    fill_memory(container): filler processes in the container's cgroup use all its memory except for a megabyte. The kernel must kill the
+    container's own process first. So the fixture raises this process's oom_score_adj. In a real node, the kubelet's oom_score_adj has the
+    same effect for a pod that uses more than it requested, because no filler process is as large.
+    """
     running = []
 
     def fill(container):
@@ -75,8 +78,11 @@ def fill_memory():
 
 
 def test_pod_at_its_memory_limit(suite, load, glibc, fill_memory, report):
-    """One kubedns of three has used up what the manifest allows it. The kernel kills it, which is said; until its endpoint is gone
-    its dnsmasq has only what it has cached, and the other two never notice. It is started again at once."""
+    """
+    One kubedns of three reaches the manifest's memory limit. The kernel kills it, and the pod's status reports this. Until the pod's
+    endpoint is removed, its dnsmasq can answer only from the cache. The other two pods are not affected. The container is restarted at
+    once.
+    """
     pods = suite.ensure("replace-kube-dns", 3)
     victim = pods[0].container("kubedns")
     asking = load()
@@ -84,12 +90,12 @@ def test_pod_at_its_memory_limit(suite, load, glibc, fill_memory, report):
     began = time.time()
     fill_memory(victim)
     left = suite.proxy.await_left(pods[0].address, began)
-    wait_for(lambda: pods[0].address in suite.proxy.rules, 60, "behind its Service again")
+    wait_for(lambda: pods[0].address in suite.proxy.rules, 60, "the pod behind its Service again")
     back = time.time()
     suite.wait_asked(asking.askers[0], 60)
     counts = [a.stop() for a in others]
     assert victim.last_state["reason"] == "OOMKilled" and victim.restarts == 1, victim.last_state
-    report("kubedns out of memory: killed, out, back", "killed at once, out when the kubelet says so, back when it is ready",
+    report("kubedns out of memory: time until killed, removed, back", "killed at once, removed when the kubelet reports it, back when it is ready",
            f"{victim.died - began:.1f} s, {left - began:.1f} s, {back - began:.1f} s")
     report("kubedns out of memory: the other two pods", "0 lost, 0 wrong",
            f"{sum(t['lost'] for t, _ in counts)} lost, {sum(t['wrong'] for t, _ in counts)} wrong of {sum(t['asked'] for t, _ in counts)}")
@@ -99,12 +105,12 @@ def test_pod_at_its_memory_limit(suite, load, glibc, fill_memory, report):
 
 
 def replace_pod(suite, pod):
-    """A pod that was restarted gives way to one without a history."""
+    """Replaces a pod that has restarted by a new pod."""
     suite.plane.kubectl("-n", "kube-system", "delete", "pod", pod.name, "--wait=true")
 
 
 def test_one_of_three_pods_partitioned(suite, load, report):
-    """Nothing gets in or out of one pod: its probes fail, its endpoint goes; when the network is back, so is the pod."""
+    """All packets of one pod are dropped. Its probes fail and its endpoint disappears. When the network is back, the endpoint appears again."""
     pods = suite.ensure("replace-kube-dns", 3)
     restarts = [p.restarts() for p in pods]
     asking = load()
@@ -118,7 +124,7 @@ def test_one_of_three_pods_partitioned(suite, load, report):
     finally:
         for rule in rules:
             pods[0].iptables("-D", *rule)
-    wait_for(lambda: pods[0].address in suite.proxy.rules, 60, "behind its Service again")
+    wait_for(lambda: pods[0].address in suite.proxy.rules, 60, "the pod behind its Service again")
     suite.wait_asked(asking.askers[0], 60)
     only_until(report, "one pod of three partitioned", asking, began, left)
     assert [p.restarts() for p in pods] == restarts
@@ -137,7 +143,7 @@ def test_rolling_update_loses_nothing(suite, load, report):
 
 
 def test_deleted_service_goes_and_serial_moves(suite, glibc):
-    """After all of these faults the pods still follow the API."""
+    """After all these faults the pods still follow the API."""
     pods = suite.ensure("front", 1)
     serial = query(pods[0].address, f"{DOMAIN}.", "SOA").answer[0][0].serial
     address = suite.service("short-lived")

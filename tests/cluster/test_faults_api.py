@@ -1,5 +1,7 @@
-"""The API server as clusters lose it, with clients asking all the time: nothing that is known may be lost, and what is new is
-seen soon after. On a control plane that other tests do not use meanwhile."""
+"""
+Failures of the API server as they happen in clusters, while clients query continuously. Known data must not be lost, and new data must
+show soon. Uses a control plane that no other test uses at the same time.
+"""
 
 import time
 
@@ -25,7 +27,7 @@ def test_api_server_away_for_two_minutes(suite, load, glibc, report):
     try:
         while time.monotonic() - began < 120:
             for p in pods:
-                # What stands is served, every container is alive for its probes, and nobody restarts.
+                # kubedns serves its existing data, all containers pass their liveness probes, and no container restarts.
                 assert http_get(p.address, 8081, "/readiness")[0] == 200
                 assert http_get(p.address, 8081, "/healthz")[0] == 200
             time.sleep(5)
@@ -40,7 +42,7 @@ def test_api_server_away_for_two_minutes(suite, load, glibc, report):
 
 
 def test_etcd_restored_from_an_older_copy(suite, load, glibc, report):
-    """What was made after the copy is gone again; the API's versions have run backwards."""
+    """Objects created after the copy disappear, and the API's versions go backwards."""
     pods = suite.ensure("front", 2)
     kept = suite.service("kept")
     suite.plane.save_data("older")
@@ -55,13 +57,13 @@ def test_etcd_restored_from_an_older_copy(suite, load, glibc, report):
     fresh = suite.service("after-restore")
     assert suite.await_answer(glibc, "after-restore", fresh, 60)["held"], suite.describe()
     assert suite.lookup(glibc, "kept")["addresses"] == [kept]
-    report("etcd restored: what it forgot is gone", "within 90 s", f"{took:.1f} s")
+    report("etcd restored: names missing in the old copy are gone", "within 90 s", f"{took:.1f} s")
     none_lost(report, "etcd restored from an older copy", asking)
     assert all(p.address for p in pods)
 
 
 def test_api_server_moves_behind_its_service(suite, load, glibc, report):
-    """Another address and another port for 10.96.0.1, the old one closed."""
+    """10.96.0.1 leads to another address and port, and the old port is closed."""
     suite.ensure("front", 2)
     asking = load()
     other = suite.network.prefix + "253"
@@ -77,7 +79,7 @@ def test_api_server_moves_behind_its_service(suite, load, glibc, report):
 
 
 def test_half_open_connection_to_the_api(suite, load, glibc, report):
-    """Packets of the connections that stand are dropped, both ways, for ever: nobody says that they are dead."""
+    """Packets of existing connections are dropped in both directions forever, and nothing reports that the connections are dead."""
     pod = suite.ensure("front", 1)[0]
     wait_for(lambda: metric(pod, "kubedns_api_synced", resource="services") == 1, 20, "synced")
     asking = load()

@@ -1,4 +1,4 @@
-"""The manifests, as an operator applies them: accepted by the real API server, and what their pods may do."""
+"""The manifests as an operator applies them. The real API server must accept them, and their pods have only the intended permissions."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ def test_api_server_accepts_the_overlay(cluster, tmp_path, overlay):
 
 
 def test_api_server_accepts_the_components_together(cluster, tmp_path):
-    """Those that need no resource definitions of somebody else's."""
+    """Applies all components that need no CRDs of other projects."""
     together = ("front", "control-plane", "evict-unready", "networkpolicy", "proportional", "external-names", "client-pods", "multicluster")
     mine = {"resources": ["../replace-kube-dns"], "components": [f"../components/{c}" for c in together]}
     text = manifests(tmp_path, "mine", files={"mine/kustomization.yaml": yaml.safe_dump(mine)})
@@ -43,7 +43,7 @@ def test_api_server_accepts_the_chart(cluster, values):
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlay_answers(suite, glibc, musl, overlay):
     if overlay == "beside":
-        pytest.skip("has a test of its own: it must not touch kube-dns")
+        pytest.skip("another test covers it: it must not touch kube-dns")
     suite.ensure(overlay, 1)
     for client in (glibc, musl):
         assert suite.lookup(client, "kubernetes.default")["addresses"] == ["10.96.0.1"]
@@ -69,7 +69,7 @@ def test_beside_leaves_the_cluster_dns_alone(suite, glibc):
         asker = suite.asker(glibc, "ask", beside, 50, f"{name}=10.96.0.1")
         total, failures = suite.stop_after(asker, 50)
         assert total["right"] >= 30 and not failures
-        # Its readiness and its endpoints are its own.
+        # The Service kube-dns-beside has its own endpoints, with their own readiness.
         slices = suite.api.get("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
                                "?labelSelector=kubernetes.io/service-name=kube-dns")["items"]
         addresses = [e["addresses"][0] for s in slices for e in s["endpoints"]]
@@ -93,7 +93,7 @@ def test_service_account_may_do_what_it_needs_and_nothing_else(suite):
 
 
 def test_only_kubedns_holds_a_token(suite):
-    """The two containers that face packets from strangers, or run somebody else's code, cannot talk to the API."""
+    """The other two containers handle packets from strangers or run code of another project, so they have no access to the API."""
     pod = suite.ensure()[0]
     for c in pod.containers:
         mounts = json.loads(docker("inspect", "-f", "{{json .Mounts}}", c.id))
@@ -107,7 +107,7 @@ def process_status(pid):
 
 @pytest.mark.parametrize("overlay", ["replace-kube-dns", "front"])
 def test_confinement(suite, overlay):
-    """Every process of the pod, dnsmasq included: uid 65534, no capability at all, no way to one, read-only root, seccomp."""
+    """Every process of the pod, including dnsmasq, has uid 65534, no capabilities and no way to get any, a read-only root, and seccomp."""
     pod = suite.ensure(overlay)[0]
     seen = []
     for c in pod.containers:
@@ -130,7 +130,7 @@ def test_pod_is_not_restarted_and_its_probes_pass(suite):
     assert all(probe.passing is not False for c in pod.containers for probe in c.probes.values())
 
 
-# kube-dns's own Deployment as it is found in clusters (1.22): its facts, written down here in our order.
+# A Deployment with the same settings as kube-dns's own in clusters (1.22).
 def kube_dns_deployment(images):
     def get(path, port):
         return {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}, "timeoutSeconds": 5}
@@ -179,8 +179,10 @@ def kube_dns_deployment(images):
 
 
 def test_kube_dns_deployment_with_three_images_swapped(suite, images, glibc, musl):
-    """Arguments, probes, security context and role as they are: root with two capabilities, port 53 privileged, and a role
-    that knows services and endpoints only."""
+    """
+    Changes only the images. Arguments, probes, security context and role stay the same: root with two capabilities, a privileged port 53,
+    and a role that permits only Services and Endpoints.
+    """
     suite.ensure()
     suite.plane.kubectl("delete", "clusterrolebinding,clusterrole", "kube-dns")
     suite.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns")
@@ -199,7 +201,7 @@ def test_kube_dns_deployment_with_three_images_swapped(suite, images, glibc, mus
         for client in (glibc, musl):
             assert suite.await_answer(client, "kubernetes.default", "10.96.0.1")["held"], suite.describe()
             assert suite.lookup(client, "www.example.com")["addresses"] == ["192.0.2.80"]
-        # Headless names need endpoints: the role grants the legacy ones only.
+        # The names of headless Services need endpoints. The role grants Endpoints objects and no EndpointSlices.
         suite.namespace("legacy")
         suite.plane.apply(yaml.safe_dump_all(suite.workload("db", "legacy", kind="StatefulSet", replicas=2, headless=True)))
         assert suite.await_answer(glibc, "db-1.db.legacy", "any", 30)["held"], suite.describe()
@@ -233,8 +235,8 @@ def test_check_names_each_missing_value(cluster, tmp_path):
     assert code == 0, said
     path.write_text(path.read_text().replace("cluster.local", "cluster.local."))
     code, said = check()
-    assert code == 1 and "no final dot" in said
-    # A Deployment that was applied with its replicas would fall to one.
+    assert code == 1 and "not a domain without a final dot" in said
+    # If the previous apply set a replica count, an apply without the count would change it to one pod.
     cluster.reinstall()
     old = manifests(tmp_path, "replace-kube-dns").replace("  selector:\n    matchLabels:\n      k8s-app: kube-dns\n  strategy:",
                                                           "  replicas: 0\n  selector:\n    matchLabels:\n      k8s-app: kube-dns\n  strategy:")
@@ -242,12 +244,12 @@ def test_check_names_each_missing_value(cluster, tmp_path):
     cluster.plane.kubectl("apply", "-f", "-", input=old)
     path.write_text(path.read_text().replace("cluster.local.", "cluster.local"))
     code, said = check()
-    assert code == 1 and "there will be 1" in said and "value: 0" in said
+    assert code == 1 and "kubectl sets it to 1" in said and "value: 0" in said
     cluster.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns")
     assert check()[0] == 0
 
 
 def test_values_forgotten_are_refused_by_the_api_server(cluster, tmp_path):
-    """Without the check, too, nothing half-configured is applied."""
+    """Without the check script, incomplete settings still prevent all objects from being applied."""
     with pytest.raises(Failed, match="SET-ME"):
         cluster.plane.apply(manifests(tmp_path, "replace-kube-dns", clusterIP="SET-ME"), "--dry-run=server")

@@ -1,4 +1,4 @@
-"""What the idle pod holds in memory, as the kernel counts it, shared pages by share."""
+"""The memory of an idle pod, as the kernel counts it. A page that n processes share counts as 1/n page for each of them."""
 
 import pathlib
 import subprocess
@@ -8,11 +8,11 @@ import pytest
 from run import docker
 
 GOAL_PSS_MB = 20
-KUBE_DNS_RSS_MB = 125  # kube-dns's three containers, idle, in the same cluster
+KUBE_DNS_RSS_MB = 125  # memory of kube-dns's three idle containers in the same cluster
 
 
 def memory(pid):
-    """Kilobytes by name, of one process."""
+    """Values of one process in kilobytes, by name."""
     rows = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     rows += [r for r in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if r.startswith(("VmRSS", "RssAnon", "RssFile"))]
     return {r.split(":")[0]: int(r.split()[1]) for r in rows}
@@ -20,8 +20,10 @@ def memory(pid):
 
 @pytest.fixture
 def shared_layer(suite, images, tmp_path):
-    """Engines on overlayfs keep the pages of a layer once for all containers, as nodes do. fuse-overlayfs keeps them once for
-    each container: there the libraries of the images are mounted from one directory, which has the same effect."""
+    """
+    With overlayfs, all containers share the pages of a layer, as on a node. With fuse-overlayfs, each container has its own pages. In this
+    case the test mounts the images' libraries from one directory, so that the containers share the pages again.
+    """
     if docker("info", "-f", "{{.Driver}}").strip() != "fuse-overlayfs":
         yield
         return
@@ -40,7 +42,7 @@ def shared_layer(suite, images, tmp_path):
 
 
 def test_idle_pod(suite, shared_layer, report):
-    """A pod that has just begun, has read the cluster, and is asked by nobody but its own probes."""
+    """The pod is new and has read the cluster. It gets no queries except from its own probes."""
     suite.ensure("replace-kube-dns", 1)
     suite.plane.kubectl("-n", "kube-system", "delete", "pod", "-l", "k8s-app=kube-dns", "--wait=true")
     pod = suite.await_rollout("kube-dns")[0]

@@ -1,4 +1,4 @@
-"""Prometheus rules and the dashboard, tried against the metrics of the running pod by a real Prometheus."""
+"""Prometheus rules and the dashboard. A real Prometheus evaluates them with the metrics of the running pod."""
 
 import json
 import re
@@ -17,8 +17,10 @@ from waiting import free_port, wait_for
 
 RULES = ROOT / "conf/prometheus/rules.yaml"
 DASHBOARD = ROOT / "conf/grafana/kube-dns.json"
-FOREIGN = {"kube_pod_container_resource_limits"}  # kube-state-metrics's
-NODE_ROLE = {"nanny_node_rules", "nanny_node_cache_rules"}  # with -localip only: tests/system/node/test_node_local.py reads it
+FOREIGN = {"kube_pod_container_resource_limits"}  # from kube-state-metrics
+NODE_ROLE = {"nanny_node_rules", "nanny_node_cache_rules"}  # exists only with -localip: tests/system/node/test_node_local.py reads it
+UNBOUND = {f"nanny_engine_{name}" for name in (  # exist only with unbound: tests/system/nanny/test_nanny_unbound.py reads them
+    "queries_waiting", "queries_refused_total", "queries_replaced_total", "client_limited_total", "stale_answers_total")}
 PORTS = {"kubedns": 10055, "dnsmasq": 10056, "sidecar": 10054}
 
 
@@ -38,7 +40,7 @@ def test_rules_are_well_formed_and_do_what_they_say():
 
 
 def test_scrape_configuration_is_well_formed(tmp_path):
-    """Debian's Prometheus is built without Kubernetes discovery: everything but that is checked."""
+    """Checks everything except Kubernetes discovery, because Debian builds Prometheus without it."""
     config = yaml.safe_load((ROOT / "conf/prometheus/scrape.yaml").read_text())
     (job,) = config["scrape_configs"]
     assert job.pop("kubernetes_sd_configs") == [{"role": "pod", "namespaces": {"names": ["kube-system"]}}]
@@ -72,7 +74,7 @@ def test_dashboard_is_as_grafana_wants_it():
 
 @pytest.fixture(scope="module")
 def pod(suite, glibc, musl):
-    """A pod with something of everything in its counters."""
+    """A pod in which every counter has a value."""
     stub = suite.upstream("stub-for-metrics", "--host-record=x.metrics.test,192.0.2.110")
     pod = suite.ensure(data={"stubDomains": json.dumps({"metrics.test": [stub]})})[0]
     for client in (glibc, musl):
@@ -86,7 +88,7 @@ def pod(suite, glibc, musl):
 
 @pytest.fixture(scope="module")
 def prometheus(suite, pod, glibc, tmp_path_factory):
-    """Debian's Prometheus, scraping the pod once a second, with our rules."""
+    """Debian's Prometheus with our rules. It scrapes the pod once a second."""
     directory = tmp_path_factory.mktemp("prometheus")
     targets = [{"targets": [f"{pod.address}:{port}"],
                 "labels": {"namespace": "kube-system", "pod": pod.name, "container": name}} for name, port in PORTS.items()]
@@ -107,7 +109,7 @@ def prometheus(suite, pod, glibc, tmp_path_factory):
             with urllib.request.urlopen(url, timeout=5) as reply:
                 return json.load(reply)["data"]["result"]
         except urllib.error.HTTPError as e:
-            if e.code == 503:  # starting
+            if e.code == 503:  # still starting
                 return None
             raise AssertionError(f"{expr}: {e.read().decode()}") from None
         except OSError:
@@ -115,7 +117,7 @@ def prometheus(suite, pod, glibc, tmp_path_factory):
     try:
         wait_for(lambda: len([r for r in ask("up") or [] if r["value"][1] == "1"]) == 3, 30, "three targets up")
         wait_for(lambda: ask("rate(kubedns_dns_requests_total[10s])"), 20, "rates")
-        time.sleep(6)  # the sidecar reads dnsmasq's counters every 5 s, and a rate wants two of them
+        time.sleep(6)  # the sidecar reads dnsmasq's counters every 5 s, and a rate needs two values
         yield ask
     finally:
         asker.stop()
@@ -130,7 +132,7 @@ def substituted(expr, pod):
 
 
 def test_every_metric_that_is_named_exists(suite, pod):
-    """A rule or panel over a name that no program writes is silent for ever."""
+    """If no program exports a metric, a rule or panel with this metric never shows anything."""
     exposed = set()
     for port in PORTS.values():
         for line in http_get(pod.address, port, "/metrics")[1].splitlines():
@@ -141,7 +143,7 @@ def test_every_metric_that_is_named_exists(suite, pod):
     for where, expr in expressions():
         bare = re.sub(r'"[^"]*"', "", re.sub(r"\{[^}]*\}|\[[^]]*\]|(by|on|without|ignoring) *\([^)]*\)", " ", expr))
         for name in re.findall(r"\b[a-z][a-z0-9]*(?:[_:][a-z0-9_:]+)+\b", bare):
-            if name not in exposed | recorded | FOREIGN | NODE_ROLE and name not in FUNCTIONS:
+            if name not in exposed | recorded | FOREIGN | NODE_ROLE | UNBOUND and name not in FUNCTIONS:
                 missing.setdefault(name, []).append(where)
     assert not missing, missing
 
@@ -171,7 +173,7 @@ def test_recording_rules_return_data_and_no_alert_fires(prometheus, pod):
 def test_promtool_accepts_what_each_container_exposes(suite, pod, container):
     text = http_get(pod.address, PORTS[container], "/metrics")[1]
     p = subprocess.run(["promtool", "check", "metrics"], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    # Names that kube-dns gave them stay; the linter has opinions about those (exit 3), but must be able to read all.
+    # The metric names from kube-dns stay. The linter may complain about the names (exit 3), but it must be able to read all metrics.
     assert p.returncode in (0, 3), p.stdout
     kept = re.compile(r"^(skydns_|kubedns_dnsmasq_|kubedns_probe_|coredns_)")
     ours = [line for line in p.stdout.splitlines() if line and not kept.match(line)]
@@ -179,7 +181,7 @@ def test_promtool_accepts_what_each_container_exposes(suite, pod, container):
 
 
 def test_status_page_in_the_pod(suite, pod, report, tmp_path):
-    """Asked from inside the pod's network, as a port-forward does; and drawn by a browser."""
+    """A program in the pod's network requests the page, as with a port-forward, and a browser draws it."""
     page = wait_for(lambda: run("nsenter", "-t", pod.pid, "-n", "curl", "-sf", "http://127.0.0.1:10054/", check=False), 5, "status page")
     status = json.loads(run("nsenter", "-t", pod.pid, "-n", "curl", "-sf", "http://127.0.0.1:10054/status.json"))
     assert status and "<html" in page.lower()

@@ -1,7 +1,8 @@
 """
-A cluster's DNS moved from a real CoreDNS by what `kubedns-migrate` prints and by nothing else, then asked every name beside it.
+Moves a cluster's DNS from a real CoreDNS, using only the output of `kubedns-migrate`. Then compares every name on both servers.
 
-COREDNS=FILE names a CoreDNS of the default build, which `make test-cluster` gives; without it these are skipped. Everything is on loopback.
+COREDNS=FILE names a CoreDNS of the default build. `make test-cluster` sets it. Without it these tests are skipped. Everything runs on
+loopback.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from waiting import free_port, wait_for
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve() / "bin"
 COREDNS = os.environ.get("COREDNS")
-# Stands for 127.0.0.1 in the Corefile that kubedns-migrate reads: a loopback server is the pod itself, which has no equivalent.
+# Replaces 127.0.0.1 in the Corefile for kubedns-migrate. A loopback server would be a server in the pod itself, which has no equivalent.
 POD_REACHES = "192.0.2.53"
 OUTSIDE = ["www.outside.example", "alias.outside.example", "x.corp.example", "legacy.example", "nothing.outside.example"]
 
@@ -89,7 +90,7 @@ def kubeconfig(tmp_path_factory):
 
 
 def arguments(printed, tmp_path, ports):
-    """What each container of the printed overlay is started with, as kustomize renders it; only addresses and paths are this machine's."""
+    """The arguments of each container in the printed overlay, as kustomize renders it. Only addresses and paths are changed for this machine."""
     sys.path.insert(0, str(ROOT / "tests/helpers"))
     from overlays import copy
     configmap, overlay, _ = (d for d in yaml.safe_load_all(printed) if d)
@@ -113,7 +114,7 @@ def arguments(printed, tmp_path, ports):
 
 @pytest.fixture
 def open_directory():
-    """Started as root, the nanny becomes nobody, who may not look into pytest's directories."""
+    """If root starts the nanny, it becomes nobody, who cannot read pytest's directories."""
     with tempfile.TemporaryDirectory(prefix="move-") as name:
         path = pathlib.Path(name)
         path.chmod(0o755)
@@ -134,7 +135,7 @@ def test_by_the_printed_steps_and_no_name_is_answered_otherwise(kubeconfig, open
     printed = subprocess.run([BIN / "kubedns-migrate", f"--topology={topology}", "-"], input=text, capture_output=True, text=True, check=True, timeout=30).stdout
     assert "NO EQUIVALENT" not in printed
     args = arguments(printed, tmp_path, ports)
-    # In the classic topology clients query dnsmasq, by default at port 53 of every address. The test's dnsmasq needs another port.
+    # In the classic topology clients query dnsmasq. By default it listens on port 53 of every address. The test's dnsmasq needs another port.
     here = [] if topology == "front" else [f"--port={ports['dnsmasq']}", "--listen-address=127.0.0.1", "--bind-interfaces"]
     with dnsmasq(ports["upstream"], "--host-record=www.outside.example,192.0.2.80,2001:db8::80", "--cname=alias.outside.example,www.outside.example"), \
             dnsmasq(ports["stub"], "--host-record=x.corp.example,192.0.2.81"), running(COREDNS, "-conf", corefile), \

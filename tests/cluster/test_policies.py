@@ -1,4 +1,7 @@
-"""The admission policies of conf/kubernetes/policies at the real API server: which host names and which annotations of Namespaces are refused, and to whom."""
+"""
+The admission policies of conf/kubernetes/policies in the real API server: which host names and which annotations of Namespaces it
+rejects, and for which users.
+"""
 
 import json
 import pathlib
@@ -81,7 +84,7 @@ def api(tmp_path_factory):
 
 
 def why(api, thing, user=None):
-    """Why the API server refuses the object; "" if it takes it."""
+    """The API server's reason for rejecting the object, or "" if it accepts it."""
     who = [f"--as={user}"] if user else []
     try:
         api.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", *who, "-f", "-", text=json.dumps(thing))
@@ -101,12 +104,12 @@ def test_a_namespace_has_host_names_below_its_own_or_those_of_its_annotation(api
         for thing in (service(bad), service(bad.upper() + "."), service(f"shop.{ZONE}\t{bad}"), service(bad, key="coredns.io/hostname"), ingress(bad),
                       ingress(f"shop.{ZONE}", annotations={KEY: bad})):  # fmt: skip
             assert f"host name {bad} is not for namespace team-a" in why(api, thing), thing
-    # A namespace of the name of a zone's first label has not all of that zone.
+    # A namespace does not own a whole zone because its name equals the zone's first label.
     assert why(api, service(f"x.in.{ZONE}", "in")) and why(api, service(f"x.in.in.{ZONE}", "in")) == ""
     assert why(api, service(f"shop.{ZONE}", "kube-system")) == ""
 
 
-def test_what_was_there_before_can_still_be_changed(api):
+def test_existing_objects_can_still_be_changed_under_the_policies(api):
     changed = service(f"old.{ZONE}", name="before")
     changed["metadata"]["labels"] = {"a": "b"}
     assert why(api, changed) == ""
@@ -122,20 +125,21 @@ def test_names_of_hosts_configmaps_are_those_of_the_annotation(api):
                        (" 10.0.0.1   backoffice.example", "backoffice.example"), ("10.0.0.1 a.office.example\n10.0.0.1\tB.example", "b.example")):  # fmt: skip
         assert f"host name {name} is not for namespace team-a" in why(api, hosts_map(text)), text
     assert why(api, hosts_map("10.0.0.1 a.example", "team-b"))
-    # One that is labelled later is looked at as a new one.
+    # A ConfigMap that gets the label later is checked like a new one.
     api.apply(hosts_map("10.0.0.1 sts.amazonaws.com", name="unlabelled", labels={"other": "true"}))
     assert "sts.amazonaws.com is not" in why(api, hosts_map("10.0.0.1 sts.amazonaws.com", name="unlabelled"))
-    # As many names as kubedns reads do not cost more than the API server allows.
+    # kubedns reads a maximum number of names. The policy checks that many names within the API server's cost limit.
     assert why(api, hosts_map("".join(f"10.0.{n // 200}.1 n{n}.office.example\n" for n in range(1000)))) == ""
 
 
-def test_who_makes_namespaces_does_not_grant_himself_sight(api):
+def test_users_who_create_namespaces_cannot_set_kubedns_annotations(api):
     for key in ("kubedns/sees", "kubedns/visible-to", "kubedns/host-names"):
         assert 'need the verb "manage"' in why(api, namespace("new", {key: "x"}), "maker")
         assert why(api, namespace("new", {key: "x"}), "manager") == "" and why(api, namespace("new", {key: "x"})) == ""
     assert 'need the verb "manage"' in why(api, namespace("new", labels={"kubedns/sees": "payments"}), "maker")
     assert why(api, namespace("new", {"other": "x"}, {"a": "b"}), "maker") == ""
-    # Of one that is there: neither set, nor changed, nor taken away; all else may change.
+    # An annotation of an existing Namespace: a user without the permission cannot add, change or remove it, but can change everything
+    # else.
     assert 'need the verb "manage"' in why(api, namespace("team-a", {"kubedns/host-names": "example.com"}), "maker")
     assert 'need the verb "manage"' in why(api, namespace("team-b", {"kubedns/sees": "team-a"}), "maker")
     assert why(api, namespace("team-a", {"kubedns/host-names": LISTS, "other": "y"}), "maker") == ""

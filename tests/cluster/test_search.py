@@ -1,7 +1,7 @@
 """
-The policy of conf/kubernetes/search at the real API server: which pods get the one search domain, as their specs are stored, and what a
-client with such a pod's resolv.conf asks: one question a type for each name. The client is glibc in a network and a mount namespace of its
-own, kubedns answers on the address that the policy gives, and watches the same API server.
+The policy of conf/kubernetes/search in the real API server. Which pods get the single search domain, according to their stored specs? And
+which queries does a client with such a pod's resolv.conf send? There must be one query per type and name. The client is glibc in its own
+network and mount namespaces. kubedns answers on the address from the policy and watches the same API server.
 """
 
 import json
@@ -57,7 +57,7 @@ def link():
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory, link):
-    """The API server with the policy applied as an operator does, and in force."""
+    """The API server with the policy applied as an operator does, after it has taken effect."""
     made = tmp_path_factory.mktemp("search")
     api = RealApi(made / "real", controllers="serviceaccount,namespace,rootca,deployment,replicaset,endpointslice")
     shutil.copytree(CONF, made / "conf")
@@ -127,7 +127,7 @@ def test_pods_that_chose_and_namespaces_that_decline_are_left_alone(real, report
 
 
 def outside(request, _tcp):
-    """Every outside name has an A and nothing else."""
+    """Every external name has an A record only."""
     if request.question[0].rdtype == dns.rdatatype.A:
         return answered(request, OUTSIDE)
     return dns.message.make_response(request)
@@ -135,11 +135,11 @@ def outside(request, _tcp):
 
 @pytest.fixture
 def kubedns(real, link, tmp_path):
-    """On port 53 of the address that the policy gives to pods, as a pod of kube-dns's service account reads the API."""
+    """On port 53 of the policy's address. kubedns reads the API like a pod of kube-dns's service account."""
     with Upstream(outside) as u:
         args = [f"--nameservers={u.address}", "--threads=1", "--drain=0s", "--healthz-bind-address=127.0.0.1", f"--kubecfg-file={real.about['kubeconfig']}"]
         k = Kubedns(*args, "--dns-port=53", host=link.here, directory=str(tmp_path))
-        k.host = "127.0.0.1"  # of its health port
+        k.host = "127.0.0.1"  # for its health port
         try:
             k.wait_ready(30)
             k.upstream = u
@@ -149,7 +149,7 @@ def kubedns(real, link, tmp_path):
 
 
 def lookup(link, directory, name):
-    """The addresses that glibc's getaddrinfo gives a program in a pod with this resolv.conf."""
+    """The addresses that glibc's getaddrinfo returns in a pod with this resolv.conf."""
     done = subprocess.run([*link.prefix, "unshare", "-m", "sh", "-c", AS_POD, str(directory), "getent", "ahosts", name],
                           capture_output=True, text=True, timeout=20, check=False)  # fmt: skip
     return sorted({line.split()[0] for line in done.stdout.splitlines()})
@@ -168,6 +168,6 @@ def test_a_client_asks_one_question_a_type_for_each_name(real, link, kubedns, tm
         before = questions()
         got = lookup(link, tmp_path, name)
         asked = [now - was for now, was in zip(questions(), before, strict=True)]
-        report(f"{name}: addresses; questions of A and AAAA", f"{[address]}; [1, 1]", f"{got}; {asked}")
+        report(f"{name}: addresses; numbers of A and AAAA queries", f"{[address]}; [1, 1]", f"{got}; {asked}")
         assert got == [address] and asked == [1, 1], name
-    assert {str(m.question[0].name) for m, _, _ in kubedns.upstream.asked} == {"www.example.com."}, "only the name itself is asked outside"
+    assert {str(m.question[0].name) for m, _, _ in kubedns.upstream.asked} == {"www.example.com."}, "only the name itself is sent to the external server"

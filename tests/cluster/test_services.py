@@ -1,6 +1,7 @@
-"""Objects made with kubectl on the real control plane, and how soon, and how rightly, containers see them by name.
+"""
+Objects created with kubectl on the real control plane: how soon and how correctly containers can resolve their names.
 
-Both topologies: in classic a name that was asked for before stays in dnsmasq's cache for its TTL; in front it never does.
+The tests run in both topologies. In the classic topology, dnsmasq caches a name for its TTL. In the front topology there is no cache.
 """
 
 import json
@@ -46,7 +47,7 @@ def fqdn(name):
 
 
 def test_every_kind_of_service_within_a_second(dns, overlay, glibc, musl, report):
-    """Made by kubectl in one go; the time runs from kubectl's end."""
+    """kubectl creates all Services at once. The measurement starts when kubectl ends."""
     kinds = {
         "web": dns.workload("web", NS),
         "db": dns.workload("db", NS, kind="StatefulSet", headless=True),
@@ -78,7 +79,7 @@ def wait_addresses(dns, app, count):
 
 
 def test_programming_time(dns, overlay, glibc, musl, report):
-    """Forty Services, one after the other: from the API server's reply to the first right answer in a container."""
+    """Forty Services, one after the other. Measures from the API server's reply to the first right answer in a container."""
     times = []
     for i in range(20):
         name = f"quick-{overlay}-{i}"
@@ -92,7 +93,7 @@ def test_programming_time(dns, overlay, glibc, musl, report):
 
 
 def test_pods_killed_and_moved(dns, overlay, glibc, report):
-    """A StatefulSet's pod dies and comes back with another address; a Deployment's pods are replaced: the names follow."""
+    """A StatefulSet's pod dies and returns with another address, and a Deployment's pods are replaced. The names follow."""
     dns.plane.apply(yaml.safe_dump_all(dns.workload("moving", NS, kind="StatefulSet", headless=True)))
     before = wait_addresses(dns, "moving", 3)
     assert dns.await_answer(glibc, fqdn("moving-1.moving"), "any")["held"]
@@ -105,7 +106,7 @@ def test_pods_killed_and_moved(dns, overlay, glibc, report):
     got = dns.await_answer(glibc, fqdn("moving-1.moving"), new[0], patience)
     assert got["held"], (new, got, dns.describe())
     assert dns.await_answer(glibc, fqdn("moving"), ",".join(after), patience)["held"]
-    # What asks kubedns itself sees it at once, in reverse too.
+    # kubedns itself shows the change at once, for reverse names too.
     reverse = query(dns.ensure(overlay, 3)[0].address, reverse_name(new[0]), "PTR")
     assert records(reverse) == [fqdn("moving-1.moving") + "."]
     report(f"pod moved, {overlay}", "name follows" + ("" if overlay == "front" else " within its TTL"), f"{old[0]} -> {new[0]}")
@@ -124,7 +125,7 @@ def test_scaled_to_nothing_is_no_such_name(dns, overlay, glibc):
 
 
 def test_renamed_service(dns, overlay, glibc):
-    """The old name ends, the new one begins, and so does the pointer of an address that is given again."""
+    """The old name disappears and the new one appears. So does the PTR of an address that is used again."""
     dns.plane.apply(yaml.safe_dump_all(dns.workload("before", NS, replicas=1)))
     assert dns.await_answer(glibc, fqdn("before"), "any")["held"]
     address = service(dns, "before")["spec"]["clusterIP"]

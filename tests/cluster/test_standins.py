@@ -1,4 +1,4 @@
-"""The stand-ins themselves, where a mistake would hide one of the manifest's: no container, no API server."""
+"""Tests of the stand-ins. A mistake in them could hide a mistake in the manifests. They need no container and no API server."""
 
 import pytest
 

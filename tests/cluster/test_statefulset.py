@@ -1,6 +1,6 @@
 """
-StatefulSets of the real control plane whose members start one after the other, each looking for the one before it in a loop before it is
-ready itself: how long after the slice's event, as the API server's watch says it, the successor has the first right answer.
+StatefulSets of the real control plane. The members start one after the other, and each queries for its predecessor in a loop before it
+becomes ready. The test measures from the watch event of the slice to the successor's first right answer.
 
 COREDNS=FILE names a CoreDNS to measure beside ours.
 """
@@ -30,9 +30,9 @@ from test_relay import Dnsmasq
 COREDNS = os.environ.get("COREDNS")
 SETS, MEMBERS = ("red", "green", "blue"), 10
 HOLD_MS = 300
-LOOP_S = 0.1  # between two looks; a program's own is seldom shorter
-LOOK_S = 400  # the whole chain, with a negative cache on the way
-START_S = (0.2, 0.6)  # from its predecessor's first answer until a member is ready
+LOOP_S = 0.1  # time between two queries; few programs wait less
+LOOK_S = 400  # for the whole chain of members, if a cache keeps negative answers
+START_S = (0.2, 0.6)  # time from the predecessor's first answer until a member is ready
 COREFILE = """.:{port} {{
     bind 127.0.0.1
     kubernetes cluster.local in-addr.arpa ip6.arpa {{
@@ -44,12 +44,12 @@ COREFILE = """.:{port} {{
     {cache}
 }}
 """
-# kubeadm's Corefile of before, and that of newer versions.
+# kubeadm's Corefile in older and in newer versions.
 CACHES = {"cache 30": "cache 30", "cluster.local not cached": "cache 30 {\n disable success cluster.local\n disable denial cluster.local\n }"}
 
 
 class Cluster(RealApi):
-    """An API server with the controllers of StatefulSets; the test is the kubelet of the namespace shop."""
+    """An API server with the StatefulSet controllers. The test acts as the kubelet of the namespace shop."""
 
     def __init__(self, directory):
         super().__init__(directory, controllers="endpointslice,statefulset,serviceaccount,kubelet", leave="shop")
@@ -58,7 +58,7 @@ class Cluster(RealApi):
         threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self):
-        """When each member's slice said for the first time that it is ready."""
+        """Records for each member the time when the slice first showed the member as ready."""
         path = self.url + "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices?watch=1"
         asked = urllib.request.Request(path, headers={"Authorization": f"Bearer {self.about['token']}", "User-Agent": "x"})
         with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(asked, context=ssl.create_default_context(cafile=self.about["ca"])) as r:
@@ -111,7 +111,7 @@ def real(tmp_path):
 
 
 def look(port, name):
-    """Asks in a loop until the name is there; when that was, and how often it asked."""
+    """Sends queries in a loop until the name exists. Returns the time and the number of queries."""
     asked = 0
     deadline = time.monotonic() + LOOK_S
     while time.monotonic() < deadline:
@@ -124,7 +124,7 @@ def look(port, name):
 
 
 class Member(threading.Thread):
-    """A pod of the set: runs at once, is ready some time after it has found the one before it."""
+    """A pod of the set. The pod runs at once. Some time after it has found its predecessor, it becomes ready."""
 
     def __init__(self, cluster, port, name, i, address):
         super().__init__(daemon=True)
@@ -137,12 +137,12 @@ class Member(threading.Thread):
         self.cluster.report_pod(member, self.address, False)
         if self.i > 0:
             self.found = look(self.port, f"{self.set}-{self.i - 1}.{self.set}.shop.svc.cluster.local")
-        time.sleep(random.uniform(*START_S))  # what it does before it is ready
+        time.sleep(random.uniform(*START_S))  # seconds of work before the pod is ready
         self.cluster.report_pod(member, self.address, True)
 
 
 def starts(cluster, port):
-    """Milliseconds from each slice's event to the successor's answer, and what the last member of a set waited in all."""
+    """Returns the milliseconds from each slice's event to the successor's answer, and the time until the last member of a set has started."""
     members = []
     for s, name in enumerate(SETS):
         cluster.install(name)
@@ -187,7 +187,7 @@ def coredns(cluster, tmp_path, cache):
 
 def told(report, what, expected, measured):
     took, chain, asked = measured
-    report(what, expected, f"p50 {took[len(took) // 2]:.1f}, p99 {took[int(len(took) * 0.99)]:.1f} ms; chain {chain:.1f} s; {asked:.1f} questions each")
+    report(what, expected, f"p50 {took[len(took) // 2]:.1f}, p99 {took[int(len(took) * 0.99)]:.1f} ms; chain {chain:.1f} s; {asked:.1f} queries per member")
     return took
 
 
@@ -195,7 +195,7 @@ def told(report, what, expected, measured):
 @pytest.mark.parametrize("hold_ms", [0, HOLD_MS])
 @pytest.mark.parametrize("topology", ["classic", "front"])
 def test_a_member_finds_the_one_before_it(real, tmp_path, report, topology, hold_ms):
-    """Without --hold-ms the loop decides, with it the event."""
+    """Without --hold-ms the loop's interval determines the time until the answer. With --hold-ms the event determines it."""
     args = [f"--hold-ms={hold_ms}"] if hold_ms else []
     args += ["--negative-ttl=0"] if topology == "classic" else []
     with ours(real, tmp_path, topology, *args) as port:

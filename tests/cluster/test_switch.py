@@ -1,4 +1,4 @@
-"""From the DNS that a cluster has to ours, and back, with clients asking all the time: not one answer lost."""
+"""Switches from a cluster's existing DNS to ours and back while clients query continuously. No answer may be lost."""
 
 import pytest
 import yaml
@@ -8,8 +8,8 @@ from cluster import DNS_IP, manifests, objects
 NAME = "kubernetes.default.svc.cluster.local"
 
 
-# What was there before: containers by kube-dns's names, one that knows the cluster's one name and one that asks it, ending
-# as calmly as a DNS server should: they go on answering until everybody has heard that they leave.
+# The existing DNS: two containers with kube-dns's names. One container has the cluster's only name, and the other container forwards
+# queries to it. At shutdown they keep answering for some seconds, until all clients use other pods.
 def old_dns():
     labels = {"k8s-app": "kube-dns"}
 
@@ -33,12 +33,12 @@ def old_dns():
 
 @pytest.fixture
 def old(suite):
-    """Only the old one runs."""
+    """Only the existing DNS runs."""
     suite.configure(None)
     suite.reinstall()
     suite.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns", "--ignore-not-found")
     suite.gone("kube-dns-")
-    # As an administrator's tool applied it: another field manager than ours, without force.
+    # An administrator's tool applies the old DNS, with a different field manager from ours and without force.
     suite.plane.kubectl("apply", "-f", "-", input=old_dns())
     suite.scale("kube-dns", 2)
     yield suite
@@ -49,22 +49,23 @@ def old(suite):
 
 def test_there_and_back(old, glibc, musl, report):
     names = [f"{NAME}=10.96.0.1"]
-    # The old one cannot say that it is about to end, so a source port that is used again soon could still lead to it: not ours to test.
+    # The old server cannot announce that it will end soon. If a client soon uses a source port again, its query could still go to the old
+    # server. This test is not about that, so these askers change ports.
     askers = [old.asker(c, "ask-ports", DNS_IP, 50, *names) for c in (glibc, musl)]
     manifest = manifests(old.directory, "replace-kube-dns")
     old.plane.kubectl("apply", "-f", "-", input=manifest)
     ours = old.await_rollout("kube-dns")
-    assert len(ours) == 2  # as many as there were
+    assert len(ours) == 2  # the same number as before
     wanted = next(o for o in objects(manifest) if o["kind"] == "Deployment")["spec"]["template"]["spec"]
     for pod in ours:
         assert [c.spec["name"] for c in pod.containers] == ["kubedns", "dnsmasq", "sidecar"]
         for c, want in zip(pod.containers, wanted["containers"]):
-            # Nothing of the old one is left in it.
+            # Nothing of the old Deployment is left in ours.
             assert c.spec["args"] == want["args"] and "lifecycle" not in c.spec and c.spec["image"] == want["image"]
             own = dict(c.spec["securityContext"])
             assert not own["capabilities"].get("add")
             assert own | {"capabilities": {"drop": ["ALL"]}} == want["securityContext"] | {"capabilities": {"drop": ["ALL"]}}
-    assert old.await_answer(glibc, "www.example.com", "192.0.2.80")["held"]  # the old one knew no outside
+    assert old.await_answer(glibc, "www.example.com", "192.0.2.80")["held"]  # the old DNS did not know external names
     old.plane.kubectl("-n", "kube-system", "rollout", "undo", "deployment/kube-dns")
     back = old.await_rollout("kube-dns")
     assert {c.spec["name"] for p in back for c in p.containers} == {"kubedns", "dnsmasq"}

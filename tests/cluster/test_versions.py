@@ -1,6 +1,7 @@
 """
-Other versions of the API server, built from tests/controlplane/older: which objects of ours each accepts, tried by --dry-run=server and then
-applied, and kubedns against it. APISERVERS names their programs; without it the versions are skipped.
+Other versions of the API server, built from tests/controlplane/older. The tests find out which of our objects each version accepts, first
+with --dry-run=server and then with a real apply. They also check that kubedns works with each version. APISERVERS names the programs.
+Without it these tests are skipped.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ APISERVERS = [os.path.abspath(f) for f in os.environ.get("APISERVERS", "").split
 CHART = {"classic": [], "front": ["topology=front", "autoscaler.enabled=true"], "node": ["topology=node"]}
 TOGETHER = ("front", "control-plane", "networkpolicy", "proportional", "external-names", "client-pods")
 
-# What needs a newer server than 1.22, by the first that takes it, and what an older one says.
+# The objects that need a newer server than 1.22. Each entry has the first version that accepts the object, and the error of an older server.
 SINCE = {
     "evict-unready": (26, "unhealthyPodEvictionPolicy"),
     "node-local": (29, "flowcontrol.apiserver.k8s.io/v1"),
@@ -32,7 +33,7 @@ SINCE = {
     "search": (36, 'no matches for kind "MutatingAdmissionPolicy"'),
 }
 
-WATCH_LIST_SINCE = 34  # on by default; 1.32 had it on and 1.33 off again
+WATCH_LIST_SINCE = 34  # from this version on, WatchList is on by default; it was also on in 1.32, and off again in 1.33
 
 pytestmark = pytest.mark.skipif(not APISERVERS, reason="APISERVERS names no other kube-apiserver: make test-versions")
 
@@ -53,7 +54,7 @@ def minor(version):
 
 
 def rendered(what, directory, server):
-    """The objects as an operator of this server's cluster makes them."""
+    """The objects as an operator with this version of the API server would render them."""
     if what.startswith("chart "):
         sets = [a for v in (f"registry={REGISTRY}", f"service.clusterIP={DNS_IP}", *CHART[what.removeprefix("chart ")]) for a in ("-set", v)]
         return run(ROOT / "build/helm", "-kube", f"v1.{server}.0", *sets, "kube-dns-chart", ROOT / "conf/helm/kubedns")
@@ -77,19 +78,19 @@ def test_it_accepts_what_the_document_says(real, tmp_path, what):
             with pytest.raises(Failed, match=said) as refused:
                 real.kubectl(*command, text=text)
             print(f"1.{real.minor} refuses {what}: {refused.value}")
-    with contextlib.suppress(Failed):  # of a refused one some objects are there, and kinds that this server does not know are not
+    with contextlib.suppress(Failed):  # if the server rejected some objects, others may exist; the server may not know some of the kinds
         real.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", text=text)
 
 
-def test_what_it_keeps_of_the_eviction_policy(real, tmp_path):
-    """1.26 knows the field and drops it, its feature gate being off."""
+def test_the_eviction_policy_of_the_disruption_budget_is_kept_from_1_27_on(real, tmp_path):
+    """1.26 knows the field and drops it, because the feature gate is off."""
     real.apply(rendered("evict-unready", tmp_path, real.minor))
     stored = json.loads(real.kubectl("-n", "kube-system", "get", "poddisruptionbudget", "kube-dns", "-o", "json"))["spec"]
     assert ("unhealthyPodEvictionPolicy" in stored) == (real.minor >= 27)
 
 
 def test_kubedns_reads_it_and_follows(real, tmp_path):
-    """With the manifest's rights; by a watch list where the server has it on, else by a list and a watch."""
+    """kubedns has the manifest's permissions. If the server has WatchList enabled, kubedns uses it. Otherwise it uses a list and a watch."""
     real.apply((ROOT / "conf/kubernetes/base/rbac.yaml").read_text())
     host, port = real.url.removeprefix("https://").split(":")
     k = Kubedns(env={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}, serviceaccount=real.service_account, directory=str(tmp_path))
@@ -108,5 +109,5 @@ def test_kubedns_reads_it_and_follows(real, tmp_path):
     how = set(re.findall(r"synced, \d+ objects by (watch list|list)", k.log()))
     assert how == {"watch list" if real.minor >= WATCH_LIST_SINCE else "list"}, k.log()
     mine = [e for e in real.audit() if e["user"]["username"] == USER]
-    assert any("sendInitialEvents" in e["requestURI"] for e in mine), "a watch list is tried first"
+    assert any("sendInitialEvents" in e["requestURI"] for e in mine), "kubedns tries a WatchList first"
     print(f"1.{real.minor}: by {how.pop()}")

@@ -1,5 +1,7 @@
-"""A pod's volumes as directories of the host, written as the kubelet writes them: a set of files appears and changes in one
-rename of `..data`, so that a reader never sees half of it."""
+"""
+A pod's volumes as directories of the host, written as the kubelet does. All files of a volume appear and change with one rename of
+`..data`, so a reader never sees a mixture of old and new files.
+"""
 
 import base64
 import itertools
@@ -12,7 +14,7 @@ _serial = itertools.count()
 
 
 def write_set(directory, files, mode, group):
-    """Replaces the files of a volume, all at once."""
+    """Replaces all files of a volume at once."""
     serial = next(_serial)
     fresh = directory / f"..2026_{serial:06d}"
     fresh.mkdir(mode=0o755)
@@ -47,11 +49,11 @@ def configmap_files(configmap, items=None):
 
 
 class Volumes:
-    """The volumes of one pod. `source(kind, ...)` asks the cluster for a ConfigMap or a token."""
+    """The volumes of one pod. `source(kind, ...)` requests a ConfigMap or a token from the cluster."""
 
     def __init__(self, pod, directory, source):
         self.pod, self.directory, self.source = pod, directory, source
-        self.shared = []  # directories outside of `directory`
+        self.shared = []  # directories outside `directory`
         self.group = pod["spec"].get("securityContext", {}).get("fsGroup")
         self.mounts = {}
         for v in pod["spec"].get("volumes", []):
@@ -81,7 +83,7 @@ class Volumes:
                 files.update(self._projected(s))
         else:
             raise Unsupported(f"volume {volume['name']}: {', '.join(volume)}")
-        # With fsGroup the kubelet makes what is readable by the owner readable by the group.
+        # With fsGroup, the kubelet makes owner-readable files group-readable.
         write_set(path, files, mode | (0o440 if self.group is not None else 0), self.group)
 
     def _configmap(self, reference):
@@ -100,7 +102,7 @@ class Volumes:
         raise Unsupported(f"projected: {', '.join(source)}")
 
     def refresh(self, configmap_name):
-        """A ConfigMap has changed: every volume made of it follows."""
+        """Updates every volume that uses a ConfigMap. Call this after the ConfigMap has changed."""
         for v in self.pod["spec"].get("volumes", []):
             if v.get("configMap", {}).get("name") == configmap_name:
                 self._fill(v, self.mounts[v["name"]])

@@ -21,9 +21,9 @@ import (
 // termination is how long a deleted pod stays in its endpoints as "terminating", if its own grace period is not shorter.
 const termination = 2 * time.Second
 
-// kubelet stands in for scheduler and kubelets: it binds each pod to a node, gives it an address, says that it is ready,
-// and removes it some time after it was deleted. Nothing runs. A pod that has an address already is left alone, and so is
-// every pod of the namespaces in leave: somebody else plays the kubelet there, and starts real containers.
+// kubelet stands in for the scheduler and the kubelets: it binds each pod to a node, gives it an address, reports it
+// ready, and removes it some time after its deletion. No container runs. It ignores pods that have an address already,
+// and all pods of the namespaces in leave, where another stand-in starts real containers.
 func kubelet(ctx context.Context, client kubernetes.Interface, pods coreinformers.PodInformer, nodes int, leave []string) (func(), error) {
 	work := make(chan *corev1.Pod, 1<<16)
 	add := func(o any) {
@@ -82,7 +82,7 @@ func kubelet(ctx context.Context, client kubernetes.Interface, pods coreinformer
 	}, err
 }
 
-// gone tells an error that says only that the pod is newer than the event about it.
+// gone reports whether the error only says that the pod is newer than the event about it.
 func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 func hash(uid types.UID) uint32 {
@@ -91,7 +91,7 @@ func hash(uid types.UID) uint32 {
 	return h.Sum32()
 }
 
-// podIPs makes an address in 100.64.0.0/10 and one in fd00:64::/96 out of the pod's UID.
+// podIPs derives an address in 100.64.0.0/10 and one in fd00:64::/96 from the pod's UID.
 func podIPs(uid types.UID) []corev1.PodIP {
 	h := hash(uid)
 	v4 := netip.AddrFrom4([4]byte{100, 64 | byte(h>>16)&63, byte(h >> 8), byte(h)})

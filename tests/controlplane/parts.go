@@ -67,7 +67,7 @@ func etcd(ctx context.Context, args []string) error {
 	return err
 }
 
-// apiserver hands over to the real kube-apiserver command.
+// apiserver runs the real kube-apiserver command.
 func apiserver(_ context.Context, args []string) error {
 	cmd := apiserverapp.NewAPIServerCommand()
 	cmd.SetArgs(args)
@@ -77,7 +77,7 @@ func apiserver(_ context.Context, args []string) error {
 
 const allControllers = "endpointslice,endpointslicemirroring,endpoints,namespace,serviceaccount,rootca,gc,deployment,replicaset,statefulset,kubelet"
 
-// controllers runs the named controllers of kube-controller-manager, with the settings that program has by default.
+// controllers runs the named controllers of kube-controller-manager, with that program's default settings.
 func controllers(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("controllers", flag.ExitOnError)
 	kubeconfig := fs.String("kubeconfig", "kubeconfig", "kubeconfig of an administrator")
@@ -134,7 +134,7 @@ func controllers(ctx context.Context, args []string) error {
 			}
 			run = func() { c.Run(ctx, 1) }
 		case "rootca":
-			// ConfigMap kube-root-ca.crt in each namespace, which a pod's token volume takes its ca.crt from.
+			// ConfigMap kube-root-ca.crt in each namespace, from which a pod's token volume gets its ca.crt.
 			if err := rest.LoadTLSFiles(cfg); err != nil {
 				return err
 			}

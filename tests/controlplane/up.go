@@ -26,19 +26,19 @@ import (
 	"time"
 )
 
-// A values flag may be given more than once.
+// A values flag may be given several times.
 type values []string
 
 func (v *values) String() string     { return strings.Join(*v, " ") }
 func (v *values) Set(s string) error { *v = append(*v, s); return nil }
 
-// A child is one part of the control plane: a process of this same program, or of one that takes the same arguments.
+// A child is one part of the control plane: a process of this program, or of another with the same arguments.
 type child struct {
 	name string
 	args []string
-	file string // the program, where it is not this one
+	file string // the program, if it is not this one
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended; nil when there is none
+	done chan struct{} // closed when the process has ended; nil if there is none
 }
 
 type plane struct {
@@ -49,7 +49,7 @@ type plane struct {
 }
 
 func up(ctx context.Context, args []string) error {
-	// Children are told when the thread that started them ends (Pdeathsig): stay on it.
+	// Children get a signal when the thread that started them ends (Pdeathsig), so stay on it.
 	runtime.LockOSThread()
 	fs := flag.NewFlagSet("up", flag.ExitOnError)
 	dir := fs.String("dir", "control-plane", "directory of all state: etcd data, keys, tokens, logs")
@@ -90,7 +90,7 @@ func up(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// On every address at once, it is still asked at one that its certificate names.
+	// If it listens on all addresses, clients use one that its certificate contains.
 	host := *bind
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -118,7 +118,7 @@ func up(ctx context.Context, args []string) error {
 	}, extra...)}
 	p.controller = child{name: "controllers", args: []string{"-kubeconfig", p.path("kubeconfig"), "-controllers", *list, "-nodes", fmt.Sprint(*nodes), "-leave", *leave}}
 
-	// Parts are stopped in the reverse order, whatever happens.
+	// Parts are always stopped in reverse order.
 	defer func() {
 		for _, c := range []*child{&p.controller, &p.apiserver, &p.etcd} {
 			p.stop(c, syscall.SIGTERM)
@@ -164,7 +164,7 @@ func up(ctx context.Context, args []string) error {
 		case <-p.controller.done:
 			return p.failed(&p.controller)
 		case s := <-hup:
-			// SIGHUP asks the API server to go, SIGUSR1 kills it; either way it comes back after the pause.
+			// SIGHUP stops the API server and SIGUSR1 kills it. In both cases it is restarted after the pause.
 			how := syscall.SIGTERM
 			if s == syscall.SIGUSR1 {
 				how = syscall.SIGKILL
@@ -186,8 +186,8 @@ func up(ctx context.Context, args []string) error {
 	}
 }
 
-// away is over when the API server may come back: after the pause, and not while a file "away" lies in the directory, so
-// that a caller decides for how long.
+// away ends when the API server may be restarted: after the pause, and not while the file "away" is in the directory,
+// with which a caller controls the time.
 func (p *plane) away(pause time.Duration) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
@@ -201,7 +201,7 @@ func (p *plane) away(pause time.Duration) <-chan struct{} {
 	return over
 }
 
-// sayReady writes the file that others wait for: whole from the moment that it is there.
+// sayReady writes the file that others wait for, atomically.
 func (p *plane) sayReady(text []byte) error {
 	if err := os.WriteFile(p.path("ready.new"), text, 0o600); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (p *plane) start(c *child) error {
 	defer log.Close()
 	cmd := exec.Command(program, append([]string{c.name}, c.args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// A group of its own: a ^C at the terminal reaches this process alone, which then stops the parts in order.
+	// In its own process group: a ^C at the terminal reaches only this process, which then stops the parts in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (p *plane) start(c *child) error {
 	return os.WriteFile(p.path(c.name+".pid"), fmt.Appendln(nil, cmd.Process.Pid), 0o644)
 }
 
-// stop ends a part that runs; one that does not end in time is killed.
+// stop ends a running part, and kills it if it does not end in time.
 func (p *plane) stop(c *child, how syscall.Signal) {
 	if c.cmd == nil {
 		return
@@ -273,7 +273,7 @@ func (p *plane) startAPI(ctx context.Context) error {
 	return p.await(ctx, &p.apiserver, p.url+"/readyz", &tls.Config{RootCAs: pool})
 }
 
-// await returns when the part's address answers 200.
+// await returns when the part's address responds with status 200.
 func (p *plane) await(ctx context.Context, c *child, url string, conf *tls.Config) error {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}}
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
@@ -294,7 +294,7 @@ func (p *plane) await(ctx context.Context, c *child, url string, conf *tls.Confi
 	return fmt.Errorf("%s does not become ready", url)
 }
 
-// writeTokens makes two tokens, unless they are there: an administrator's and a service account's.
+// writeTokens creates the tokens of an administrator and of a service account, unless they exist.
 func (p *plane) writeTokens(user string) (admin string, err error) {
 	read := func(name string) (string, error) {
 		b, err := os.ReadFile(p.path(name))
@@ -338,7 +338,8 @@ func (p *plane) writeTokens(user string) (admin string, err error) {
 	return admin, nil
 }
 
-// writeKeys makes a certificate authority and the key of service account tokens, unless they are there, and always a new server certificate.
+// writeKeys creates a certificate authority and the key for service account tokens, unless they exist. It always
+// creates a new server certificate.
 func (p *plane) writeKeys(names []string) error {
 	caKey, err := p.key("pki/ca.key")
 	if err != nil {
@@ -412,7 +413,7 @@ func (p *plane) sign(name string, cert, parent *x509.Certificate, key, parentKey
 	return x509.ParseCertificate(der)
 }
 
-// firstAddress is the address of the Service kubernetes: the first of the range.
+// firstAddress returns the address of the Service kubernetes: the first of the range.
 func firstAddress(cidr string) string {
 	first, _, _ := strings.Cut(cidr, ",")
 	ip, _, err := net.ParseCIDR(first)

@@ -1,6 +1,6 @@
 /*
- * The objects of a small cluster at a moment, for fuzz_events.c, which changes them: what tell_*() tells a store of one
- * is what the model has, or that it is gone.
+ * The objects of a small cluster. fuzz_events.c changes these objects. tell_*() sends the current
+ * state of an object, or its deletion, to a store.
  */
 #ifndef TESTS_FUZZ_CLUSTER_MODEL_H
 #define TESTS_FUZZ_CLUSTER_MODEL_H
@@ -27,7 +27,7 @@ struct model_slice {
 static struct {
 	struct {
 		bool there, labelled;
-		uint8_t sees, visible_to; /* of `lists` */
+		uint8_t sees, visible_to; /* indexes in `lists` */
 	} namespaces[NAMESPACES];
 	struct {
 		bool there;
@@ -36,9 +36,10 @@ static struct {
 	struct model_slice slices[NAMESPACES][SLICES];
 	struct {
 		bool there;
-		uint8_t addr, state; /* its node, and how far it is */
+		/* last byte of the pod's address; bits with the pod's node and phase */
+		uint8_t addr, state;
 	} pods[NAMESPACES][PODS];
-	bool shared[4]; /* two pods have, or had, this address; by its last byte */
+	bool shared[4]; /* whether two pods have, or had, the address with this last byte */
 	struct {
 		bool there;
 		uint8_t zone;
@@ -53,7 +54,8 @@ static const char *const nodes[NODES] = { "n1", "n2" };
 static const char *const lists[] = { NULL, "one", "two", "*" };
 static struct object_port ports[PORTS];
 
-/* Ports of a slice: none, one, two that others have too, and so many that their pairs are counted apart. */
+/* The possible ports of a slice: no port, one port, two ports that other slices have too, or many
+ * ports. There are so many ports that their pairs are counted separately. */
 static const struct {
 	uint8_t first, count;
 } port_lists[] = { { 0, 0 }, { 0, 1 }, { 0, 2 }, { 1, 1 }, { 1, 2 }, { 2, 40 }, { 30, 60 },

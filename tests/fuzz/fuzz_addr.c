@@ -1,5 +1,5 @@
-/* A server specification: what is accepted must read back
- * as itself from its canonical text and its socket address. */
+/* Server specifications. The canonical text and the socket address of an accepted specification
+ * must parse to the same server. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,19 +1,20 @@
 /*
- * Queries to a cluster with a little of everything: whatever is asked, the reply can be read to its
- * end, is no longer than the client takes, and says no record of the answer section twice.
+ * Queries to a cluster that has a few objects of each kind. For any query, the reply must be
+ * readable to its end, and not longer than the client accepts. The answer section must contain no
+ * duplicate records.
  *
- *	input: fuzz_query.h
+ * input: fuzz_query.h
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/answer.h"
+#include "kubedns/answer/explanation_stage.h"
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/rewrites.h"
-#include "kubedns/answer/stage.h"
+#include "tests/answer_parts.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "kubedns/cluster/external/external.h"
 #include "kubedns/cluster/external/object_external.h"
@@ -32,17 +33,19 @@ enum {
 	OPTION_FILTER = 32,
 	OPTION_SUBSET = 64,
 	OPTION_INFERRED = 128,
-	OPTION_OWN = OPTION_VERIFIED | OPTION_SUBSET /* there are no more bits */
+	OPTION_OWN = OPTION_VERIFIED | OPTION_SUBSET /* all bits of the options are in use */
 };
 enum { SHARED = 3000, OWNERS = 300, PORTS = 60, COMPARED_MAX = 100 };
 
 static struct treecache *cache;
-static struct store *volatile store; /* kept in sight of the leak checker */
+/* a global variable, so that the leak checker finds the store */
+static struct store *volatile store;
 static struct answer_config config;
+static struct answer_parts parts;
 static struct reverse_zone zones[3];
-static struct answer_context *context; /* the published one */
+static struct answer_context *context; /* the published context */
 static struct dname except, extra[2];
-static struct own_names *volatile own_hosts;
+static struct local_names *volatile own_hosts;
 static struct rewrites *rewrites;
 
 static const char *const names[] = { "cluster.local.", "svc.cluster.local.",
@@ -57,7 +60,7 @@ static const char *const names[] = { "cluster.local.", "svc.cluster.local.",
 	"_p1._udp.*.default.svc.cluster.local.", "*.same.default.svc.cluster.local.",
 	"ns.dns.cluster.local.", "s.fed.svc.cluster.local.", "example.com.", ".",
 	"default.s.cluster.local.", "com.default.svc.cluster.local.",
-	/* for outside, and of a cluster set */
+	/* external names, and names in a clusterset */
 	"out.example.", "web.default.out.example.", "same.default.out.example.",
 	"host.same.default.out.example.", "_p0._tcp.same.default.out.example.",
 	"deep.wild.out.example.", "alias.out.example.", "clusterset.local.",
@@ -112,7 +115,8 @@ add_slice(const char *service, unsigned number, unsigned first_port, unsigned po
 	store_event(store, OBJECT_SLICES, EVENT_ADDED, &o);
 }
 
-/* Endpoints of one host name, of an address in dashes, and of none, in slices that overlap. */
+/* Adds overlapping slices. Some of their endpoints share a host name, some have an address with
+ * dashes as name, and some have no name. */
 static void
 add_shared(void)
 {
@@ -160,7 +164,7 @@ static struct external_zones outside_zones = {
 static struct external *volatile external;
 static struct clusterset *volatile clusterset;
 
-/* An object that serves itself claims these names. */
+/* Adds an object with an address. The object claims these names. */
 static void
 claim(const char *name, const char *target, const char *const *hosts, size_t count)
 {
@@ -217,7 +221,7 @@ add_import_slice(const char *import, const char *cluster)
 	clusterset_event(clusterset, OBJECT_SLICES, EVENT_ADDED, &o);
 }
 
-/* A zone for the world outside, with the cluster's headless Services, and that of a cluster set. */
+/* Adds an external zone with the cluster's headless Services, and the zone of a clusterset. */
 static void
 add_outside(void)
 {
@@ -243,8 +247,8 @@ add_outside(void)
 	add_import_slice("db", "east");
 	clusterset_settle(clusterset);
 	treecache_publish(external_tree(external), 1, true);
-	config.external = &outside_zones;
-	stages_build(&config);
+	external_zones_set(&config, &outside_zones);
+	answer_parts_use(&config, &parts);
 }
 
 static void
@@ -256,7 +260,8 @@ add_zone(struct reverse_zone *zone, const char *address, unsigned bits)
 	reverse_name_prefix(&zone->prefix, bits, &zone->name);
 }
 
-/* Names of one's own, and rewrites of each kind: into the zone, into a reverse zone, out of them. */
+/* Adds local names, and rewrites of each kind: into the zone, into a reverse zone, and out of these
+ * zones. */
 static void
 add_own(void)
 {
@@ -276,7 +281,7 @@ add_own(void)
 	    conf_rewrites_parse(rewrite_lines, sizeof rewrite_lines - 1, &lines, &why) < 0 ||
 	    rewrites_new(&lines, 3, &rewrites, &why) < 0)
 		abort();
-	context->names = own_hosts = own_names_of_hosts(&hosts, true, 30, 3);
+	context->names = own_hosts = local_names_of_hosts(&hosts, true, 30, 3);
 	context->rewrites = rewrites;
 	conf_hosts_free(&hosts);
 	conf_rewrites_free(&lines);
@@ -298,15 +303,15 @@ make_world(void)
 	if (dname_from_text(&extra[0], "corp.example.") != 0 ||
 	    dname_from_text(&extra[1], "a.rather.long.domain.of.the.lab.example.") != 0)
 		abort();
-	config.search_extra = extra;
-	config.search_extra_count = 2;
-	config.filter_except = &except;
-	config.filter_except_count = 1;
+	parts.search.extra = extra;
+	parts.search.extra_count = 2;
+	parts.upstream.filter_except = &except;
+	parts.upstream.filter_except_count = 1;
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
 	strcpy(config.hostname, "pod-1");
-	config.reverse_zones = zones;
-	config.reverse_zone_count = 3;
+	parts.reverse.zones = zones;
+	parts.reverse.zone_count = 3;
 	add_zone(&zones[0], "10.0.0.0", 8);
 	add_zone(&zones[1], "10.96.0.0", 16);
 	add_zone(&zones[2], "fd00::", 8);
@@ -340,8 +345,8 @@ make_world(void)
 	treecache_publish(cache, 1, true);
 }
 
-/* Every record can be read, nothing follows the last, and none of the first of the answer section
- * comes twice. */
+/* Checks that every record is readable, that no bytes follow the last record, and that the first
+ * records of the answer section have no duplicates. */
 static void
 judge(const uint8_t *wire, size_t len)
 {
@@ -374,7 +379,8 @@ judge(const uint8_t *wire, size_t len)
 		abort();
 }
 
-/* NAME._explain is explained by its own name, a label a line. */
+/* Returns the explanation for NAME._explain. The explanation is the name itself, with one label per
+ * line. */
 static char *
 explain(const struct answer_config *unused, const struct tree *tree, const char *name, size_t *len)
 {
@@ -387,15 +393,31 @@ explain(const struct answer_config *unused, const struct tree *tree, const char 
 	return text;
 }
 
+/* Sometimes the digest is just changing. */
+static char *
+digest_lines(const void *arg, size_t *len)
+{
+	static unsigned calls;
+	const char *lines = arg;
+
+	*len = strlen(lines);
+	return ++calls % 4 == 0 ? NULL : strdup(lines);
+}
+
+static const struct explanation_config explanation = {
+	.explain = explain, .digest = digest_lines, .digest_arg = "digest=0123\nscope=4567\n"
+};
 static int64_t now_ns = 1;
 static uint64_t explained[2];
-static struct answer_thread thread = { .now_ns = &now_ns,
-	.explain = explain,
-	.explained = &explained[0],
-	.explain_refused = &explained[1] };
+static struct answer_thread thread = {
+	.now_ns = &now_ns, .explained = &explained[0], .explain_refused = &explained[1]
+};
 
-/* Goes on with a walk as the other servers' replies say, one bit of the input's last byte each: a
- * denial or an address. It ends after as many steps as there are candidates. */
+/*
+ * Continues with the names of the search list, with replies of other servers. For each name, a bit
+ * of the input's last byte selects a negative answer or an address. The loop ends after as many
+ * steps as there are candidates.
+ */
 static void
 walk(const struct answer_request *request, struct answer_info *info, uint8_t denials)
 {
@@ -409,7 +431,7 @@ walk(const struct answer_request *request, struct answer_info *info, uint8_t den
 
 		message[2] |= 0x80;
 		message[3] = denied ? RCODE_NXDOMAIN : RCODE_NOERROR;
-		if (steps > config.search_extra_count + 1)
+		if (steps > parts.search.extra_count + 1)
 			abort();
 		bool asking = info->search.asking;
 		if (answer_chases_on(request, &said, info)) {
@@ -436,11 +458,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1)
 		return 0;
 	bool tcp = data[0] & OPTION_TCP;
-	config.wildcards = data[0] & OPTION_WILDCARDS;
-	config.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
-	config.hold_ms = data[0] & OPTION_SUBSET;
-	config.udp_subset = data[0] & OPTION_SUBSET;
-	config.search_inferred = data[0] & OPTION_INFERRED;
+	parts.zone.wildcards = data[0] & OPTION_WILDCARDS;
+	parts.zone.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
+	parts.zone.hold_ms = data[0] & OPTION_SUBSET;
+	parts.choice.udp_subset = data[0] & OPTION_SUBSET;
+	parts.search.inferred = data[0] & OPTION_INFERRED;
+	config.stage_config[STAGE_explanation] = &explanation;
 	stages_build(&config);
 	context->filter_aaaa = data[0] & OPTION_FILTER;
 	context->filter_a = data[0] & OPTION_FILTER;

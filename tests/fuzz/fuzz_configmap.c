@@ -1,7 +1,7 @@
 /*
- * The whole ConfigMap, as kubedns reads it from the API (json_prune, json-c, object) and as both
- * programs judge its keys. The input is the object's JSON. Each key is good or has a reason of
- * bounded length.
+ * The whole ConfigMap. kubedns reads it from the API (json_prune, json-c, object), and both kubedns
+ * and the nanny check its keys. The input is the JSON of the object. Each key must be valid, or
+ * have an error text of limited length.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* A Corefile of anybody's: read, judged and reported; an import of anything puts the whole text in again. */
+/* Any Corefile. The target reads the Corefile and prints the report. Each import inserts the whole
+ * text again. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ struct input {
 	size_t len;
 };
 
-/* NUL bytes and all, and one behind them. */
+/* Returns a copy of the input, including NUL bytes, with a further NUL byte at the end. */
 static char *
 copy_of(const struct input *input)
 {
@@ -38,7 +39,7 @@ import(void *arg, const char *pattern, const char *from, struct corefile_text **
 	return 1;
 }
 
-/* The file of a plugin: the whole text again. */
+/* Returns a file that a plugin reads. The file contains the whole text again. */
 static bool
 read_file(void *arg, const char *path, const char *from, struct corefile_text *text)
 {

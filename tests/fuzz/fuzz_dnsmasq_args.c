@@ -1,10 +1,10 @@
-/* dnsmasq's arguments, one a line: whatever they are, argv ends with our servers file, which
- * dnsmasq takes if another slips by. */
+/* dnsmasq's arguments, one per line. For any arguments, argv must end with our servers file. Our
+ * servers file then takes precedence over another servers file that was not filtered out. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "nanny/dnsmasq/args.h"
+#include "nanny/dnsmasq/own_args.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,9 +17,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	while (rest != NULL && count < 64)
 		given[count++] = strsep(&rest, "\n");
-	if (args_build(&args, "/dnsmasq", given, count, "/F", false, &why) < 0)
+	if (args_parse(&args, "/dnsmasq", given, count, &why) < 0)
 		free(why);
 	else {
+		own_args_add(&args, "/F", false);
 		if (args.port == 0 || strcmp(args.argv[args.argc - 1], "--servers-file=/F") != 0 ||
 		    args.argv[args.argc] != NULL)
 			abort();

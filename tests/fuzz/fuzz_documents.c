@@ -1,4 +1,4 @@
-/* A file of manifests, as YAML and as JSON, down to what the store would be given. */
+/* A file of manifests, as YAML and as JSON, up to the objects that the store would get. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ read_as(enum documents_format format, const uint8_t *data, size_t size)
 	if (in == NULL)
 		abort();
 	if (documents_read(in, format, on_object, &sum, &error) != 0 && error.reason[0] == '\0')
-		abort(); /* whoever wrote the file would not know why */
+		abort(); /* the author of the file must get a reason */
 	fclose(in);
 	free(copy);
 }

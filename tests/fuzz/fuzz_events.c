@@ -1,11 +1,13 @@
 /*
- * Any order of events: Services, slices and namespaces come, change, go and are listed anew, with and without a
- * publish between them. After each publish the records of every zone are those of a store that was told the
- * objects of that moment once, in one order; what was held of the publish before has not changed, and
- * zone_diff() leads from it to this one. No record comes twice. With pods, nodes and the lists of --visibility
- * each client is answered alike by both, with as many near endpoints.
+ * Events in any order: Services, slices and namespaces are added, changed, deleted and listed
+ * again, with and without a publish in between. After each publish, the records of every zone must
+ * equal the records of a new store that gets the current objects once, in one order. The snapshot
+ * from the previous publish must not have changed, and zone_diff() must lead from that snapshot to
+ * the new one. No record may be duplicated. With pods, nodes and the lists of --visibility, each
+ * client must get the same answers from both stores, with the same number of near endpoints.
  *
- *	input: options, then operations: a byte each, and the bytes that it takes; behind the input's end they are 0
+ * input: options, then operations. An operation is one byte, then the bytes of its arguments. After
+ * the end of the input, all bytes are 0
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_diff.h"
 #include "kubedns/answer/zone_lookup.h"
-#include "kubedns/answer/stage.h"
+#include "tests/answer_parts.h"
 #include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/cluster/tree_content.h"
@@ -45,6 +47,7 @@ struct cluster {
 };
 
 static struct answer_config config;
+static struct answer_parts parts;
 static struct reverse_zone zones[2];
 static struct label_selector *volatile selector;
 
@@ -68,7 +71,7 @@ cluster_new(unsigned options)
 	return made;
 }
 
-/* As publish_turn() does. */
+/* Publishes the cluster in the same way as publish_iteration(). */
 static void
 cluster_publish(struct cluster *cluster, uint32_t serial, unsigned options)
 {
@@ -81,7 +84,7 @@ cluster_publish(struct cluster *cluster, uint32_t serial, unsigned options)
 	if (visibility != NULL) {
 		treecache_retire(cluster->cache, cluster->visibility);
 		cluster->visibility = visibility;
-		visibility->serial = 7; /* the second in which the store was made */
+		visibility->serial = 7; /* time in seconds at which the store was created */
 	}
 	if (places != NULL) {
 		treecache_retire(cluster->cache, cluster->places);
@@ -110,7 +113,7 @@ cluster_free(struct cluster *cluster)
 
 /* --- records --- */
 
-/* Of a zone, a hash each, sorted. */
+/* The sorted hashes of the records of a zone. */
 struct records {
 	size_t count;
 	uint64_t hash[RECORDS_MAX];
@@ -179,7 +182,7 @@ read_zone(const struct tree *tree, size_t zone, struct records *records)
 			abort();
 }
 
-/* --- what clients are answered --- */
+/* --- answers to clients --- */
 
 static const char *const asked[] = { "web.one.svc.cluster.local.", "db.one.svc.cluster.local.",
 	"a.two.svc.cluster.local.", "*.two.svc.cluster.local.", "one.svc.cluster.local.",
@@ -191,7 +194,7 @@ static const char *const asked[] = { "web.one.svc.cluster.local.", "db.one.svc.c
 	"2.0.0.10.in-addr.arpa.", "0.0.96.10.in-addr.arpa.", "1.0.96.10.in-addr.arpa." };
 enum { ASKED = sizeof asked / sizeof asked[0] };
 
-/* A reply's records in no order, and its rcode. */
+/* Reads the rcode of a reply, and its records without their order. */
 static void
 read_reply(uint8_t *reply, size_t len, struct records *records)
 {
@@ -212,7 +215,7 @@ read_reply(uint8_t *reply, size_t len, struct records *records)
 			record.rdata_len, record.rdata };
 		uint8_t text[2 * DNAME_MAX];
 		size_t behind = (size_t)(record.rdata - reply);
-		if (record.type == TYPE_SOA) /* the serial is each cluster's own */
+		if (record.type == TYPE_SOA) /* the two clusters have different serials */
 			taken.len = 0;
 		if (record.type == TYPE_CNAME || record.type == TYPE_PTR) {
 			if (wire_read_name(reply, len, &behind, &name) != 0)
@@ -226,7 +229,8 @@ read_reply(uint8_t *reply, size_t len, struct records *records)
 	sort(records);
 }
 
-/* The reply's length; how near its endpoints are is added to `near`. */
+/* Sends a query and returns the length of the reply. Adds the class of the reply's endpoints to
+ * `near`. */
 static size_t
 ask(const struct tree *tree, const struct addr *client, const char *what, uint16_t type,
     uint8_t *out, uint64_t *near)
@@ -243,7 +247,7 @@ ask(const struct tree *tree, const struct addr *client, const char *what, uint16
 	if (dname_from_text(&name, what) != 0)
 		abort();
 	struct answer_request request = { .config = &config,
-		.tree = view_of(&view, &config, tree, client, &kind),
+		.tree = view_of(&view, config.view, tree, client, &kind),
 		.query = query,
 		.query_len = query_write(query, sizeof query, 1, name.wire, type, CLASS_IN, 0),
 		.out = out,
@@ -256,7 +260,7 @@ ask(const struct tree *tree, const struct addr *client, const char *what, uint16
 	return info.len;
 }
 
-/* Whatever a client asks, both trees have the same for it. */
+/* Checks that both trees return the same answer to any query of a client. */
 static void
 compare_answers(const struct tree *one, const struct tree *other, bool placed)
 {
@@ -343,20 +347,21 @@ add_all(struct records *to, const struct records *from)
 	sort(to);
 }
 
-/* Publishes; what was held from the publish before is as it was, and the difference leads on. */
+/* Publishes, and checks two facts: the snapshot from the previous publish is unchanged, and the
+ * difference leads from it to the new snapshot. */
 static void
 publish(struct cluster *cluster, struct tree_hold **hold, uint32_t serial, unsigned options)
 {
 	cluster_publish(cluster, serial, options);
 	compare_with_one_that_was_told_once(cluster, serial, options);
-	const struct zone_moments moments = { .before = tree_held(*hold),
+	const struct zone_snapshots snapshots = { .before = tree_held(*hold),
 		.after = tree_current(cluster->cache) };
 	for (size_t zone = 0; zone < ZONES; zone++) {
 		went[zone].count = came[zone].count = 0;
-		read_zone(moments.before, zone, &told_once);
+		read_zone(snapshots.before, zone, &told_once);
 		expect_same(&told_once, &before[zone]);
 	}
-	if (!zone_diff(&config, &moments, take_change, NULL))
+	if (!zone_diff(&config, &snapshots, take_change, NULL))
 		abort();
 	for (size_t zone = 0; zone < ZONES; zone++) {
 		add_all(&before[zone], &came[zone]);
@@ -408,8 +413,11 @@ change_service(struct store *store, struct input *input, unsigned n)
 	tell_service(store, n, which % SERVICES);
 }
 
-/* Of two pods with one address the running one or the later has it, and when that goes nobody, until the other is told
- * again (client_pods.h): what a client there is answered depends on the order. */
+/*
+ * Notes addresses that two pods share. The address belongs to the running pod, or else to the later
+ * pod. When this pod is deleted, the address has no pod until the other pod is reported again
+ * (client_pods.h). Answers to such a client therefore depend on the order.
+ */
 static void
 note_shared(unsigned last)
 {
@@ -457,7 +465,8 @@ change_namespace(struct store *store, struct input *input, unsigned operation, u
 	tell_namespace(store, n);
 }
 
-/* A list of all of a kind, of which some have gone unseen: the bits of `gone`. */
+/* Lists all objects of a kind. The bits of `gone` select objects that were deleted without an
+ * event. */
 static void
 list(struct store *store, enum object_kind kind, unsigned gone)
 {
@@ -498,19 +507,19 @@ prepare(void)
 	if (dname_from_text(&config.zone, "cluster.local.") != 0)
 		abort();
 	config.ttl_s = 30;
-	config.zonal = true;
-	config.wildcards = true;
-	config.pods = PODS_VERIFIED;
-	config.reverse_zones = zones;
-	config.reverse_zone_count = 2;
-	stages_build(&config);
+	parts.choice.zonal = true;
+	parts.zone.wildcards = true;
+	parts.zone.pods = PODS_VERIFIED;
+	parts.reverse.zones = zones;
+	parts.reverse.zone_count = 2;
+	answer_parts_use(&config, &parts);
 	for (unsigned i = 0; i < 2; i++) {
 		zones[i].prefix = (struct addr){ AF_INET, { 10, i == 0 ? 0 : 96 } };
 		zones[i].bits = 16;
 		reverse_name_prefix(&zones[i].prefix, 16, &zones[i].name);
 	}
 	for (unsigned i = 0; i < PORTS; i++) {
-		if (i != 1) /* one without a name */
+		if (i != 1) /* one port is unnamed */
 			snprintf(port_names[i], sizeof port_names[i], "p%u", i);
 		ports[i] = (struct object_port){ port_names[i], i % 2 ? "udp" : "tcp",
 			(uint16_t)(80 + i / 3) };
@@ -531,12 +540,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (selector == NULL)
 		prepare();
 	unsigned options = byte(&input);
-	config.ignore_empty_service = options & OPTION_IGNORE_EMPTY;
-	config.visibility = config.views = options & OPTION_CLIENTS;
-	config.nearest = options & OPTION_PLACES;
-	config.pod_places = config.visibility && config.nearest;
-	config.unknown_sees_all = options & OPTION_UNKNOWN_SEES_ALL;
-	config.nearest_only = options & OPTION_NEAREST_ONLY;
+	parts.zone.ignore_empty_service = options & OPTION_IGNORE_EMPTY;
+	parts.view.visibility = options & OPTION_CLIENTS;
+	parts.choice.nearest = options & OPTION_PLACES;
+	parts.view.pod_places = parts.view.visibility && parts.choice.nearest;
+	parts.view.unknown_sees_all = options & OPTION_UNKNOWN_SEES_ALL;
+	parts.choice.nearest_only = options & OPTION_NEAREST_ONLY;
 	memset(&model, 0, sizeof model);
 	struct cluster cluster = cluster_new(options);
 	cluster_publish(&cluster, serial++, options);

@@ -1,6 +1,7 @@
 /*
- * federations: a value or a reason; what is accepted is names that a zone can hold, and written out
- * again it reads as the same.
+ * The ConfigMap key federations. The parser must return a value or a reason. An accepted value has
+ * only names that a zone can contain. An accepted value must be the same after it is written and
+ * parsed again.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
-/* A command line, its arguments ending in line feeds, through every type of flag; and each argument
- * as a duration. */
+/* A command line with every type of flag. Line feeds separate the arguments. Each argument is also
+ * parsed as a duration. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/duration.h"
 #include "lib/flags.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -31,7 +32,7 @@ static const struct flag table[] = {
 
 enum { ARGS_MAX = 64 };
 
-/* --help and --version end a program, which is not what is tried here. */
+/* Whether the argument is --help or --version, which end the program. */
 static bool
 ends_program(const char *arg)
 {
@@ -51,7 +52,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	argv[argc++] = program;
 	for (char *arg = NULL; argc <= ARGS_MAX && (arg = strsep(&rest, "\n")) != NULL;) {
-		flags_duration(arg, &ms);
+		duration_parse(arg, &ms);
 		if (!ends_program(arg))
 			argv[argc++] = arg;
 	}
@@ -62,8 +63,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		common.rest > argc))
 		abort();
 	flags_free(table, &options, &common);
+	/* the value own-loopback is expanded in a copy of the argument */
 	for (int i = 1; i < argc; i++)
-		if (argv[i] != given[i]) /* own-loopback is expanded in a copy */
+		if (argv[i] != given[i])
 			free(argv[i]);
 	free(text);
 	return 0;

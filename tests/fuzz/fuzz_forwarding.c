@@ -1,19 +1,21 @@
 /*
- * The ways to other servers, between clients and a resolver that does anything: replies late, twice, cut, over TCP byte
- * by byte, or is gone; and somebody who forges replies without the ID, or for another question. Each query is answered
- * once, by its deadline, never with a forged record or with that of another name, and no forged reply ends it; no
- * descriptor is left, and no event goes on for ever. With a resolver that is honest each query has its answer at once.
+ * The code that forwards queries from clients to a resolver. The resolver may reply late, twice,
+ * truncated, or over TCP byte by byte, or be down. In addition, a forger sends replies without
+ * knowing the ID, or replies to another question. Each query must be answered once, by its
+ * deadline, and never with a forged record or with the record of another name. No forged reply may
+ * end a query. No descriptor may leak, and no event may repeat forever. With an honest resolver,
+ * each query must be answered at once.
  *
- *	input: options, then operations: a byte, and one for its argument. An operation with
- *	AT_ONCE is seen in one turn with the next.
+ * input: options, then operations. An operation is one byte, then one byte for its argument. An
+ * operation with AT_ONCE is handled in the same iteration as the next operation.
  */
 #include <fcntl.h>
 #include <sys/random.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/answer/stage.h"
+#include "tests/answer_parts.h"
 #include "kubedns/cluster/store.h"
-#include "kubedns/serve/upstream/forward_or_relay.h"
+#include "kubedns/serve/upstream/upstream.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/upstream/inflight.h"
 #include "kubedns/serve/worker.h"
@@ -33,27 +35,28 @@ enum {
 };
 enum {
 	OPTION_CACHE = 1,
-	OPTION_TABLE = 6, /* its size */
+	OPTION_TABLE = 6, /* size of the table */
 	OPTION_CLASSIC = 8,
-	OPTION_SEARCH_RESOLVER = 16, /* classic alone */
-	OPTION_DEAD = 32,            /* not in front: the first of two servers is never there */
-	OPTION_HONEST = 64,          /* the resolver is always there, and says at once what is so */
-	OPTION_UNTIL_SYNCED = 128,   /* names of ours are asked, of other DNS pods */
+	OPTION_SEARCH_RESOLVER = 16, /* only in the classic topology */
+	/* The first of two servers is always down. Not used in the front topology. */
+	OPTION_DEAD = 32,
+	OPTION_HONEST = 64,        /* the resolver is always up, and replies correctly at once */
+	OPTION_UNTIL_SYNCED = 128, /* the names are cluster names, and are sent to other DNS pods */
 };
 static const int64_t ms_ns = 1000000;
 
-/* The first letter of each name that is asked of the resolver says which address it has. */
+/* The first letter of a name determines the address that the resolver returns. */
 static const char *const names[LETTERS] = { "a.example.org.", "b.example.org.", "c.example.org.",
-	"ext.default.svc.cluster.local." /* an alias of d.example.org */,
-	"e.example.org.default.svc.cluster.local." /* a walk along a search list */ };
-static const char *const own_names[LETTERS] = { "a.default.svc.cluster.local.",
+	"ext.default.svc.cluster.local." /* CNAME of d.example.org */,
+	"e.example.org.default.svc.cluster.local." /* a name with a search domain */ };
+static const char *const local_names[LETTERS] = { "a.default.svc.cluster.local.",
 	"b.default.svc.cluster.local.", "c.default.svc.cluster.local.",
 	"d.default.svc.cluster.local.", "e.default.svc.cluster.local." };
 
 static unsigned ids_taken;
 
-/* In place of the C library's, for the IDs of queries: the same for each input, and all even, so that a forger's is
- * none of them. */
+/* Replaces the C library's function, which supplies the IDs of queries. The IDs are the same in
+ * each run, and all IDs are even, so a forger's odd ID never matches. */
 ssize_t
 getrandom(void *buffer, size_t size, unsigned flags)
 {
@@ -63,11 +66,12 @@ getrandom(void *buffer, size_t size, unsigned flags)
 	return (ssize_t)size;
 }
 
-/* --- the world that does not change --- */
+/* --- the constant environment --- */
 
 static struct treecache *cache, *not_synced;
-static struct store *volatile store; /* kept in sight of the leak checker */
+static struct store *volatile store; /* reachable for the leak checker */
 static struct answer_config config;
+static struct answer_parts parts;
 static struct stats stats;
 static struct worker_context context;
 static struct dname search_extra;
@@ -103,10 +107,10 @@ make_world(void)
 	      dname_from_text(&search_extra, "lan.example.") == 0);
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
-	config.search_inferred = true;
-	config.search_extra = &search_extra;
-	config.search_extra_count = 1;
-	stages_build(&config);
+	parts.search.inferred = true;
+	parts.search.extra = &search_extra;
+	parts.search.extra_count = 1;
+	answer_parts_use(&config, &parts);
 	not_synced = make_cache();
 	treecache_publish(not_synced, 1, false);
 	cache = make_cache();
@@ -119,19 +123,19 @@ make_world(void)
 	CHECK(context.epoll >= 0);
 	context.stats = &stats;
 	context.answers = &config;
-	worker_answers_explain(&context, NULL);
+	worker_thread_init(&context);
 }
 
 /* --- the clients --- */
 
-/* The resolver between two addresses where nobody is. */
+/* The resolver is between two addresses without a server. */
 enum { DEAD, GOOD, DEAD_TOO, SERVERS };
 
-static struct forward_or_relay *forwarding;
+static struct upstream *forwarding;
 static struct forwarded_cache *kept;
 static struct server servers[SERVERS];
 static bool classic, until_synced, honest, dead_asked;
-static bool has_relay; /* some names, or all, are asked of the resolver by it */
+static bool has_relay; /* a relay sends queries for some or all names to the resolver */
 static unsigned table_max;
 static struct {
 	enum stats_proto proto;
@@ -141,7 +145,7 @@ static struct {
 } queries[QUERIES];
 static unsigned query_count;
 static bool ending;
-static uint8_t room[DNS_TCP_MAX];
+static uint8_t capacity[DNS_TCP_MAX];
 
 static void
 client_hold(void *arg, const struct client *client)
@@ -151,11 +155,11 @@ client_hold(void *arg, const struct client *client)
 }
 
 static uint8_t *
-client_room(void *arg, const struct client *client, size_t *max)
+client_reserve(void *arg, const struct client *client, size_t *max)
 {
 	(void)arg;
 	*max = client->proto == PROTO_TCP ? DNS_TCP_MAX : DNS_UDP_PAYLOAD;
-	return room;
+	return capacity;
 }
 
 static bool
@@ -169,45 +173,49 @@ has(const uint8_t *wire, size_t len, const uint8_t *rdata)
 	return false;
 }
 
-/* Of a query in the topology at hand; in front first by the relay, and then by the upstream servers. */
+/* Returns the timeout of a query in the current topology. In the front topology, it is the sum of
+ * the timeouts of the relay and of the upstream servers. */
 static int64_t
 timeout_ns(void)
 {
 	return (classic || until_synced ? FORWARD_TIMEOUT_MS : 2 * RELAY_TIMEOUT_MS) * ms_ns;
 }
 
-/* Whether the query may end now: by a bound, at its deadline, or since the resolver has said something. The forwarder
- * gives up when all servers have failed; the relay waits, for its resolver comes back. */
+/*
+ * Whether the query may end now. A query may end because of a limit, at its deadline, or after a reply of the resolver. The forwarder gives
+ * up when all servers have failed. The relay waits, because its resolver comes back.
+ */
 static bool
 may_end(unsigned id)
 {
-	return ending || (room[3] & 15) == RCODE_REFUSED || said[queries[id].name] ||
+	return ending || (capacity[3] & 15) == RCODE_REFUSED || said[queries[id].name] ||
 	       ((classic || until_synced) && has_failed) ||
 	       context.now_ns >=
 		   queries[id].start_ns + (has_relay ? RELAY_TIMEOUT_MS * ms_ns : timeout_ns());
 }
 
-/* The reply is in `room`. */
+/* Handles a reply to a client. The reply has `len` bytes and is in `capacity`. */
 static void
 client_done(void *arg, const struct client *client, size_t len)
 {
 	uint8_t own[4] = { address[0], address[1], address[2], 0 };
-	unsigned id = wire_get16(room);
+	unsigned id = wire_get16(capacity);
 
 	(void)arg;
-	CHECK(len >= DNS_HEADER && (room[2] & 0x80) != 0 && id < query_count);
+	CHECK(len >= DNS_HEADER && (capacity[2] & 0x80) != 0 && id < query_count);
 	CHECK(client->proto == queries[id].proto && queries[id].replies++ == 0);
 	CHECK(may_end(id));
-	CHECK(!honest || ending || table_max < QUERIES || (room[3] & 15) != RCODE_SERVFAIL);
+	CHECK(!honest || ending || table_max < QUERIES || (capacity[3] & 15) != RCODE_SERVFAIL);
 	CHECK(client->proto == PROTO_TCP || len <= DNS_UDP_PAYLOAD);
-	CHECK(!has(room, len, forged));
+	CHECK(!has(capacity, len, forged));
 	for (unsigned i = 0; i < LETTERS; i++) {
 		own[3] = (uint8_t)i;
-		CHECK(i == queries[id].name || !has(room, len, own));
+		CHECK(i == queries[id].name || !has(capacity, len, own));
 	}
 }
 
-/* A client's query: the lowest bits of `how` choose the name, then TCP or UDP, DO, CD, who asks. */
+/* Sends a client's query. The lowest bits of `how` select the name. The other bits select TCP or
+ * UDP, DO, CD, and the client. */
 static void
 client_asks(unsigned how)
 {
@@ -225,7 +233,7 @@ client_asks(unsigned how)
 	queries[id].name = (uint8_t)((how & 7) % LETTERS);
 	queries[id].replies = 0;
 	queries[id].start_ns = context.now_ns;
-	CHECK(dname_from_text(&name, (until_synced ? own_names : names)[queries[id].name]) == 0);
+	CHECK(dname_from_text(&name, (until_synced ? local_names : names)[queries[id].name]) == 0);
 	size_t len = query_write(wire, sizeof wire, (uint16_t)id, name.wire, TYPE_A, CLASS_IN,
 	    (how >> 4 & 1) != 0 ? DNS_UDP_PAYLOAD : 0);
 	if ((how >> 5 & 1) != 0)
@@ -243,36 +251,36 @@ client_asks(unsigned how)
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();
 	CHECK(outcome == ANSWER_FORWARD || outcome == ANSWER_CHASE);
-	inflight_start(forward_or_relay_inflight(forwarding), &client, wire, len, outcome, &info);
+	inflight_start(upstream_inflight(forwarding), &client, wire, len, outcome, &info);
 }
 
 /* --- the worker's loop --- */
 
-static int64_t due_ns; /* when the loop wants its next turn, 0: not at all */
+static int64_t due_ns; /* when the loop must run again, or CLOCK_NEVER */
 
-/* One turn: whether there was an event. */
+/* Runs one iteration. Returns whether there was an event. */
 static bool
-turn(void)
+iterate(void)
 {
 	struct epoll_event events[16];
 	int count = epoll_wait(context.epoll, events, 16, 0);
 
 	for (int i = 0; i < count; i++)
-		forward_or_relay_event(forwarding, events[i].data.u64, events[i].events);
-	due_ns = forward_or_relay_turn(forwarding);
+		upstream_event(forwarding, events[i].data.u64, events[i].events);
+	due_ns = upstream_iteration(forwarding);
 	return count > 0;
 }
 
 static void
-turn_while_any(void)
+iterate_while_any(void)
 {
 	unsigned rounds = 0;
 
-	while (turn())
+	while (iterate())
 		CHECK(++rounds < ROUNDS_MAX);
 }
 
-/* How many queries wait for a reply; each knows when it ends. */
+/* Returns the number of queries that wait for a reply. Checks that none of them has passed its deadline. */
 static unsigned
 waiting(void)
 {
@@ -292,20 +300,20 @@ waiting(void)
 static void
 settle(void)
 {
-	turn_while_any();
+	iterate_while_any();
 	if (!honest) {
 		resolver_reads();
-		turn_while_any();
+		iterate_while_any();
 		waiting();
 		return;
 	}
 	for (bool any = resolver_serves(); any || waiting() > 0; any = resolver_serves()) {
-		/* Of two queries for which nobody is there, sent at once, one only may be told so. */
+		/* If two queries are sent to a dead server at the same time, the kernel may report the error for only one of these queries. */
 		if (!any && !resolver_waits(context.epoll, dead_asked ? 1 : FAILSAFE_MS)) {
 			CHECK(dead_asked);
 			context.now_ns = due_ns;
 		}
-		turn_while_any();
+		iterate_while_any();
 	}
 }
 
@@ -362,7 +370,7 @@ operate(unsigned operation, unsigned argument)
 		break;
 	case UPSTREAMS:
 		has_failed = dead_asked = true;
-		forward_or_relay_servers(
+		upstream_servers(
 		    forwarding, servers + argument % 2, honest ? 2 : argument / 2 % SERVERS);
 		break;
 	default: /* DOWN_OR_UP */
@@ -377,7 +385,7 @@ static void
 begin(unsigned options)
 {
 	static const unsigned sizes[] = { 4, 16, 100, 250 };
-	const struct client_ops clients = { NULL, client_hold, client_room, client_done };
+	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
 	const uint8_t local[4] = { 127, 0, 0, 1 };
 
 	memset(&stats, 0, sizeof stats);
@@ -389,7 +397,7 @@ begin(unsigned options)
 		resolver.conns[i].fd = -1;
 	resolver.addr = (struct sockaddr_in){ .sin_family = AF_INET };
 	memcpy(&resolver.addr.sin_addr, local, 4);
-	while (!resolver_up()) /* of another protocol's port: another one */
+	while (!resolver_up()) /* the port is in use for the other protocol, so try another port */
 		resolver.addr.sin_port = 0;
 	for (unsigned i = 0; i < SERVERS; i++) {
 		memcpy(servers[i].addr.bytes, local, 4);
@@ -400,7 +408,7 @@ begin(unsigned options)
 	servers[DEAD_TOO].addr.bytes[3] = 3;
 	table_max = sizes[(options & OPTION_TABLE) >> 1];
 	honest = (options & OPTION_HONEST) != 0;
-	config.until_synced = until_synced = (options & OPTION_UNTIL_SYNCED) != 0;
+	parts.upstream.until_synced = until_synced = (options & OPTION_UNTIL_SYNCED) != 0;
 	context.tree = until_synced ? not_synced : cache;
 	classic = (options & OPTION_CLASSIC) != 0;
 	has_relay = !until_synced && (!classic || (options & OPTION_SEARCH_RESOLVER) != 0);
@@ -421,7 +429,7 @@ begin(unsigned options)
 		.until_synced_count = until_synced ? upstream_count : 0,
 		.answer_cache = kept,
 	};
-	forwarding = forward_or_relay_new(&context, &clients, &workers, 1);
+	forwarding = upstream_new(&context, &clients, &workers, 1);
 }
 
 static bool
@@ -449,12 +457,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	settle();
 	ending = true;
-	forward_or_relay_finish_all(forwarding);
+	upstream_finish_all(forwarding);
 	CHECK(stats.forward_in_flight == 0);
 	for (unsigned i = 0; i < query_count; i++)
 		CHECK(queries[i].replies == 1);
 	resolver_down();
-	forward_or_relay_free(forwarding);
+	upstream_free(forwarding);
 	forwarded_cache_free(kept);
 	kept = NULL;
 	for (int fd = 0; fd < FDS; fd++)

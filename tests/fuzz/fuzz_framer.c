@@ -1,7 +1,7 @@
 /*
- * A response of the API server, from its bytes to trimmed objects: the first byte chooses the form,
- * the second the size of the pieces. What comes out must not depend on the pieces, and what json-c
- * takes before trimming it must take after it.
+ * A response of the API server, from its bytes to pruned objects. The first byte selects the form
+ * of the response, and the second byte the size of the pieces. The result must not depend on the
+ * pieces. If json-c accepts an object before pruning, it must also accept the pruned object.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,12 +13,13 @@
 
 #include "kubedns/api/framer.h"
 #include "kubedns/api/json_prune.h"
+#include "lib/json_strict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct outcome {
 	enum framer_form form;
-	uint64_t digest; /* of everything that was handed on */
+	uint64_t digest; /* digest of all objects that were passed on */
 	int error;
 };
 
@@ -33,12 +34,12 @@ mix(struct outcome *o, const char *bytes, size_t len)
 static bool
 is_json(const char *bytes, size_t len)
 {
-	struct json_tokener *tokener = json_tokener_new_ex(64);
+	struct json_tokener *tokener = json_strict_new(64);
+	size_t end;
+	struct json_object *json =
+	    json_strict_parse(tokener, JSON_TOKENER_VALIDATE_UTF8, bytes, len, &end);
+	bool good = json != NULL && end == len;
 
-	json_tokener_set_flags(tokener,
-	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
-	struct json_object *json = json_tokener_parse_ex(tokener, bytes, (int)len);
-	bool good = json != NULL && json_tokener_get_parse_end(tokener) == len;
 	json_object_put(json);
 	json_tokener_free(tokener);
 	return good;
@@ -49,7 +50,7 @@ on_item(void *arg, const char *bytes, size_t len)
 {
 	struct outcome *o = arg;
 	struct json_prune_event event;
-	char *in = malloc(len), *out = malloc(len); /* exact: a byte too many is seen */
+	char *in = malloc(len), *out = malloc(len); /* exact size, so that overruns are detected */
 
 	memcpy(in, bytes, len);
 	mix(o, bytes, len);

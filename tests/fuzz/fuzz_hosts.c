@@ -1,12 +1,12 @@
 /*
- * The key hosts: pairs or a reason; what is accepted is found again in the names made of it, and
- * written out it reads as the same.
+ * The ConfigMap key hosts. The parser must return pairs or a reason. A lookup must find the names
+ * of accepted pairs. The pairs must be the same after they are written and parsed again.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "lib/conf_hosts.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
@@ -42,12 +42,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(why);
 		return 0;
 	}
-	struct own_names *names = own_names_of_hosts(&hosts, true, 30, 7);
+	struct local_names *names = local_names_of_hosts(&hosts, true, 30, 7);
 	if ((names == NULL) != (hosts.count == 0))
 		abort();
 	for (size_t i = 0; i < hosts.count; i++) {
 		const struct conf_host *host = &hosts.items[i];
-		const struct own_name *own = own_names_find(names, host->name.wire, host->name.len);
+		const struct own_name *own =
+		    local_names_find(names, host->name.wire, host->name.len);
 
 		if (own == NULL ||
 		    own_name_rrset(own, host->addr.family == AF_INET ? TYPE_A : TYPE_AAAA) == NULL)

@@ -1,6 +1,6 @@
 /*
- * Bytes that a stranger sends to the HTTP server: whatever they are, the server answers or closes,
- * hands its handlers terminated strings only, and has room for the next client.
+ * Bytes that an attacker sends to the HTTP server. For any bytes, the server must answer or close
+ * the connection, pass only NUL-terminated strings to its handlers, and accept the next client.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -31,8 +32,9 @@ serve(const struct http_request *request, struct http_response *response, void *
 static void
 serve_local(const struct http_request *request, struct http_response *response, void *arg)
 {
+	/* A request with a foreign Host must not reach a handler that is for loopback only. */
 	if (!request->local)
-		abort(); /* a foreign Host came through to what is for loopback only */
+		abort();
 	serve(request, response, arg);
 }
 
@@ -68,7 +70,8 @@ dial(struct http *http)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd = socket(AF_INET, SOCK_STREAM, 0), failed;
 
-	/* The fuzzer's clock may interrupt a connect(), which goes on; asked again, it waits for the end. */
+	/* The fuzzer's alarm may interrupt connect(). The connection attempt continues, and a
+	 * second call waits for its end. */
 	do
 		failed = fd < 0 || connect(fd, (const struct sockaddr *)&sin, sizeof sin) < 0;
 	while (failed && errno == EINTR);
@@ -77,8 +80,7 @@ dial(struct http *http)
 	return fd;
 }
 
-/* Lets the server do all that it can do now,
- * and throws away what it says but for the first bytes. */
+/* Lets the server do all possible work now, and discards its output except for the first bytes. */
 static void
 settle(struct http *http, int fd, char *first, size_t max)
 {
@@ -86,9 +88,11 @@ settle(struct http *http, int fd, char *first, size_t max)
 	struct pollfd pfd = { .fd = http_fd(http), .events = POLLIN };
 	size_t len = 0;
 
-	for (int turns = 0; http_timeout_ms(http) == 0 || poll(&pfd, 1, 0) == 1; turns++) {
-		if (turns > 100000)
-			abort(); /* it turns without getting anywhere */
+	for (int rounds = 0;
+	     clock_wait_ms(http_due_ms(http), clock_mono_ms()) == 0 || poll(&pfd, 1, 0) == 1;
+	     rounds++) {
+		if (rounds > 100000)
+			abort(); /* the server loops without progress */
 		http_run(http);
 		ssize_t n = recv(fd, len < max ? first + len : rest,
 		    len < max ? max - len : sizeof rest, MSG_DONTWAIT);
@@ -96,7 +100,7 @@ settle(struct http *http, int fd, char *first, size_t max)
 	}
 }
 
-/* No TIME_WAIT, or a long run would use up the ports. */
+/* Closes the connection without TIME_WAIT, because a long run would otherwise use up the ports. */
 static void
 hang_up(int fd)
 {

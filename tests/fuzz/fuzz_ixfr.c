@@ -1,12 +1,12 @@
 /*
- * Questions for an incremental transfer, and what the journal gives for the serial in them: none of its changes is missing, none is of before,
- * wherever on the circle of serials (RFC 1982) both are.
+ * Queries for an incremental transfer, and the journal's result for the serial of the query. No
+ * change after that serial may be missing from the result, and no older change may be in it. Both
+ * rules must hold for any two serials on the circle of RFC 1982.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/transfer/ixfr_query.h"
 #include "kubedns/transfer/journal.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { CHANGES = 8 };
 
-static const struct answer_config config = { .zone = { 15, "\7cluster\5local" } };
+static struct answer_config config = { .zone = { 15, "\7cluster\5local" } };
 
 static struct change *
 empty_change(uint32_t to)
@@ -27,7 +27,8 @@ empty_change(uint32_t to)
 	return change;
 }
 
-/* A journal from `since` on, with a change each few seconds, of which the first may be forgotten. */
+/* Queries a journal that starts at `since`, with a change every few seconds. The journal may have
+ * removed the first changes. */
 static void
 ask_journal(uint32_t since, const uint8_t steps[CHANGES], uint32_t has)
 {
@@ -40,10 +41,13 @@ ask_journal(uint32_t since, const uint8_t steps[CHANGES], uint32_t has)
 	journal_clear(&journal, since, 0, 0);
 	for (unsigned i = 0; i < CHANGES; i++)
 		made[i] = empty_change(to[i] = at += 1u + steps[i]);
+	stages_build(&config);
 	journal_add(&journal, &config, made, CHANGES);
-	uint32_t oldest = to[1]; /* two did not fit */
+	uint32_t oldest = to[1]; /* two changes did not fit */
 	bool reaches = journal_take(&journal, &config, 0, has, &taken, &count);
-	uint32_t ahead = has - oldest; /* as far as a 32-bit clock goes */
+	/* distance from `oldest` to `has`; `has` is newer if this is less than half of the 32-bit
+	 * range */
+	uint32_t ahead = has - oldest;
 	if (reaches != (ahead < UINT32_C(0x80000000)))
 		abort();
 	for (unsigned i = 2; reaches && i < CHANGES; i++)

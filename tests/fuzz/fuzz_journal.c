@@ -1,5 +1,5 @@
-/* The journal's file: whatever it holds, the page's document stays valid UTF-8, and what is made of
- * it is read back the same. */
+/* The journal's file. For any content, the page's document must be valid UTF-8. The journal must be
+ * the same after it is written and read again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* One JSON value as an object of any kind that DNS reads.
- * What comes out must keep the promises of kubedns/cluster/object.h. */
+/* A JSON value, read as an object of any kind. The result must have the properties that
+ * kubedns/cluster/object.h states. */
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
@@ -78,7 +78,8 @@ check_external(const struct object_external *from)
 		assert(from->parents[i].name[0] != '\0' && from->parents[i].namespace != NULL);
 }
 
-/* The names that the object claims beside a Gateway's: all are gone when it is. */
+/* Adds the names that the object claims, together with a Gateway. All these names must be removed
+ * with the object. */
 static void
 claim(struct json_object *json, struct object *object)
 {
@@ -112,7 +113,8 @@ claim(struct json_object *json, struct object *object)
 	external_free(external);
 }
 
-/* As a ServiceImport, or an EndpointSlice of one: nothing is left of it when both are gone. */
+/* Handles the object as a ServiceImport, or as an EndpointSlice of a ServiceImport. No data may
+ * remain when both are deleted. */
 static void
 import(struct json_object *json, struct object *object)
 {

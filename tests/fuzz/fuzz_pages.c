@@ -1,7 +1,7 @@
 /*
  * Pages of the other containers: the head of a response, kubedns's metrics, the nanny's
- * configuration. What is made of them goes into /status.json, which is valid JSON in valid UTF-8
- * whatever they contain, and into /status.txt.
+ * configuration. For any content, /status.json must be valid JSON in valid UTF-8, and the sidecar
+ * must be able to write /status.txt.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,8 +46,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		nanny.seen = nanny.up = false;
 	else
 		server_checks_configure(&checks, nanny.config, 0);
-	for (size_t i = 0; i < checks.count; i++)
+	for (size_t i = 0; i < checks.count; i++) {
 		checks.items[i]->failures = CHECK_FAILURES;
+		checks.items[i]->cause = CAUSE_TIMEOUT;
+	}
 	char *json = status_json(&view, &len);
 	struct json_object *parsed = json_tokener_parse(json);
 	if (strlen(json) != len || parsed == NULL || utf8_whole(json, len) != len)

@@ -1,5 +1,5 @@
-/* A probe's specification: what is accepted has a label that is safe in paths and metric names, and
- * reads back as itself. */
+/* A probe's specification. The label of an accepted specification must be safe in paths and metric
+ * names. The text of an accepted specification must parse to the same specification again. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * The query that an input of a fuzz target of answers stands for:
+ * Makes a query from the input of a fuzz target for answers:
  *
  *	options; then, with the RAW bit, the whole message, else
  *	the type (2 bytes), the name's end (an entry of `names`), labels before it
@@ -14,7 +14,7 @@
 
 enum { OPTION_RAW = 1, OPTION_EDNS = 8 };
 
-/* Writes it from what follows the options; its length, `max` at most. */
+/* Writes the query from the bytes after the options. Returns its length, at most `max`. */
 static inline size_t
 fuzz_query(const uint8_t *data, size_t size, uint8_t options, const char *const *names,
     size_t name_count, uint8_t *out, size_t max)

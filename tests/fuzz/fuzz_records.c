@@ -1,13 +1,14 @@
 /*
- * The key records: records or a reason; what is accepted is found again in the names made of it, each
- * name of which has an answer, and written out it reads as the same.
+ * The ConfigMap key records. The parser must return records or a reason. A lookup must find the
+ * names of accepted records, and each name must have an answer. The records must be the same after
+ * they are written and parsed again.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "lib/conf_records.h"
 #include "lib/rdata_text.h"
@@ -37,7 +38,8 @@ written(const struct conf_records *records)
 	return text;
 }
 
-/* SVCB and HTTPS are printed as if they were not known, which is not how they are read. */
+/* Whether the records can be parsed again after printing. SVCB and HTTPS are printed in the form
+ * for unknown types, which the parser does not accept for these types. */
 static bool
 is_printed(const struct conf_records *records)
 {
@@ -69,16 +71,16 @@ check_again(const struct conf_records *records)
 }
 
 static struct own_answer
-ask(const struct own_names *names, const uint8_t *wire, size_t len)
+ask(const struct local_names *names, const uint8_t *wire, size_t len)
 {
 	struct name_buf buf;
 
 	const struct name name = name_copy(&buf, wire, len);
-	return own_names_ask(names, &name, false);
+	return local_names_ask(names, &name, false);
 }
 
 static void
-check_names(const struct conf_records *records, const struct own_names *names)
+check_names(const struct conf_records *records, const struct local_names *names)
 {
 	for (size_t i = 0; i < records->count; i++) {
 		const struct conf_record *r = &records->items[i];
@@ -89,7 +91,7 @@ check_names(const struct conf_records *records, const struct own_names *names)
 			abort();
 		if (own.zone != NULL && own_name_rrset(own.zone, TYPE_SOA) == NULL)
 			abort();
-		/* What is above it may be anything, and ends. */
+		/* Names above this name may have any answer, but the lookup must end. */
 		ask(names, r->name + 1 + *r->name, r->name_len - 1u - *r->name);
 	}
 }
@@ -107,12 +109,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(why);
 		return 0;
 	}
-	struct own_names *block = own_names_of_records(&records, 30, 7);
+	struct local_names *block = local_names_of_records(&records, 30, 7);
 	if ((block == NULL) != (records.count == 0))
 		abort();
-	const struct own_names *const blocks[] = { NULL, block };
+	const struct local_names *const blocks[] = { NULL, block };
 	static const char *const sources[] = { "hosts", "records" };
-	struct own_names *names = own_names_merge(&(struct own_sources){
+	struct local_names *names = local_names_merge(&(struct own_sources){
 	    blocks, sources, 2, 2, (const uint8_t *)"\1s\1z", 5, NULL, NULL });
 	if (names != NULL) {
 		check_names(&records, block);

@@ -1,4 +1,5 @@
-/* resolv.conf: no more servers than there is room for, none twice, each at port 53. */
+/* resolv.conf. The result must not have more servers than there is space for. No server may be a
+ * duplicate, and each server must be at port 53. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * The key rewrites: rules or a reason. Whatever patterns are accepted, a name that is looked up comes
- * out as a name, and none takes longer than its bound.
+ * The ConfigMap key rewrites. The parser must return rules or a reason. For all accepted patterns,
+ * the rewritten name must be valid, and no lookup may exceed its limit.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The outcome for this name; `to` is what it became. */
+/* Applies the rules to this name. Returns the outcome, and sets `to` to the new name. */
 static enum rewrite_outcome
 apply(const struct rewrites *rewrites, const char *text, struct dname *to)
 {
@@ -28,7 +28,8 @@ apply(const struct rewrites *rewrites, const char *text, struct dname *to)
 	return outcome;
 }
 
-/* The rules with each pattern in a group, of which kubedns does not see with what its names end. */
+/* Makes the same rules, but with each pattern in a group. kubedns then cannot find out the literal
+ * end of the pattern. */
 static struct rewrites *
 in_groups(struct conf_rewrites *conf)
 {
@@ -47,7 +48,8 @@ in_groups(struct conf_rewrites *conf)
 	return grouped;
 }
 
-/* A name becomes the same by both, but that a pattern which is not tried meets no bound. */
+/* Checks that both versions rewrite a name to the same name. There is one exception: kubedns may
+ * skip a pattern in one version, and a skipped pattern cannot reach a limit. */
 static void
 compare(const struct rewrites *rewrites, const struct rewrites *grouped, const char *text)
 {
@@ -77,7 +79,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	for (size_t i = 0; i < conf.count;
-	     i++) /* compiling is not what is fuzzed: PCRE2 has its own */
+	     /* Shorten long patterns, because this target does not fuzz the compiler of PCRE2,
+	      * which has its own fuzz targets. */
+	     i++)
 		if (conf.items[i].kind == REWRITE_PATTERN && strlen(conf.items[i].pattern) > 40)
 			conf.items[i].pattern[40] = '\0';
 	why = NULL;

@@ -1,5 +1,5 @@
-/* A stub server's specification, as written in stubDomains: an address or a name that is safe to
- * show and to ask for. */
+/* A stub server's specification in stubDomains. An accepted specification is an address, or a name
+ * that is safe to print and to look up. Its text must parse to the same server. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,20 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (conf_server_parse(text, &server, &why) < 0) {
 		if (why == NULL)
 			abort();
-	} else if (server.server.port == 0 ||
-		   (server.host[0] ? dname_from_text(&name, server.host) < 0
-				   : conf_addr_useless(&server.server.addr, &why)))
-		abort();
+	} else {
+		struct conf_server again;
+		char written[CONF_SERVER_TEXT_MAX];
+
+		if (server.server.port == 0 ||
+		    (server.host[0] ? dname_from_text(&name, server.host) < 0
+				    : conf_addr_useless(&server.server.addr, &why)) ||
+		    (server.tls_name[0] &&
+			(server.host[0] || dname_from_text(&name, server.tls_name) < 0)))
+			abort();
+		if (conf_server_parse(conf_server_format(&server, written), &again, &why) < 0 ||
+		    !conf_server_equal(&server, &again))
+			abort();
+	}
 	free(text);
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* A reply to a question for a stub server's name:
- * at most as many addresses as there is room for, none twice. */
+/* A reply to a query for a stub server's name. The parser must return at most as many addresses as
+ * fit, without duplicates. */
 #include <stdint.h>
 #include <stdlib.h>
 

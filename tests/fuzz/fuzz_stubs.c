@@ -1,14 +1,16 @@
 /*
- * stubDomains: what is accepted must give a servers file that dnsmasq reads as it was meant:
- * one domain and one address a line, no byte with a meaning of its own in it; what is refused must
- * have a reason.
+ * The ConfigMap key stubDomains. From an accepted value, the nanny must make a servers file that
+ * dnsmasq or unbound reads as intended. Each line has one domain or one address, and no bytes with a
+ * special meaning. A refused value must have a reason.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/conf.h"
-#include "nanny/servers/servers_file.h"
+#include "lib/conf_closed.h"
+#include "nanny/dnsmasq/servers_plan.h"
+#include "nanny/unbound/conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,6 +35,40 @@ check_text(const char *text, size_t len)
 	}
 }
 
+/* unbound: each line is a clause, a quoted name or an address. */
+static void
+check_zones(const struct domain_table *wanted, const struct domain_table *fixed)
+{
+	static const char *const lines[] = { "server:\n", "forward-zone:\n", "\tname: \"",
+		"\tforward-addr: ", "\tlocal-zone: \"" };
+	size_t merged, len;
+	struct servers_file file = unbound_plan(wanted, fixed, &merged);
+	char *text = unbound_servers_render(&file, NULL, false, SERVERS_GENERATION_MIN, 1, &len);
+
+	if (strlen(text) != len || merged != 0)
+		abort();
+	for (char *at = text; *at != '\0';) {
+		size_t known = 0, line = strcspn(at, "\n") + 1;
+
+		while (known < 5 && strncmp(at, lines[known], strlen(lines[known])) != 0)
+			known++;
+		if (known == 5)
+			abort();
+		at += strlen(lines[known]);
+		size_t left = line - strlen(lines[known]);
+		if (known == 4 &&
+		    strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != strcspn(at, "\""))
+			abort();
+		if (known == 2 && (left < 3 || strcspn(at, "\"\\#\t ") != left - 2))
+			abort();
+		if (known == 3 && strspn(at, "0123456789abcdef:.@") != left - 1)
+			abort();
+		at += left;
+	}
+	free(text);
+	servers_free(&file);
+}
+
 static void
 check_file(const struct conf_stubs *stubs)
 {
@@ -55,8 +91,29 @@ check_file(const struct conf_stubs *stubs)
 	char *text = servers_render(&file, SERVERS_GENERATION_MIN, 1, &len);
 	check_text(text, len);
 	free(text);
+	check_zones(&wanted, &fixed);
 	servers_free(&file);
 	domain_table_free(&wanted);
+}
+
+/* A closed value either closes everything or has closed, valid domains. */
+static void
+check_closed(const char *text, size_t len)
+{
+	char name[CONF_HOST_MAX];
+	struct conf_stubs stubs;
+	const char *why;
+
+	if (!conf_stubs_close(text, len, &stubs))
+		return;
+	if (stubs.closed_all != (stubs.count == 0))
+		abort();
+	for (size_t i = 0; i < stubs.count; i++)
+		if (!stubs.items[i].closed ||
+		    conf_name_parse(stubs.items[i].domain, name, &why) < 0)
+			abort();
+	free(conf_stubs_closed_names(&stubs));
+	conf_stubs_free(&stubs);
 }
 
 int
@@ -65,6 +122,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct conf_stubs stubs;
 	char *why;
 
+	check_closed((const char *)data, size);
 	if (conf_stubs_parse((const char *)data, size, "cluster.local.", &stubs, &why) < 0) {
 		if (why == NULL || stubs.count)
 			abort();

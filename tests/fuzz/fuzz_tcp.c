@@ -1,12 +1,13 @@
 /*
- * Clients of a worker over TCP that do anything: queries cut anywhere and many at once, replies read late or never, one
- * side of a connection closed or all of it, from several addresses, when there are few connections and little memory.
- * Each whole query has one reply as long as its connection stands, and no other; what is kept for connections is what
- * the sums say and within the bounds; no event goes on for ever, and nothing is left when the clients are gone. Honest
- * clients, for whom there is room, have all replies.
+ * TCP clients of a worker. The clients split queries anywhere, send many queries at once, read
+ * replies late or never, and close one side or both sides of a connection. The clients have several
+ * addresses. The worker has few connections and little memory. Each complete query must have
+ * exactly one reply while its connection exists. The memory of connections must match the totals
+ * and be within the limits. No event may repeat forever, and no data may remain after the clients
+ * have ended. Honest clients that are accepted must get all replies.
  *
- *	input: options, then operations: a byte, and one for its argument. An operation with AT_ONCE is seen in one turn
- *	with the next.
+ * input: options, then operations. An operation is one byte, then one byte for its argument. An
+ * operation with AT_ONCE is handled in the same iteration as the next operation.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,7 +23,7 @@
 
 #include "kubedns/cluster/store.h"
 #include "kubedns/serve/upstream/inflight.h"
-#include "kubedns/serve/net/tcp.c" /* NOLINT(bugprone-suspicious-include): its state is looked at */
+#include "kubedns/serve/net/tcp.c" /* NOLINT(bugprone-suspicious-include): for its static state */
 #include "lib/rcu.h"
 #include "kubedns/answer/stage.h"
 
@@ -41,9 +42,9 @@ enum {
 	AT_ONCE = 128,
 };
 enum {
-	OPTION_CONNECTIONS = 3, /* how many */
-	OPTION_MEMORY = 12,     /* how much */
-	OPTION_CLOCK = 48,      /* how long everything takes */
+	OPTION_CONNECTIONS = 3, /* number of connections */
+	OPTION_MEMORY = 12,     /* amount of memory */
+	OPTION_CLOCK = 48,      /* duration of each step */
 	OPTION_HONEST = 64,
 	OPTION_LOADED = 128,
 };
@@ -61,7 +62,7 @@ broken(int line, const char *what)
 
 static int64_t mono_ns, step_ns;
 
-/* In place of the C library's: time passes as the input says. */
+/* Replaces the C library's function, so that the input determines how time passes. */
 int
 clock_gettime(clockid_t id, struct timespec *ts)
 {
@@ -72,10 +73,10 @@ clock_gettime(clockid_t id, struct timespec *ts)
 	return 0;
 }
 
-/* --- the world that does not change --- */
+/* --- the constant environment --- */
 
 static struct treecache *cache;
-static struct store *volatile store; /* kept in sight of the leak checker */
+static struct store *volatile store; /* reachable for the leak checker */
 static struct answer_config config;
 static struct stats stats;
 static struct worker_context context;
@@ -132,14 +133,14 @@ make_world(void)
 	context.stats = &stats;
 	context.tree = cache;
 	context.answers = &config;
-	worker_answers_explain(&context, NULL);
+	worker_thread_init(&context);
 }
 
 /* --- other servers --- */
 
 struct asked {
 	struct inflight base;
-	unsigned place; /* in `held` */
+	unsigned place; /* index in `held` */
 };
 
 static struct inflight_table *table;
@@ -174,7 +175,7 @@ others_forget(void *arg, struct inflight *inflight)
 	held[asked->place]->place = asked->place;
 }
 
-/* One of them replies, without a record, or does not know. */
+/* Delivers the result of a forwarded query: a reply without a record, or a failure. */
 static void
 others_reply(unsigned which, bool knows)
 {
@@ -201,12 +202,12 @@ client_hold(void *arg, const struct client *client)
 }
 
 static uint8_t *
-client_room(void *arg, const struct client *client, size_t *max)
+client_reserve(void *arg, const struct client *client, size_t *max)
 {
 	(void)arg;
 	(void)client;
 	*max = DNS_TCP_MAX;
-	return tcp_reply_room(tcp);
+	return tcp_reply_reserve(tcp);
 }
 
 static void
@@ -216,15 +217,15 @@ client_done(void *arg, const struct client *client, size_t len)
 	tcp_reply_done(tcp, &client->peer.tcp, len);
 }
 
-/* One turn of its loop: whether there was an event. */
+/* Runs one iteration of the loop. Returns whether there was an event. */
 static bool
-turn(void)
+iterate(void)
 {
 	struct epoll_event events[16];
 	int count = epoll_wait(context.epoll, events, 16, 0);
 
 	worker_time(&context);
-	context.turn++;
+	context.iteration++;
 	for (int i = 0; i < count; i++) {
 		uint64_t key = events[i].data.u64;
 
@@ -233,14 +234,14 @@ turn(void)
 		else
 			tcp_event(tcp, worker_key_slot(key), worker_key_tag(key), events[i].events);
 	}
-	inflight_turn(table);
-	int64_t due_ns = tcp_turn(tcp);
+	inflight_iteration(table);
+	int64_t due_ns = tcp_iteration(tcp);
 	CHECK(
 	    tcp->pool.count == 0 || (due_ns > 0 && due_ns <= context.now_ns + tcp->config.idle_ns));
 	return count > 0;
 }
 
-/* What tcp_pool.h says of a connection at rest. */
+/* Checks the properties that tcp_pool.h guarantees for an idle connection. */
 static void
 check_conn(const struct conn *conn)
 {
@@ -260,7 +261,7 @@ settle(void)
 	unsigned rounds = 0, count = 0, waiting = 0;
 	size_t memory = 0;
 
-	while (turn())
+	while (iterate())
 		CHECK(++rounds < ROUNDS_MAX);
 	for (unsigned i = 0; i < tcp->config.connections; i++) {
 		const struct conn *conn = &tcp->pool.conns[i];
@@ -275,7 +276,8 @@ settle(void)
 	CHECK(count == tcp->pool.count && count == stats.tcp_connections);
 	CHECK(count + tcp->pool.free_count == tcp->config.connections);
 	CHECK(memory == tcp->pool.memory && memory <= tcp->config.memory);
-	CHECK(waiting <= stats.forward_in_flight); /* each asked, or joined to one that is */
+	/* each waiting query was sent, or joined a query that was sent */
+	CHECK(waiting <= stats.forward_in_flight);
 }
 
 /* --- the clients --- */
@@ -286,10 +288,10 @@ enum query_kind {
 	ASK_OUTSIDE,
 	ASK_MISSING,
 	ASK_TRANSFER,
-	ASK_NOTIFY, /* another opcode */
-	ASK_LONG,   /* with bytes behind it */
-	NO_QUERY,   /* but a response */
-	NO_MESSAGE, /* but a length that none has */
+	ASK_NOTIFY, /* a query with another opcode */
+	ASK_LONG,   /* a query with trailing bytes */
+	NO_QUERY,   /* a response instead of a query */
+	NO_MESSAGE, /* an invalid length instead of a query */
 	QUERY_KINDS
 };
 
@@ -302,10 +304,10 @@ static unsigned query_count, connection_count;
 
 static struct {
 	size_t out_len, out_sent, out_known, in_len;
-	int fd; /* -1: none */
+	int fd; /* -1: not connected */
 	unsigned connection;
 	bool at_end; /* the worker has closed its side */
-	bool rude;   /* has sent what is no message */
+	bool rude;   /* the client has sent an invalid message */
 	uint8_t out[OUT], in[PREFIX + DNS_TCP_MAX];
 } clients[CLIENTS];
 
@@ -326,7 +328,7 @@ client_connect(unsigned i, unsigned address)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET }, to;
 	socklen_t len = sizeof to;
-	const int buffer = 65536; /* a smaller one drops segments of the loopback device */
+	const int buffer = 65536; /* with a smaller buffer, the loopback device drops segments */
 	const int on = 1;
 
 	client_reset(i);
@@ -347,7 +349,7 @@ client_connect(unsigned i, unsigned address)
 	clients[i].out_len = clients[i].out_sent = clients[i].out_known = clients[i].in_len = 0;
 }
 
-/* What is to be sent next, and is sent by client_sends(). */
+/* Prepares the bytes that client_sends() will send. */
 static void
 client_asks(unsigned i, enum query_kind kind)
 {
@@ -379,7 +381,7 @@ client_asks(unsigned i, enum query_kind kind)
 	clients[i].out_len += PREFIX + len;
 }
 
-/* Sends at most `max` bytes of what is to be sent. */
+/* Sends at most `max` of the prepared bytes. */
 static void
 client_sends(unsigned i, size_t max)
 {
@@ -435,7 +437,7 @@ check_reply(unsigned i, const uint8_t *reply, size_t len)
 	}
 }
 
-/* Whether a query of its connection has no reply yet. */
+/* Whether a query on the client's connection has no reply yet. */
 static bool
 client_waits(unsigned i)
 {
@@ -446,16 +448,16 @@ client_waits(unsigned i)
 	return false;
 }
 
-/* Reads at most `max` bytes; whether there were some, or the end. */
+/* Reads at most `max` bytes. Returns whether it read any bytes, or the end of the connection. */
 static bool
 client_reads(unsigned i, size_t max)
 {
-	size_t room = sizeof clients[i].in - clients[i].in_len, used = 0;
+	size_t capacity = sizeof clients[i].in - clients[i].in_len, used = 0;
 
 	if (clients[i].fd < 0 || clients[i].at_end)
 		return false;
-	ssize_t n = recv(clients[i].fd, clients[i].in + clients[i].in_len, max < room ? max : room,
-	    MSG_DONTWAIT);
+	ssize_t n = recv(clients[i].fd, clients[i].in + clients[i].in_len,
+	    max < capacity ? max : capacity, MSG_DONTWAIT);
 	if (n < 0) {
 		if (errno != EAGAIN)
 			client_reset(i);
@@ -479,7 +481,7 @@ client_reads(unsigned i, size_t max)
 	return true;
 }
 
-/* --- what happens --- */
+/* --- operations --- */
 
 enum {
 	CONNECT,
@@ -551,7 +553,7 @@ begin(unsigned options)
 	static const unsigned connections[] = { 2, 5, 16, 64 };
 	static const unsigned memory[] = { 3000, 20000, 200000, 4000000 };
 	static const unsigned steps_ns[] = { 0, 1000, 50000, 300000 };
-	const struct client_ops ops = { NULL, client_hold, client_room, client_done };
+	const struct client_ops ops = { NULL, client_hold, client_reserve, client_done };
 	const struct sockaddr_in any = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htobe32(0x7f000001) };
 	const int buffer = 16384, on = 1;
@@ -587,7 +589,7 @@ begin(unsigned options)
 	tcp_listen(tcp);
 }
 
-/* Waits for what the kernel hands on late; whether there is something. */
+/* Waits for data that the kernel delivers late. Returns whether any data arrived. */
 static bool
 comes_late(void)
 {
@@ -598,11 +600,11 @@ comes_late(void)
 	int ready;
 	do
 		ready = poll(fds, CLIENTS + 1, FAILSAFE_MS);
-	while (ready < 0 && errno == EINTR); /* the fuzzer's alarm */
+	while (ready < 0 && errno == EINTR); /* the fuzzer's alarm interrupts the call */
 	return ready > 0;
 }
 
-/* Who reads has all its replies. */
+/* Reads all replies of each client. A client that reads must get all its replies. */
 static void
 read_everything(void)
 {

@@ -1,6 +1,7 @@
 /*
- * Signed messages: whatever a stranger sends as one, what is read of it lies in it; what has no TSIG and is well-formed can be signed, and is
- * verified then, and with a bit changed it is not.
+ * Signed messages. For any message of an attacker, the parts of a TSIG must be inside the message.
+ * A well-formed message without a TSIG can be signed. The signed message passes verification, but
+ * fails if a bit is changed.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ check_inside(const uint8_t *data, size_t size, const struct tsig *tsig)
 		abort();
 }
 
-/* Signs a copy, verifies it, and verifies it with a bit that is other. */
+/* Signs a copy, verifies it, and verifies it with a changed bit. */
 static void
 round_trip(const uint8_t *data, size_t size, const struct tsig_chain *start)
 {
@@ -62,7 +63,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case TSIG_FOUND:
 		check_inside(data, size, &tsig);
 		if (tsig_verify(data, &tsig, &chain, NOW_S) == TSIG_NOERROR)
-			abort(); /* nobody has the secret */
+			abort(); /* the attacker does not have the secret */
 		break;
 	case TSIG_NONE:
 		if (size <= DNS_TCP_MAX)

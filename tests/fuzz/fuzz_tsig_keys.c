@@ -1,4 +1,5 @@
-/* The file of --transfer-key: keys are within their bounds, or it is said why there are none, in one line. */
+/* The file of --transfer-key. The parser must return keys within the limits, or a reason of one
+ * line. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /*
- * What an upstream server says to what a client asked: whatever both say, the client gets nothing,
- * or a message that can be read to its end, no longer than it can take. From the answer cache it
- * gets a message of the same length and rcode.
+ * An upstream server's reply to a client's query. For any query and reply, the client may get no
+ * message. If it gets a message, the message must be readable to its end, and not longer than the
+ * client accepts. From the answer cache, the client must get a message with the same length and
+ * rcode.
  *
- *	input: transport (odd: TCP), the query's length (2 bytes), the query, the reply
+ * input: transport (odd: TCP), the query's length (2 bytes), the query, the reply
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct treecache *cache;
-static struct store *volatile store; /* kept in sight of the leak checker */
+static struct store *volatile store; /* reachable for the leak checker */
 static struct answer_config config;
 static struct forwarded_cache *volatile answers;
 
@@ -53,7 +54,7 @@ make_world(void)
 	treecache_publish(cache, 1, true);
 }
 
-/* Every record of the message can be read, and nothing follows the last. */
+/* Checks that every record of the message is readable, and that no bytes follow the last record. */
 static void
 read_whole(const uint8_t *wire, size_t len)
 {
@@ -88,7 +89,7 @@ match(const struct answer_info *info, const uint8_t *reply, size_t len)
 	relay_matches(&inflight, len >= 2 ? wire_get16(reply) : 0, reply, len);
 }
 
-/* The reply that `pass_on` makes of what was kept of the message. */
+/* Checks the reply that `pass_on` makes from the cached message. */
 static void
 ask_again(size_t (*pass_on)(const struct answer_request *request,
 	      const struct upstream_reply *upstream, struct answer_info *info),

@@ -1,4 +1,5 @@
-/* upstreamNameservers: a value or a reason, and each accepted server reads back as itself. */
+/* The ConfigMap key upstreamNameservers. The parser must return a value or a reason. The text of
+ * each accepted server must parse to the same server. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +12,19 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct conf_upstreams upstreams;
-	char *why, text[SERVER_TEXT_MAX];
+	char *why, text[CONF_SERVER_TEXT_MAX];
 
 	if (conf_upstreams_parse((const char *)data, size, &upstreams, &why) < 0 &&
 	    (why == NULL || upstreams.count))
 		abort();
 	free(why);
 	for (size_t i = 0; i < upstreams.count; i++) {
-		struct server again;
+		struct conf_server again;
+		const char *reason;
 
-		server_format(&upstreams.servers[i], text);
-		if (server_parse(text, 53, &again, NULL) < 0 ||
-		    !server_equal(&again, &upstreams.servers[i]))
+		conf_server_format(&upstreams.servers[i], text);
+		if (conf_server_parse(text, &again, &reason) < 0 ||
+		    !conf_server_equal(&again, &upstreams.servers[i]))
 			abort();
 	}
 	return 0;

@@ -1,9 +1,10 @@
 /*
- * What a pod of one namespace is answered (--visibility, --nearest, --zonal) in two clusters: one that has a second namespace
- * and a Service of a third, hidden from it, and one in which nobody has ever made these. Whatever is
- * asked, the bytes of the two answers are the same.
+ * The answers to a pod of one namespace (--visibility, --nearest, --zonal) in two clusters. The
+ * first cluster has a second namespace, and a Service in a third namespace. Both are hidden from
+ * the pod. The second cluster does not have these objects. For any query, the bytes of both answers
+ * must be identical.
  *
- *	input: fuzz_query.h
+ * input: fuzz_query.h
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "kubedns/answer/answer.h"
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_lookup.h"
-#include "kubedns/answer/stage.h"
+#include "tests/answer_parts.h"
 #include "kubedns/cluster/store.h"
 #include "lib/rcu.h"
 #include "tests/fuzz/fuzz_query.h"
@@ -35,7 +36,7 @@ enum {
 
 struct world {
 	struct treecache *cache;
-	struct store *volatile store; /* kept in sight of the leak checker */
+	struct store *volatile store; /* reachable for the leak checker */
 	struct answer_context *context;
 	struct visibility *volatile visibility;
 	struct node_places *volatile places;
@@ -43,9 +44,11 @@ struct world {
 
 static struct world whole, without;
 static struct answer_config config;
+static struct answer_parts parts;
 static struct reverse_zone zones[2];
 
-/* The client is 10.0.0.1, a pod of `mine`. An object that begins with a blank is hidden from it. */
+/* The client is 10.0.0.1, a pod of the namespace `mine`. Objects that start with a blank are hidden
+ * from this client. */
 static const char *const objects[] = {
 	"{'kind': 'Namespace', 'metadata': {'name': 'mine'}}",
 	"{'kind': 'Namespace', 'metadata': {'name': 'open', 'annotations': {'kubedns/visible-to': "
@@ -160,7 +163,7 @@ make_world(struct world *world, bool everything)
 	world->places = store_node_places(world->store);
 	if (world->context == NULL || world->visibility == NULL || world->places == NULL)
 		abort();
-	world->visibility->serial = 7; /* the second in which a store was made */
+	world->visibility->serial = 7; /* time in seconds at which a store was created */
 	world->context->forwarding = true;
 	world->context->visibility = world->visibility;
 	world->context->places = world->places;
@@ -185,18 +188,18 @@ make_worlds(void)
 		abort();
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
-	config.visibility = config.views = config.pod_places = true;
+	parts.view.visibility = parts.view.pod_places = true;
 	strcpy(config.hostname, "pod-1");
-	config.reverse_zones = zones;
-	config.reverse_zone_count = 2;
-	stages_build(&config);
+	parts.reverse.zones = zones;
+	parts.reverse.zone_count = 2;
+	answer_parts_use(&config, &parts);
 	add_zone(&zones[0], "10.0.0.0", 8);
 	add_zone(&zones[1], "10.96.0.0", 16);
 	make_world(&whole, true);
 	make_world(&without, false);
 }
 
-/* --- questions --- */
+/* --- queries --- */
 
 static int64_t now_ns = 1;
 static uint64_t explained[2];
@@ -204,7 +207,7 @@ static struct answer_thread thread = {
 	.now_ns = &now_ns, .explained = &explained[0], .explain_refused = &explained[1]
 };
 
-/* What the pod is answered; its length. */
+/* Writes the answer to the pod and returns its length. */
 static size_t
 asked(const struct world *world, struct answer_request request, uint8_t *out,
     enum answer_outcome *outcome, struct answer_info *info)
@@ -216,7 +219,7 @@ asked(const struct world *world, struct answer_request request, uint8_t *out,
 	memset(info, 0, sizeof *info);
 	rcu_enter();
 	request.out = out;
-	request.tree = view_of(&view, &config, tree_current(world->cache), &client, &who);
+	request.tree = view_of(&view, config.view, tree_current(world->cache), &client, &who);
 	if (who != VIEW_POD)
 		abort();
 	*outcome = answer(&request, info);
@@ -236,15 +239,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		make_worlds();
 	if (size < 1)
 		return 0;
-	config.wildcards = data[0] & OPTION_WILDCARDS;
-	config.pods = data[0] & OPTION_POD_NAMES ? PODS_VERIFIED : PODS_DISABLED;
-	config.hold_ms = data[0] & OPTION_SUBSET;
-	config.udp_subset = data[0] & OPTION_SUBSET;
-	config.search_inferred = data[0] & OPTION_INFERRED;
+	parts.zone.wildcards = data[0] & OPTION_WILDCARDS;
+	parts.zone.pods = data[0] & OPTION_POD_NAMES ? PODS_VERIFIED : PODS_DISABLED;
+	parts.zone.hold_ms = data[0] & OPTION_SUBSET;
+	parts.choice.udp_subset = data[0] & OPTION_SUBSET;
+	parts.search.inferred = data[0] & OPTION_INFERRED;
 	stages_build(&config);
-	config.zonal = data[0] & OPTION_POD_NAMES;
-	config.nearest = data[0] & OPTION_FILTER;
-	config.nearest_only = config.nearest && config.zonal;
+	parts.choice.zonal = data[0] & OPTION_POD_NAMES;
+	parts.choice.nearest = data[0] & OPTION_FILTER;
+	parts.choice.nearest_only = parts.choice.nearest && parts.choice.zonal;
 	whole.context->filter_aaaa = without.context->filter_aaaa = data[0] & OPTION_FILTER;
 	bool tcp = data[0] & OPTION_TCP;
 	struct answer_request request = { .config = &config,

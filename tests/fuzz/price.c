@@ -1,8 +1,8 @@
 /*
- * What an input costs: every target is called through here (the linker's --wrap), by the replay of seeds
- * and by the fuzzer alike. An input is slow when it takes more thread CPU time than a fixed part and
- * a part for each of its bytes allow, three times in a row: what costs more than its length shows with
- * long inputs, whatever the machine.
+ * Limits the cost of an input. Both the replay of seeds and the fuzzer call every target through
+ * this file (the linker's --wrap). An input is slow if it exceeds its limit three times in a row.
+ * The limit is a fixed CPU time of the thread, plus a time for each byte. If the cost is not
+ * linear, a long input exceeds the limit on any machine.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -24,13 +24,15 @@
 #define MEMCHECK 0
 #endif
 
-/* Several times of what the slowest target takes; a sanitizer, or coverage, takes ten times as long, and Valgrind a hundred times. */
+/* Several times the cost of the slowest target. Sanitizers and coverage are ten times slower,
+ * Valgrind a hundred times. Under qemu-user (EMULATOR is set) a program may be 30 times slower. */
 enum {
 	FIXED_NS = 10000000,
 	BYTE_NS = 500,
 	SLOWER = MEMCHECK    ? 100
 		 : SANITIZED ? 10
 			     : 1,
+	EMULATED = 30,
 	TRIES = 3
 };
 
@@ -52,6 +54,8 @@ __wrap_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int64_t most = ((int64_t)FIXED_NS + (int64_t)size * BYTE_NS) * SLOWER, took = 0;
 	int rc = 0;
 
+	if (getenv("EMULATOR") != NULL)
+		most *= EMULATED;
 	for (int i = 0; i < TRIES; i++) {
 		int64_t start = thread_cpu_ns();
 

@@ -1,7 +1,7 @@
 /*
- * Runs a fuzz target without a fuzzer: once on nothing, then on each file named or found in the
- * directories named, and on each of its prefixes up to PREFIX_MAX bytes, since what is cut short is
- * what parsers most often get wrong.
+ * Runs a fuzz target without a fuzzer. The first input is empty. The next inputs are each given
+ * file, and each file in a given directory. Each prefix of a file up to PREFIX_MAX bytes is an
+ * input too, because truncated input is the most frequent cause of parser bugs.
  */
 #include <dirent.h>
 #include <err.h>
@@ -17,7 +17,8 @@ enum { SEED_MAX = 1 << 22, PREFIX_MAX = 300 };
 
 static unsigned long files, inputs;
 
-/* An exact copy on the heap, so that a sanitizer sees a read of even one byte too many. */
+/* Runs the target on an exact copy on the heap, so that a sanitizer detects an overread of even one
+ * byte. */
 static void
 run(const uint8_t *data, size_t size)
 {

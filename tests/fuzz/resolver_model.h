@@ -1,7 +1,8 @@
 /*
- * A resolver on real sockets of the loopback device, over UDP and TCP, that does what fuzz_forwarding.c says: it goes and
- * comes back, and replies well, wrongly, late, twice, cut, over TCP byte by byte, or as a forger does, who has not seen
- * the query. Of a name that is asked the first letter says which address it has.
+ * A resolver on real loopback sockets, over UDP and TCP, for fuzz_forwarding.c. The resolver goes
+ * down and up again. The resolver replies correctly, wrongly, late, twice, truncated, or over TCP
+ * byte by byte. Some replies are like those of a forger who has not seen the query. The first
+ * letter of a name determines the address of the name.
  */
 #ifndef TESTS_FUZZ_RESOLVER_MODEL_H
 #define TESTS_FUZZ_RESOLVER_MODEL_H
@@ -22,8 +23,8 @@
 enum { LETTERS = 5, ASKED = 256, CONNS = 8 };
 static const uint8_t address[3] = { 192, 0, 2 }, forged[4] = { 203, 0, 113, 1 };
 
-static bool said[LETTERS]; /* the resolver has replied to a query for this one */
-static bool has_failed;    /* it was gone for a while, or has ended a connection */
+static bool said[LETTERS]; /* the resolver has replied to a query for this name */
+static bool has_failed;    /* the resolver was down for a while, or has ended a connection */
 
 #define CHECK(truth) ((truth) ? (void)0 : broken(__LINE__, #truth))
 
@@ -41,18 +42,18 @@ struct message {
 };
 
 static struct {
-	int udp, tcp; /* -1: it is down */
+	int udp, tcp; /* -1: the resolver is down */
 	struct sockaddr_in addr;
-	struct message asked[ASKED]; /* over UDP, the latest */
+	struct message asked[ASKED]; /* the latest queries over UDP */
 	unsigned asked_count;
 	struct {
-		int fd; /* -1: none */
+		int fd; /* -1: not connected */
 		size_t in_len, out_len, sent;
 		uint8_t in[2 + DNS_UDP_QUERY_MAX], out[16384];
 	} conns[CONNS];
 } resolver = { .udp = -1, .tcp = -1 };
 
-/* False: somebody else has the port. */
+/* Starts the resolver. Returns false if another process uses the port. */
 static bool
 resolver_up(void)
 {
@@ -74,7 +75,8 @@ resolver_up(void)
 	return false;
 }
 
-/* With `reset` the other side finds ECONNRESET, and nothing lingers. */
+/* Ends a connection. If `reset` is set, the other side gets ECONNRESET, and no socket stays in
+ * TIME_WAIT. */
 static void
 conn_end(unsigned i, bool reset)
 {
@@ -119,7 +121,7 @@ resolver_accepts(void)
 	}
 }
 
-/* Takes all that has come. */
+/* Reads all data that has arrived. */
 static void
 resolver_reads(void)
 {
@@ -148,8 +150,8 @@ resolver_reads(void)
 	}
 }
 
-/* Whether there is something to read within this time, for the resolver or at another descriptor: the kernel may hand on
- * later what was sent. */
+/* Waits until the resolver or the descriptor `other` has data to read, for at most this time. The
+ * wait is needed because the kernel may deliver data late. Returns whether there is data. */
 static bool
 resolver_waits(int other, int ms)
 {
@@ -167,13 +169,13 @@ resolver_waits(int other, int ms)
 
 enum reply_kind {
 	REPLY_GOOD,
-	REPLY_MANY, /* records, more than fit into UDP */
+	REPLY_MANY, /* more records than fit into a UDP message */
 	REPLY_TRUNCATED,
 	REPLY_SERVFAIL,
 	REPLY_NXDOMAIN,
 	REPLY_REFUSED,
 	REPLY_CUT,
-	REPLY_OTHER_ID, /* from here on forged */
+	REPLY_OTHER_ID, /* this reply and all following replies are forged */
 	REPLY_OTHER_NAME,
 	REPLY_OTHER_TYPE,
 	REPLY_OTHER_CLASS,
@@ -182,7 +184,7 @@ enum reply_kind {
 	REPLY_KINDS
 };
 
-/* Writes an A record of the question's name. */
+/* Writes an A record for the name in the question. */
 static size_t
 put_address(uint8_t *out, const uint8_t *rdata)
 {
@@ -194,7 +196,7 @@ put_address(uint8_t *out, const uint8_t *rdata)
 	return sizeof head + 4;
 }
 
-/* The resolver's reply to a query, or a forger's; its length. */
+/* Writes the reply of the resolver or of a forger. Returns its length. */
 static size_t
 reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out)
 {
@@ -211,8 +213,8 @@ reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out
 	CHECK(wire_read_name(query, len, &at, &name) == 0 && at + 4 <= len && letter < LETTERS);
 	at += 4;
 	said[letter] = said[letter] || kind < REPLY_OTHER_ID;
-	has_failed =
-	    has_failed || kind == REPLY_QUERY; /* c-ares sees no reply in it, and gives up */
+	/* c-ares does not recognise this message as a reply, and gives up. */
+	has_failed = has_failed || kind == REPLY_QUERY;
 	memcpy(out, query, at);
 	wire_put16(out + 2, 0x8180u | rcodes[kind] | (kind == REPLY_TRUNCATED ? FLAG_TC : 0));
 	wire_put16(out + 6, records);
@@ -245,7 +247,7 @@ reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out
 	return kind == REPLY_CUT ? at - 7 : at;
 }
 
-/* Of the latest queries over UDP the `which`th is replied to; it may have been before. */
+/* Replies to one of the latest queries over UDP. The query may already have a reply. */
 static void
 resolver_replies(unsigned which, enum reply_kind kind)
 {
@@ -261,8 +263,8 @@ resolver_replies(unsigned which, enum reply_kind kind)
 	    sizeof message->from);
 }
 
-/* On a connection the reply to what was asked there is made; it is sent by resolver_sends(). False: there is nothing, or
- * no room. */
+/* Writes the reply to the query on a connection. resolver_sends() sends the reply later. Returns
+ * false if there is no query or no space. */
 static bool
 resolver_queues(unsigned i, enum reply_kind kind)
 {
@@ -279,7 +281,7 @@ resolver_queues(unsigned i, enum reply_kind kind)
 	return true;
 }
 
-/* Of what is queued this many bytes are sent; behind the last the next query is looked at. */
+/* Sends at most `max` queued bytes. After the last queued byte, handles the next query. */
 static void
 resolver_sends(unsigned i, size_t max)
 {
@@ -302,8 +304,8 @@ resolver_sends(unsigned i, size_t max)
 	resolver.conns[i].out_len = resolver.conns[i].sent = 0;
 }
 
-/* Each new query is replied to as by a resolver that works: a name with a search domain is denied, and for `c` there is
- * a reply over TCP alone. Whether there was one. */
+/* Replies to each new query like a correct resolver. A name with a search domain gets NXDOMAIN. The
+ * name `c` gets its reply only over TCP. Returns whether there was a query. */
 static bool
 resolver_serves(void)
 {

@@ -39,7 +39,7 @@ func render() error {
 	if err != nil {
 		return err
 	}
-	// The later wins, and -set over every file.
+	// Later values win, and -set wins over every file.
 	merged := map[string]interface{}{}
 	for _, file := range files {
 		values, err := chartutil.ReadValuesFile(file)

@@ -1,6 +1,7 @@
 """
-Which alerts of conf/prometheus/rules.yaml fire for a pod that stays as it is: its real /metrics, read twice, go on for twenty minutes with the
-slope that was seen between the two, and Prometheus's own engine (promtool) evaluates the rules over them.
+Finds the alerts of conf/prometheus/rules.yaml that fire if a pod's state does not change. Reads the pod's real /metrics twice and extends
+each series for twenty minutes with the slope between the two readings. Prometheus's own engine (promtool) evaluates the rules over these
+series.
 """
 
 import os
@@ -21,7 +22,7 @@ WALL = re.compile(r"_timestamp_seconds$|^process_start_time_seconds$")
 
 
 def _scrape(port):
-    """The series of one program, and when; nothing of one that does not answer."""
+    """Returns the time and the series of one program. If the program does not answer, there are no series."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1) as page:
             return time.time(), series(page.read().decode())
@@ -30,10 +31,10 @@ def _scrape(port):
 
 
 def _values(name, before, after, seconds):
-    """As promtool writes a series: where it begins and by how much it grows each step."""
+    """A series in promtool's notation: the first value and the growth per step."""
     slope = max(after - before, 0) / seconds * STEP_S
     if WALL.search(name):
-        # promtool's clock begins at 0, and 0 means never.
+        # promtool's clock starts at 0, but in these metrics the time 0 means "never".
         return f"{1 if after else 0}+{STEP_S if slope else 0}x{MINUTES * 60 // STEP_S}"
     return f"{after:.9g}+{slope if COUNTER.search(name) else 0:.9g}x{MINUTES * 60 // STEP_S}"
 
@@ -54,7 +55,7 @@ def _input(ports, seconds):
 
 
 def firing(ports, seconds=6):
-    """{alert: the minute in which it fires first}; `ports`: of each container's HTTP."""
+    """Returns {alert: the minute in which it first fires}. `ports` has the HTTP port of each container."""
     tests = [{"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": f"{minute}m", "exp_samples": []} for minute in range(1, MINUTES + 1)]
     with tempfile.TemporaryDirectory(prefix="alerts-") as directory:
         path = os.path.join(directory, "test.yaml")

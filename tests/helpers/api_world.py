@@ -1,4 +1,4 @@
-"""A small cluster at the stand-in API server, kubedns beside it, and somebody who asks all the time: where fault tests begin."""
+"""The starting point of fault tests: a small cluster in the stand-in API server, kubedns beside it, and a client that queries all the time."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from objects import endpoint_slice, namespace, service  # noqa: E402
 ZONE = "cluster.local"
 SMALL = {"namespaces": 20, "services": 100, "slices": 150}
 
-# One service of each sort that tests change by hand, in a namespace of their own.
+# One Service of each kind that tests change by hand, in a separate namespace.
 OWN = [
     namespace("own"),
     service("kept", "10.200.0.1", "own"),
@@ -34,7 +34,7 @@ def name(service_name, ns="own"):
 
 
 def questions(population):
-    """What stays true of a population whatever happens to the API server."""
+    """Returns questions about a population. Their right answers do not depend on the state of the API server."""
     out = {(f"nobody.ns-00000.svc.{ZONE}", "A"): NXDOMAIN, (f"x.nowhere.svc.{ZONE}", "A"): NXDOMAIN}
     for i in range(0, population.services, max(1, population.services // 25)):
         at = name(population.service(i), population.namespace(i))
@@ -55,8 +55,8 @@ def questions(population):
 
 class World:
     """
-    api, kubedns and asker, in this order up and in the other down. `dns` are kubedns's further arguments; `hurry` is how much faster
-    its time runs; `before` does something to the API server before kubedns starts.
+    Starts api, kubedns and asker in this order, and stops them in the reverse order. `dns` has additional arguments of kubedns. kubedns's
+    clock runs `hurry` times as fast. `before` changes the API server before kubedns starts.
     """
 
     def __init__(self, tmp_path, *dns, api=ApiServer, population=None, kubeconfig=None, wait=True, rate=300, hurry=1,
@@ -80,7 +80,8 @@ class World:
 
     def start(self, *dns, hurry=1):
         env = in_a_hurry(hurry) if hurry != 1 else None
-        # An address that no Service has any more is denied here; without the flag it would be asked of whatever server this machine uses.
+        # With this flag, kubedns answers NXDOMAIN for an address that no Service has. Without it, kubedns would forward the query to this
+        # machine's own resolver.
         reverse = [] if any("reverse-cidrs" in arg for arg in dns) else ["--reverse-cidrs=10.200.0.0/15"]
         self.kubedns = Kubedns(f"--kubecfg-file={self.config}", *reverse, *dns, env=env, directory=str(self.tmp_path))
 
@@ -89,11 +90,11 @@ class World:
             self.api.wait_watching(resource, timeout=timeout)
 
     def until(self, question, wanted, timeout=15.0):
-        """Seconds until this is the answer."""
+        """Waits until the answer is `wanted`. Returns the seconds that this took."""
         return ask_until(self.kubedns.port, *question, wanted, timeout)
 
     def requests_of_each(self, since):
-        """How many requests each resource has had since this number; for bounds. Prints it."""
+        """Prints and returns the number of requests per resource since `since`. Tests check it against bounds."""
         log = self.api.requests(since)
         out = {}
         for r in log:
@@ -119,7 +120,7 @@ class World:
 
     def __exit__(self, kind, *_):
         ended = self.kubedns.process.poll()
-        print(self.kubedns.log()[-6000:])  # shown for a test that fails
+        print(self.kubedns.log()[-6000:])  # pytest shows the log if the test fails
         for r in self.api.requests()[-40:]:
             print({k: r[k] for k in ("n", "time", "verb", "resource", "params", "http", "status", "bytes", "ended")})
         self.close()

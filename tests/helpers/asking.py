@@ -1,6 +1,6 @@
 """
-A client that never stops asking: a set of questions at a steady rate over UDP, in a thread, each answer compared with what it
-may be. What is lost, late, SERVFAIL or wrong is kept with its time, so that a fault test can say "no query was hurt".
+A client that queries all the time: a thread sends a set of questions at a steady rate over UDP and compares each answer with the allowed
+answers. It records each lost, late, SERVFAIL or wrong answer with its time. So a fault test can assert that there was no such answer.
 
     with Asker(port, {("web.default.svc.cluster.local", "A"): {"10.96.0.10"}}) as asker:
         ...faults...
@@ -8,7 +8,7 @@ may be. What is lost, late, SERVFAIL or wrong is kept with its time, so that a f
         asker.must_be(("web.default.svc.cluster.local", "A"), {"10.96.0.11"})
     asker.clean()
 
-An expectation is a set of record texts; NXDOMAIN and NODATA (an empty set) are answers too.
+An expectation is a set of record texts. NXDOMAIN and NODATA (an empty set) are also possible.
 """
 
 import select
@@ -29,7 +29,7 @@ LOST_AFTER_S = 2.0
 
 
 def outcome(wire):
-    """What a reply says: NXDOMAIN, SERVFAIL, ..., or the set of its answer's records as text."""
+    """Returns the outcome of a reply: NXDOMAIN, SERVFAIL, ..., or the set of the answer's records as text."""
     message = dns.message.from_wire(wire)
     if message.rcode() != dns.rcode.NOERROR:
         return dns.rcode.to_text(message.rcode())
@@ -37,7 +37,7 @@ def outcome(wire):
 
 
 def ask(port, name, type_="A", host="127.0.0.1", timeout=2.0):
-    """One question; what it says, or None when nothing came."""
+    """Sends one query. Returns its outcome, or None if no reply arrived."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as s:
         s.settimeout(timeout)
@@ -50,7 +50,7 @@ def ask(port, name, type_="A", host="127.0.0.1", timeout=2.0):
 
 
 def ask_until(port, name, type_, wanted, timeout=10.0, host="127.0.0.1"):
-    """Asks until the answer is `wanted`; returns the seconds it took. AssertionError with the last answer otherwise."""
+    """Queries until the answer is `wanted`. Returns the seconds that this took. After the timeout it raises AssertionError with the last answer."""
     wanted = frozenset(wanted) if not isinstance(wanted, str) else wanted
     begun = time.monotonic()
     while (got := ask(port, name, type_, host, 0.5)) != wanted:
@@ -63,13 +63,13 @@ def ask_until(port, name, type_, wanted, timeout=10.0, host="127.0.0.1"):
 class Asker:
     def __init__(self, port, questions, rate=300, host="127.0.0.1"):
         self.address, self.period = (host, port), 1.0 / rate
-        self.expected = {q: (self._one(e),) for q, e in questions.items()}  # the outcomes allowed for questions sent from now on
+        self.expected = {q: (self._one(e),) for q, e in questions.items()}  # the outcomes allowed for queries sent from now on
         self.wires = {q: dns.message.make_query(*q, id=0).to_wire()[2:] for q in questions}
-        self.known = {}  # (question, reply without its id) -> outcome: most replies are seen many times
+        self.known = {}  # (question, reply without its ID) -> outcome, because most replies repeat
         self.lock = threading.Lock()
-        self.pending = {}  # id -> (question, time sent, outcomes allowed)
+        self.pending = {}  # ID -> (question, time sent, outcomes allowed)
         self.asked = self.answered = 0
-        self.hurt = []  # (seconds since the start, what, question, got, allowed)
+        self.hurt = []  # (seconds since the start, kind of failure, question, outcome, allowed)
         self.times = deque(maxlen=1_000_000)
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._run, name="asker", daemon=True)
@@ -80,12 +80,12 @@ class Asker:
         return expectation if isinstance(expectation, str) else frozenset(expectation)
 
     def must_be(self, question, *expectations):
-        """From questions sent now on, the answer is one of these."""
+        """Allows only these outcomes for queries sent from now on."""
         with self.lock:
             self.expected[question] = tuple(self._one(e) for e in expectations)
 
     def may_change(self, question, *expectations):
-        """These are allowed too: for questions sent from now on, and for those under way."""
+        """Allows these outcomes too, for queries sent from now on and for queries in flight."""
         with self.lock:
             more = tuple(self._one(e) for e in expectations)
             self.expected[question] += more
@@ -102,7 +102,7 @@ class Asker:
         self.stop()
 
     def stop(self, settle_s=0.5):
-        """Asks a little longer, for what happens late; then no more, and waits for what is under way."""
+        """Keeps querying a little longer to catch late failures. Then stops and waits for the queries in flight."""
         self.stopping.wait(settle_s)
         self.stopping.set()
         self.thread.join()
@@ -119,7 +119,7 @@ class Asker:
                 if not self.stopping.is_set() and now >= due:
                     self._send(s, turn, questions[turn % len(questions)])
                     turn += 1
-                    due = max(due + self.period, now - 1)  # after a pause of this thread, no more than a second is made up for
+                    due = max(due + self.period, now - 1)  # after a pause, this thread sends at most the missed queries of one second
                     continue
                 self._expire(now)
                 if self.stopping.is_set() and not self.pending:
@@ -136,7 +136,7 @@ class Asker:
         try:
             s.send(struct.pack("!H", number) + self.wires[question])
         except OSError:
-            pass  # refused by nobody listening: the query is lost, and will be counted so
+            pass  # no server listens, so the kernel refuses the query: it counts as lost
 
     def _receive(self, s):
         try:
@@ -177,8 +177,8 @@ class Asker:
         )
 
     def clean(self, least=50):
-        """Not a query was hurt, and enough were asked for that to mean something. Prints the report."""
-        assert self.stopping.is_set(), "stop first: answers are still under way"
+        """Prints the report. Asserts that no answer was lost, late, SERVFAIL or wrong, and that there were enough queries for this to mean something."""
+        assert self.stopping.is_set(), "call stop() first: queries are still in flight"
         print(self.report())
         assert self.asked >= least, self.report()
         assert not self.hurt, self.report() + "".join(f"\n  at {t:.3f} s: {w}" for t, *w in self.hurt[:10])

@@ -1,6 +1,6 @@
 """
-Thousands of questions to a name server on loopback, a window at a time, and their replies as plain values. A reader of its own, for
-speed: what it does not understand is an error, and ldns reads every message that the unit tests make.
+Sends thousands of queries to a name server on loopback, a window at a time, and returns the replies as plain values. It has its own
+parser for speed. If the parser does not understand a reply, it raises an error. It does not check everything: the unit tests check messages with ldns.
 """
 
 import ipaddress
@@ -21,23 +21,23 @@ class Reply:
     aa: bool
     tc: bool
     ra: bool
-    answer: tuple  # of (owner in lower case, type, TTL, rdata as text), in their order
+    answer: tuple  # (owner in lower case, type, TTL, rdata as text) of each record, in order
     authority: tuple
-    additional: tuple  # without the OPT
-    owners: frozenset  # of the answer, as they are spelled
+    additional: tuple  # the records of the additional section without the OPT
+    owners: frozenset  # owners in the answer section, in their original spelling
     opt: bool
-    length: int  # of the message without its additional section, with its OPT
+    length: int  # length of the message with its OPT and without its other additional records
 
 
 def question(name, type_, number, edns=None, recursion=False):
-    """The query; `edns` is the size of UDP message that it offers, None for a query without EDNS."""
+    """The query. `edns` is the UDP payload size to announce, or None for a query without EDNS."""
     labels = b"".join(bytes([len(label)]) + label for label in name.encode().split(b".") if label)
     wire = struct.pack("!6H", number, 0x0100 if recursion else 0, 1, 0, 0, 1 if edns is not None else 0) + labels + b"\0" + struct.pack("!HH", TYPES[type_], 1)
     return wire if edns is None else wire + struct.pack("!BHHIH", 0, 41, edns, 0, 0)
 
 
 def _name(wire, at):
-    """(text without the last dot, offset after it). A pointer has to go back."""
+    """Returns (text without the last dot, offset after the name). A compression pointer must point to an earlier offset."""
     labels, end, least = [], None, at
     while True:
         n = wire[at]
@@ -45,7 +45,7 @@ def _name(wire, at):
             return ".".join(labels), end or at + 1
         if n >= 0xC0:
             target = (n & 0x3F) << 8 | wire[at + 1]
-            assert target < least, "a compression pointer that does not go back"
+            assert target < least, "a compression pointer does not lead backwards"
             end, at, least = end or at + 2, target, target
             continue
         labels.append(wire[at + 1 : at + 1 + n].decode())
@@ -97,11 +97,11 @@ def parse(wire):
 
 
 class Bulk:
-    """A client of one server, over UDP and TCP. `asked` counts. `recursion`: questions have RD, and may be forwarded."""
+    """A client of one server, over UDP and TCP. `asked` counts its queries. With `recursion` the queries have RD, and kubedns may forward them."""
 
     def __init__(self, port, host="127.0.0.1", recursion=False, source=""):
         self.address, self.asked, self.known, self.recursion, self.source = (host, port), 0, {}, recursion, source
-        self.number = 0  # of the next query over UDP: it goes on from call to call, so that a late reply to one asked twice is no other's
+        self.number = 0  # ID of the next UDP query. It increases from call to call, so a late reply to a retried query never has the ID of a newer query
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self.udp.bind((source, 0))
@@ -116,7 +116,7 @@ class Bulk:
         return reply
 
     def ask_udp(self, questions, edns=None):
-        """The replies to [(name, type)], in order. What is lost is asked again, as a resolver does."""
+        """Returns the replies to [(name, type)] in order. Retries a lost query, as a resolver does."""
         out = [None] * len(questions)
         for begin in range(0, len(questions), WINDOW):
             window = range(begin, min(begin + WINDOW, len(questions)))
@@ -138,11 +138,14 @@ class Bulk:
         return out
 
     def ask_tcp(self, questions):
-        """The same over TCP, pipelined; replies may come in any order. A connection that the server closes is opened again, as RFC 7766 says."""
+        """
+        Like ask_udp(), with pipelined queries over TCP. Replies may arrive in any order. If the server closes the connection, opens another
+        one, as RFC 7766 says.
+        """
         out, missing, tries = [None] * len(questions), set(range(len(questions))), 0
         while missing:
             tries += 1
-            assert tries < 30, f"connections are closed before they are answered: {questions[min(missing)]}"
+            assert tries < 30, f"connections are closed before their queries are answered: {questions[min(missing)]}"
             with socket.create_connection(self.address, timeout=30, source_address=(self.source, 0)) as s, s.makefile("rb") as stream:
                 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 left = sorted(missing)
@@ -156,7 +159,7 @@ class Bulk:
         return out
 
     def _pipeline(self, s, stream, questions, window, out):
-        """One window of them; false when the connection has ended."""
+        """Sends one window of queries and reads the replies. Returns false if the connection has ended."""
         try:
             s.sendall(b"".join(struct.pack("!H", len(w)) + w for w in (question(*questions[i], n, None, self.recursion) for n, i in enumerate(window))))
             for _ in window:

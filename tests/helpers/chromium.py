@@ -1,4 +1,5 @@
-"""Drives Debian's Chromium over its debugging pipe: no driver, no port, no library.
+"""
+Drives Debian's Chromium over its debugging pipe, without a driver, a port or a library.
 
 Messages are JSON, each ended by a NUL byte, on descriptors 3 (to the browser) and 4 (from it).
 """
@@ -14,7 +15,7 @@ import tempfile
 import time
 
 
-HANGS_S = 60  # a browser beside a compiler or two may need seconds for anything
+HANGS_S = 60  # seconds; while compilers run on the machine, any step of a browser may need several
 
 
 def available():
@@ -22,7 +23,7 @@ def available():
 
 
 class BrowserError(Exception):
-    """The browser said no, or nothing in time."""
+    """The browser reported an error or did not answer in time."""
 
 
 class Browser:
@@ -34,7 +35,7 @@ class Browser:
         self.read_fd, from_browser = os.pipe()
 
         def descriptors():
-            # Above 4 first, so that neither overwrites the other.
+            # Moves both descriptors above 4 first. Otherwise one dup2() could overwrite the other descriptor.
             a, b = os.dup2(to_browser, 103), os.dup2(from_browser, 104)
             os.dup2(a, 3)
             os.dup2(b, 4)
@@ -83,7 +84,7 @@ class Browser:
             self.events.append(message)
 
     def call(self, method, timeout=HANGS_S, **params):
-        """Calls a method of the protocol and returns its result; events that arrive meanwhile are noted."""
+        """Calls a method of the protocol and returns its result. Records the events that arrive meanwhile."""
         self.number += 1
         request = {"id": self.number, "method": method, "params": params}
         if self.session:
@@ -100,7 +101,7 @@ class Browser:
                 return message["result"]
 
     def js(self, expression):
-        """The value of a JavaScript expression, promises awaited."""
+        """The value of a JavaScript expression. Awaits promises."""
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise BrowserError(result["exceptionDetails"].get("exception", {}).get("description", "exception"))
@@ -113,7 +114,7 @@ class Browser:
             try:
                 value = self.js(expression)
             except BrowserError:
-                value = None  # between two documents
+                value = None  # the expression fails while one document replaces another
             if value:
                 return value
             if time.monotonic() > deadline:
@@ -121,7 +122,7 @@ class Browser:
             time.sleep(0.05)
 
     def open(self, url):
-        # A navigation is over when the new document says so itself, not the old one.
+        # The navigation is complete when the new document says so. The old document's answer does not count.
         self.js("window.__old = true")
         self.call("Page.navigate", url=url)
         self.wait("!window.__old && document.readyState === 'complete'")
@@ -136,7 +137,7 @@ class Browser:
         return self.js("document.body.innerText")
 
     def screenshot(self, path):
-        """The whole page, however long."""
+        """Takes a screenshot of the whole page."""
         image = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
         with open(path, "wb") as out:
             out.write(base64.b64decode(image))

@@ -1,5 +1,8 @@
-/* LD_PRELOAD: CLOCK_SET_AFTER_S seconds after the process's start its wall clock is set forward by
- * CLOCK_SET_BY_S, as by somebody who corrects the node's time. The monotonic clock is as ever. */
+/*
+ * LD_PRELOAD library that sets the wall clock of the process. CLOCK_SET_AFTER_S seconds after the
+ * start of the process, the wall clock jumps forward by CLOCK_SET_BY_S seconds, as if an operator
+ * had corrected the node's time. The monotonic clock does not change.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

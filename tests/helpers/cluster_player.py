@@ -1,6 +1,6 @@
 """
-A cluster at the stand-in API server and kubedns at it: actions are done one by one, and fence() returns when kubedns has seen all of
-them. Actions are plain values, so that a failing walk can be played again with fewer of them:
+A cluster in the stand-in API server, watched by kubedns. Actions run one by one. fence() returns when kubedns has seen the results of all
+actions. Actions are plain values, so a test can repeat a failing run with fewer actions:
 
     ("put", object)  ("delete", key)  ("fence",)  ("call", method of the API server, arguments, keywords)
 """
@@ -20,7 +20,7 @@ from objects import endpoint_slice, namespace, service
 from waiting import wait_for
 
 KINDS = {"Service": "services", "EndpointSlice": "endpointslices", "Namespace": "namespaces", "Pod": "pods"}
-FENCE = "zz"  # the namespace of the objects that show how far kubedns is
+FENCE = "zz"  # the namespace of the objects that fence() changes to see how far kubedns has read
 
 
 def key_of(obj):
@@ -28,7 +28,7 @@ def key_of(obj):
 
 
 class Player:
-    """`objects` is what the API server holds, by key. `faulty`: kubedns's clock runs faster, so that its backoff takes no time."""
+    """Runs the actions. `objects` has the API server's objects by key. With `faulty`, kubedns's clock runs faster, so its backoff is short."""
 
     def __init__(self, tmp_path, options, actions=(), flags=(), faulty=False, initial=()):
         self.options, self.objects, self.count, self.tmp_path = options, {}, itertools.count(1), tmp_path
@@ -74,7 +74,7 @@ class Player:
             getattr(self.api, method)(*args, **keywords)
 
     def fence(self, timeout=30):
-        """Returns when kubedns answers with all that the API server holds, of each kind that it watches."""
+        """Changes one object of each kind that kubedns watches. Returns when kubedns's answers show these changes."""
         n = next(self.count)
         address, zone = f"10.255.{n >> 8}.{n & 255}", self.options.zone
         for obj in self._fence_objects(n)[1:]:
@@ -95,7 +95,7 @@ class Player:
         wait_for(seen, timeout, lambda: f"the fence {n}; {self.trail()}")
 
     def trail(self):
-        """What happened last, for a report."""
+        """The last events, for a report."""
         keys = ("verb", "resource", "status", "ended", "time", "end_time")
         requests = "\n".join(str([r[k] for k in keys]) for r in self.api.requests()[-30:])
         return f"requests ({', '.join(keys)}):\n{requests}\n{self.api.stats()}\n{self.kubedns.log()[-3000:]}"
@@ -114,7 +114,7 @@ class Player:
 
 
 class Fresh:
-    """kubedns that reads these objects from a directory, in the order given."""
+    """A new kubedns that reads these objects from a directory, in this order."""
 
     def __init__(self, tmp_path, options, objects, flags=()):
         directory = tmp_path / "fresh"
@@ -137,13 +137,14 @@ class Fresh:
 
 
 def flags_of(options):
-    """Nothing is forwarded: questions have no RD."""
+    """Returns kubedns's arguments. The tests' queries have no RD, so kubedns forwards none of them."""
     return [*options.arguments(), "--nameservers=127.0.0.1:1", "--threads=1", "--drain=0s"]
 
 
 def smaller(parts, fails):
     """
-    The fewest of `parts`, a list, of which fails(parts) still says so: delta debugging (Zeller 1999). Each part that is left is needed.
+    Delta debugging (Zeller 1999): removes as many elements of `parts` as possible while fails(parts) stays true. Without any single element
+    of the result, fails() is false.
     """
     size = max(1, len(parts) // 2)
     while True:
@@ -161,8 +162,9 @@ def smaller(parts, fails):
 
 def taken_apart(events):
     """
-    [(tag, value)] in the pieces that smaller() may leave out: [(index, tag, None, value)], where the value is an object without the lists
-    of its spec or slice, and for each endpoint or port one (index, tag, name of the list, the endpoint or port).
+    Splits events [(tag, value)] into the pieces that smaller() may leave out. An object becomes (index, tag, None, the object without its
+    endpoints and ports). Each of its endpoints and ports becomes (index, tag, name of the list, the endpoint or port). Other values become
+    (index, tag, None, value).
     """
     out = []
     for index, (tag, value) in enumerate(events):
@@ -179,7 +181,7 @@ def taken_apart(events):
 
 
 def put_together(parts):
-    """[(tag, value)] again, without what has been left out."""
+    """Makes events [(tag, value)] from the remaining pieces."""
     out = {}
     for index, tag, where, value in parts:
         if where is None:
@@ -192,12 +194,12 @@ def put_together(parts):
 
 def one_seed_after_another(run, tmp_path, seconds):
     """
-    run(tmp_path, seed), which returns how many questions it has asked, from the seed SEED on, else from one drawn now, for MODEL_SECONDS,
-    else for `seconds`; at least once.
+    Calls run(tmp_path, seed) with one seed after another, at least once. run() returns its number of queries. SEED in the environment is
+    the first seed. By default it is random. MODEL_SECONDS replaces `seconds`, the time for all runs.
     """
     first = seed = int(os.environ.get("SEED", random.randrange(1 << 30)))
     end, asked = time.monotonic() + float(os.environ.get("MODEL_SECONDS", seconds)), 0
     while seed == first or time.monotonic() < end:
         asked += run(tmp_path, seed)
         seed += 1
-    print(f"seeds {first} to {seed - 1}: {asked} questions, 0 differences")
+    print(f"seeds {first} to {seed - 1}: {asked} queries, 0 differences")

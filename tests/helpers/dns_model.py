@@ -1,6 +1,6 @@
 """
-What dns.md promises for a set of objects, as one dictionary from names to records: built whole from the objects, in the order of the
-document's table, without looking at how kubedns does it. Names are lower-case text without the last dot.
+The answers that dns.md promises for a set of objects, as one dictionary from names to records. It is built from all objects at once, in
+the order of the document's table, independently of kubedns's code. Names are lower-case text without the last dot.
 
     model = Model(objects, options)
     model.expect("web.default.svc.cluster.local", "A")   # an Expectation
@@ -12,14 +12,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 TTL, NEGATIVE_TTL, VERSION_TTL = 30, 5, 28800
-SOON_TTL, UNLIKELY_TTL, NEVER_TTL = 0, 30, 300  # of denials, kubedns.8 --negative-ttl
-STEPS = 8  # of a chain of ExternalNames
+SOON_TTL, UNLIKELY_TTL, NEVER_TTL = 0, 30, 300  # negative TTLs, see kubedns.8 --negative-ttl
+STEPS = 8  # maximum length of a chain of ExternalNames
 NOERROR, NXDOMAIN, REFUSED = 0, 3, 5
 
 
 @dataclass
 class Options:
-    """kubedns's flags, as far as they change what is answered."""
+    """The flags of kubedns that change its answers."""
 
     zone: str = "cluster.local"
     pods: str = "insecure"
@@ -47,19 +47,19 @@ class Expectation:
     rcode: int
     aa: bool
     answer: frozenset = frozenset()  # (owner, type, ttl, rdata)
-    soa: str = None  # owner of the SOA in authority; None: no authority
+    soa: str = None  # owner of the SOA in the authority section; None if the section is empty
     soa_ttl: int = NEGATIVE_TTL
     glue: frozenset = frozenset()  # (owner, type, ttl, rdata)
-    any: bool = False  # an HINFO of RFC 8482, whatever else
+    any: bool = False  # the answer must contain the HINFO of RFC 8482 and may contain other records
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An endpoint of a slice: the unit in which the rules for "an endpoint in several slices" are read."""
+    """An endpoint of a slice. The rules for "an endpoint in several slices" compare these values."""
 
     address: str
     name: str
-    ports: frozenset  # numbers and names of its slice's: (name, protocol, number)
+    ports: frozenset  # ports of the endpoint's slice: (name, protocol, number)
 
 
 def family(address):
@@ -84,7 +84,7 @@ def is_address(text):
 
 
 def reverse_zones(cidr):
-    """The zones of a prefix, on octet (nibble) borders."""
+    """The reverse zones of a prefix, on octet (nibble) boundaries."""
     network = ipaddress.ip_network(cidr)
     bits = 8 if network.version == 4 else 4
     border = -(-network.prefixlen // bits) * bits
@@ -123,7 +123,7 @@ class Model:
         }
         self.cluster_owners, self.endpoint_owners = defaultdict(set), defaultdict(set)
         self.headless, self.endpoint_names = set(), set()
-        self.services = {}  # (namespace, name): whether names at it, or below it, are about to exist
+        self.services = {}  # (namespace, name) of a Service -> true if the Service's name or a name below it is about to exist
         self._apex()
         for service in by_kind["Service"]:
             if not shown or service["metadata"]["namespace"] in shown:
@@ -150,7 +150,7 @@ class Model:
             self.records[zone]["SOA"].add("soa")
 
     def _endpoints(self, service):
-        """The entries of every slice of this Service that are shown: those that are ready, or all."""
+        """The entries of all slices of this Service. Endpoints that are not ready count only if the Service publishes them too."""
         out, meta = set(), service["metadata"]
         everything = service["spec"].get("publishNotReadyAddresses") or (
             meta.get("annotations", {}).get("service.alpha.kubernetes.io/tolerate-unready-endpoints") == "true"
@@ -163,7 +163,7 @@ class Model:
                 ready = (e.get("conditions") or {}).get("ready")
                 if not (everything or ready or ready is None):
                     continue
-                address = str(ipaddress.ip_address(e["addresses"][0]))  # the API gives no meaning to a second one
+                address = str(ipaddress.ip_address(e["addresses"][0]))  # the API does not define the meaning of a second address
                 pod = (e.get("targetRef") or {}).get("name", "") if self.options.endpoint_pod_names else ""
                 out.add(Entry(address, e.get("hostname") or (pod if is_label(pod) else dashed(address)), ports))
         return out
@@ -220,7 +220,7 @@ class Model:
             self.records[reverse(address)]["PTR"] |= owners
 
     def _existing(self):
-        """Every name that exists: with records, or above one."""
+        """Collects every name that exists: names with records, and all names above them in the zone."""
         self.exists = set()
         for name in [n for n, types in self.records.items() if any(types.values())] + list(self.empty):
             while name and name not in self.exists:
@@ -230,7 +230,7 @@ class Model:
     # The answers.
 
     def zone_of(self, name):
-        """The zone of ours that a name is in, the closest; None when it is not ours."""
+        """Returns the closest of our zones that contains the name, or None."""
         while name:
             if name == self.zone or name in self.zones:
                 return name
@@ -238,7 +238,7 @@ class Model:
         return None
 
     def pod(self, name):
-        """The address of a pod name; None when there is no such name."""
+        """Returns the address of a pod name, or None if there is no such name."""
         label, _, rest = name.partition(".")
         ns, _, rest = rest.partition(".")
         if rest != f"pod.{self.zone}" or self.options.pods == "disabled" or ns not in self.namespaces:
@@ -251,7 +251,7 @@ class Model:
         return None
 
     def here(self, name):
-        """{type: rdata} of a name, empty for one that only exists; None when it does not exist."""
+        """Returns {type: rdata} of a name. It is empty if the name exists without records. Returns None if the name does not exist."""
         address = self.pod(name)
         if address:
             return {family(address): {address}}
@@ -260,7 +260,10 @@ class Model:
         return None
 
     def _srv_share(self, name, target, types):
-        """Among how many a name's SRV records share 100: a headless Service's addresses, the ports of a ClusterIP; 1 at an endpoint's name."""
+        """
+        The number of SRV records of a name that share the weight 100. For a headless Service it is the number of addresses. For a Service
+        with a ClusterIP it is the number of ports. For an endpoint's name it is 1.
+        """
         if target == name and name in self.endpoint_names:
             return 1
         while name.startswith("_"):
@@ -303,7 +306,7 @@ class Model:
         return Expectation(NOERROR, True, before | own, glue=self._glue(own))
 
     def denied_for(self, name):
-        """Seconds that it may be kept that this name does not exist."""
+        """Returns the TTL in seconds of the negative answer for this name."""
         if self.zone_of(name) != self.zone:
             return NEGATIVE_TTL
         labels = name[: -len(self.zone) - 1].split(".")
@@ -321,5 +324,5 @@ class Model:
         return NEGATIVE_TTL
 
     def names(self):
-        """Every name that exists in our zones, and the reverse names that we know."""
+        """Every name that exists in our zones, and the known reverse names."""
         return sorted(self.exists)

@@ -1,7 +1,4 @@
-"""
-kubedns with a few objects from a directory, clients that are good or bad at UDP and TCP, and upstream servers of our own that do
-what a test wants of them.
-"""
+"""kubedns with a few objects from a directory, good and bad UDP and TCP clients, and upstream servers whose behaviour a test chooses."""
 
 import json
 import socket
@@ -27,7 +24,7 @@ EXTERNAL_TARGET = "target.example.net"
 
 
 def world(tmp_path, *args, **kw):
-    """kubedns that serves WEB, MANY (a headless Service with so many endpoints) and EXTERNAL; not yet ready."""
+    """A kubedns that serves WEB, MANY (a headless Service with MANY_COUNT endpoints) and EXTERNAL. Returns it before it is ready."""
     directory = tmp_path / "objects"
     directory.mkdir(exist_ok=True)
     items = [
@@ -50,7 +47,7 @@ def query(name, type_="A", **kw):
 
 
 def udp(kubedns, message, timeout=2.0, host=None, source=None, where=None):
-    """One question; the reply as a message, or None. `where` is filled with the address that replied."""
+    """Sends one query. Returns the reply as a message, or None. Appends the address from which the reply came to `where`."""
     wire = message if isinstance(message, bytes) else message.to_wire()
     host = host or kubedns.host
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -76,7 +73,7 @@ def framed(message):
 
 
 class Tcp:
-    """A TCP client, as fast or slow as its user."""
+    """A TCP client. The test decides how fast it sends and reads."""
 
     def __init__(self, kubedns, host=None, receive_buffer=None, timeout=5.0):
         host = host or kubedns.host
@@ -91,7 +88,7 @@ class Tcp:
         self.socket.sendall(b"".join(framed(m) for m in messages))
 
     def read(self):
-        """The next reply; None when the connection has ended."""
+        """Returns the next reply, or None if the connection has ended."""
         wire = self.read_wire()
         return None if wire is None else dns.message.from_wire(wire)
 
@@ -113,7 +110,7 @@ class Tcp:
         return self.read()
 
     def ended(self):
-        """Whether the server has closed it, without waiting."""
+        """True if the server has closed the connection. Does not wait."""
         self.socket.setblocking(False)
         try:
             return self.socket.recv(1, socket.MSG_PEEK) == b""
@@ -146,8 +143,8 @@ def answered(request, *texts, ttl=60):
 
 class Upstream:
     """
-    A name server on 127.0.0.1 whose `behave(request, tcp)` gives the reply: a message, bytes, a list of them, or None for silence. What it was
-    asked is kept: (message, (address, port), tcp).
+    A name server on 127.0.0.1. `behave(request, tcp)` returns its reply: a message, bytes, a list of them, or None for no reply. `asked`
+    collects the queries: (message, (address, port), tcp).
     """
 
     def __init__(self, behave=lambda request, tcp: answered(request, "192.0.2.1"), host="127.0.0.1", port=None):
@@ -218,11 +215,11 @@ class Upstream:
 
 
 def silent(_request, _tcp):
-    """The behaviour of a server that is dead but whose host is not."""
+    """The behaviour of a dead server on a live host."""
 
 
 def timed(function, *args, **kw):
-    """(seconds, result)"""
+    """Calls the function. Returns (seconds, result)."""
     begun = time.monotonic()
     result = function(*args, **kw)
     return time.monotonic() - begun, result

@@ -1,7 +1,8 @@
 /*
- * LD_PRELOAD: the monotonic clock runs HURRY times as fast for this process, and what it waits for
- * is as much nearer. Back-off, jitter and retries of minutes can then be seen in seconds, in the
- * real program. Wall clock, kernel timers (TCP keepalive) and other processes are as ever.
+ * LD_PRELOAD library that makes time pass faster. The monotonic clock of this process runs HURRY
+ * times as fast, and its waits are shorter by the same factor. A test therefore sees minutes of
+ * backoff, jitter and retries of the real program within seconds. The wall clock, kernel timers
+ * (TCP keepalive) and other processes do not change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,7 +21,7 @@ static double factor = 1;
 static long long base;
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
 
-/* The function that this one stands before. */
+/* Declares `next`, a pointer to the C library's function that the function here replaces. */
 #define NEXT(name) __typeof__(&name) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
 static long long
@@ -63,7 +64,8 @@ shorter_ns(long long ns)
 	return (long long)((double)ns / factor);
 }
 
-/* A wait in milliseconds: never 0 unless it was, and without limit if it was. */
+/* Returns the shorter wait in milliseconds. Only a wait of 0 becomes 0. An infinite wait stays
+ * infinite. */
 static int
 shorter_ms(int ms)
 {
@@ -103,7 +105,7 @@ __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 	return poll(fds, n, ms);
 }
 
-/* What kubedns's workers call in place of poll(). */
+/* kubedns's workers call poll() through this function. */
 long
 syscall(long number, ...)
 {

@@ -1,4 +1,4 @@
-"""kubedns in a hurry: its monotonic clock runs faster, so that what takes it minutes takes a test seconds. See hurry.c."""
+"""Runs kubedns with a faster monotonic clock, so that a test sees minutes of its time within seconds. See hurry.c."""
 
 import os
 import re
@@ -9,7 +9,8 @@ import threading
 from kubedns_process import PROGRAM
 
 _library = None
-_building = threading.Lock()  # whoever comes second must find it whole: without it the loader starts the program at its usual pace
+# A second thread must wait until the library is complete. If it is missing, the loader starts the program with the normal clock.
+_building = threading.Lock()
 
 
 def library():
@@ -24,8 +25,8 @@ def library():
 
 
 def hurry(factor):
-    """The environment of a process whose time runs so many times as fast."""
-    # A sanitizer's library wants to be the first, and then finds this one behind itself.
+    """The environment of a process whose clock runs `factor` times as fast."""
+    # A sanitizer's library must come first. The loader loads this library after it.
     needed = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
     sanitizers = re.findall(r"=> (\S*lib[at]san\S*)", needed)
     return {"LD_PRELOAD": ":".join([*sanitizers, library()]), "HURRY": str(factor)}

@@ -1,7 +1,8 @@
 /*
- * LD_PRELOAD: what somebody could do who has taken over this process, tried from inside it. Each
- * thread tries everything once, at its first poll() with more seccomp filters than INSIDE_FILTERS
- * (those of whoever started it; -1: at once), and writes a line for each attempt into its log:
+ * LD_PRELOAD library that acts like an intruder who has taken over this process. Each thread makes
+ * all attempts once, at its first poll() with more seccomp filters than INSIDE_FILTERS.
+ * INSIDE_FILTERS is the number of filters of the process that started this process, or -1 to make
+ * the attempts at once. The library writes a line for each attempt to the process's log:
  *
  *	inside PROGRAM THREAD ATTEMPT ok|ERRNO
  */
@@ -41,7 +42,7 @@ begin(void)
 	fstat(STDERR_FILENO, &log_stat);
 }
 
-/* The log: dnsmasq has moved it elsewhere. */
+/* Returns the descriptor of the log. dnsmasq has moved this descriptor to another number. */
 static int
 log_fd(void)
 {
@@ -54,7 +55,7 @@ log_fd(void)
 	return STDERR_FILENO;
 }
 
-/* Says how an attempt came out; `result` below 0 is an errno. */
+/* Logs the outcome of an attempt. A negative `result` is an errno. */
 static void
 say(const char *attempt, long result)
 {
@@ -119,8 +120,11 @@ try_tcp(void)
 	close(fd);
 }
 
-/* Ways around the checks of connect() and bind(): MSG_FASTOPEN connects within a send, the kernel
- * binds a socket that listens without an address, and MPTCP is TCP by another number. */
+/*
+ * Tries ways around the checks of connect() and bind(). MSG_FASTOPEN connects within a send. If a
+ * socket without an address listens, the kernel binds it to an address. MPTCP is TCP with another
+ * protocol number.
+ */
 static void
 try_tcp_otherwise(void)
 {
@@ -150,7 +154,7 @@ try_tcp_otherwise(void)
 	close(fd);
 }
 
-/* A child in namespaces of its own, in which it would be root. */
+/* Tries to clone a child in new namespaces. In these namespaces the child would be root. */
 static void
 try_namespaces(void)
 {
@@ -163,7 +167,8 @@ try_namespaces(void)
 		;
 }
 
-/* Without libc's fork(): its handlers are not for a process that goes on with threads. */
+/* Tries to execute a program in a child. Does not use libc's fork(), because its handlers are not
+ * suitable for a process that continues with all its threads. */
 static void
 try_exec(const char *attempt, const char *path)
 {
@@ -171,7 +176,8 @@ try_exec(const char *attempt, const char *path)
 	int status = 0;
 	long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (pid < 0) {
-		/* No child: then in its own place, which only succeeds where everything is lost. */
+		/* If there is no child, the attempt happens in this process. execve() returns
+		 * unless the sandbox is useless. */
 		execve(path, argv, none);
 		say(attempt, -errno);
 		return;
@@ -201,7 +207,7 @@ try_kernel(void)
 		{ "process_vm_readv", SYS_process_vm_readv }, { "pidfd_getfd", SYS_pidfd_getfd },
 		{ "init_module", SYS_init_module }, { "setns", SYS_setns } };
 
-	/* With nothing sensible in the arguments: EFAULT, EINVAL or EPERM where the call is let in. */
+	/* The arguments are invalid, so a permitted call fails with EFAULT, EINVAL or EPERM. */
 	for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
 		say(calls[i].name, outcome(syscall(calls[i].number, -1, -1, -1, -1, -1)));
 }
@@ -242,7 +248,7 @@ try_all(void)
 static int
 confined(void)
 {
-	/* From the kernel's own page: the answer of prctl() would be the filter's. */
+	/* Read the number from /proc, because a filter may answer prctl() itself. */
 	static const char label[] = "\nSeccomp_filters:";
 	char text[4096];
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -275,7 +281,7 @@ poll(struct pollfd *fds, nfds_t count, int timeout)
 	return ((poll_function *)dlsym(RTLD_NEXT, "poll"))(fds, count, timeout);
 }
 
-/* What kubedns's workers call in place of poll(). */
+/* kubedns's workers call poll() through this function. */
 long
 syscall(long number, ...)
 {
@@ -296,7 +302,7 @@ syscall(long number, ...)
 	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* What _FORTIFY_SOURCE makes of poll(). */
+/* With _FORTIFY_SOURCE, poll() becomes a call of this function. */
 int
 __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size)
 {

@@ -1,4 +1,4 @@
-"""The real kubedns as a child of a test: free ports, its log, its metrics, its memory."""
+"""The real kubedns as a child process of a test: free ports, its log, its metrics, its memory."""
 
 import os
 import re
@@ -22,8 +22,8 @@ mount --bind "$0" /run/secrets/kubernetes.io/serviceaccount && exec "$@"
 
 class Kubedns:
     """
-    kubedns with these arguments, on free ports of 127.0.0.1. `serviceaccount`: a directory that it sees where a pod's service
-    account is mounted. `prefix`: what is put before the command, such as a network namespace.
+    kubedns with these arguments, on free ports of 127.0.0.1. The directory `serviceaccount` is at the path where a pod mounts its service
+    account. `prefix` is put before the command, for example to enter a network namespace.
     """
 
     def __init__(self, *args, env=None, serviceaccount=None, prefix=(), directory=None, host="127.0.0.1"):
@@ -43,7 +43,7 @@ class Kubedns:
 
     @property
     def pid(self):
-        """Of kubedns itself: what stands before it execs, but for `ip netns exec`, which does too."""
+        """kubedns's own process ID. The prefix commands and `ip netns exec` use exec, so it is the ID of the started process."""
         return self.process.pid
 
     # Answers.
@@ -52,7 +52,7 @@ class Kubedns:
         return ask(self.port, name, type_, self.host, timeout)
 
     def http(self, path):
-        """(status, text) of the health port; (0, reason) when there is no answer."""
+        """Requests a page on the health port. Returns (status, text), or (0, reason) if there is no answer."""
         try:
             with urllib.request.urlopen(f"http://{self.host}:{self.healthz}{path}", timeout=5) as r:
                 return r.status, r.read().decode()
@@ -65,7 +65,7 @@ class Kubedns:
         return self.http("/readiness")[0] == 200
 
     def wait_ready(self, timeout=10.0):
-        """Seconds from the start until ready; fails with readiness and log."""
+        """Returns the seconds from the start until kubedns is ready. Fails with its readiness page and log."""
         self.wait(self.ready, timeout, lambda: f"readiness: {self.http('/readiness')}")
         return time.monotonic() - self.begun
 
@@ -77,7 +77,7 @@ class Kubedns:
             time.sleep(0.01)
         return value
 
-    # What it says of itself.
+    # Metrics, log and memory.
 
     def log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as f:
@@ -91,7 +91,7 @@ class Kubedns:
         return {name: float(value) for name, _, value in lines}
 
     def metric(self, name, **labels):
-        """The sum of the series of this name that have these labels."""
+        """The sum of all series with this name and these labels."""
         total = 0.0
         for series, value in self.metrics().items():
             family, _, rest = series.partition("{")
@@ -101,7 +101,7 @@ class Kubedns:
         return total
 
     def memory(self):
-        """kB of /proc/PID/status: VmRSS, VmHWM, RssAnon, RssFile."""
+        """Values of /proc/PID/status in kB: VmRSS, VmHWM, RssAnon, RssFile."""
         with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
             return {k: int(v) for k, v in re.findall(r"^(VmRSS|VmHWM|RssAnon|RssFile):\s+(\d+)", f.read(), re.M)}
 
@@ -116,7 +116,7 @@ class Kubedns:
     # The end.
 
     def stop(self):
-        """SIGKILL: what happens at SIGTERM is another test's."""
+        """Uses SIGKILL. Other tests cover the behaviour at SIGTERM."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()

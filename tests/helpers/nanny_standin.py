@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """
-Stands in for dnsmasq where a test needs one that misbehaves. Its mode is the argument --mode=...:
-	answer    answers every question NOTIMP, and never reads the servers file
-	mute      answers nothing
-	deaf      answers, and ignores SIGTERM
-	exit:N    exits with status N at once
-	hup       answers, and exits with status 7 at the first SIGHUP
-Signals that it gets are written to the file of --signals=..., one name a line, "start" first.
+A stand-in for a dnsmasq that misbehaves. The argument --mode=... selects what it does:
+
+  answer    answers every query with NOTIMP and never reads the servers file
+  mute      never answers
+  deaf      answers and ignores SIGTERM
+  exit:N    exits with status N at once
+  hup       answers and exits with status 7 at the first SIGHUP
+
+It writes the names of the signals that it receives to the file of --signals=..., one per line. The first line is "start".
 """
 
 import os
@@ -36,10 +38,11 @@ sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 sock.bind(("127.0.0.1", int(options["port"])))
 ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-note(f"start ignored={ignored} blocked={len(blocked)}")
 for s in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
     signal.signal(s, take)
 print("dnsmasq: stand-in says hello", file=sys.stderr, flush=True)
+# Tests send signals, or kill the reader of stderr, as soon as they see this line. So the handlers and the output come first.
+note(f"start ignored={ignored} blocked={len(blocked)}")
 if mode.startswith("exit:"):
     sys.exit(int(mode[5:]))
 while True:

@@ -1,4 +1,4 @@
-"""The real nanny over the real dnsmasq, with a ConfigMap as the kubelet mounts it and name servers of the test's own."""
+"""The real nanny with the real dnsmasq, a ConfigMap as the kubelet mounts it, and name servers that belong to the test."""
 
 import json
 import os
@@ -18,17 +18,41 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 import dns.rrset
+import pytest
 
 from waiting import free_port, wait_for
 
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 NANNY = os.path.join(BUILD, "bin", "nanny")
+# The engine of all tests that do not ask for one: `make test ENGINE=unbound` runs them with the other one.
+ENGINE = os.environ.get("ENGINE") or "dnsmasq"
 DNSMASQ = shutil.which("dnsmasq", path="/usr/sbin:" + os.environ.get("PATH", ""))
+UNBOUND = shutil.which("unbound", path="/usr/sbin:" + os.environ.get("PATH", "")) or "/usr/sbin/unbound"
 ARGS = ["-k", "--cache-size=1000", "--no-negcache", "--no-hosts", "--log-facility=-"]
 
 
+def engine_flags(exec_=None):
+    """The nanny's flags for the engine. `exec_` is another program in its place."""
+    return [f"-engine={ENGINE}", f"-unboundExec={exec_ or UNBOUND}"] if ENGINE == "unbound" else [f"-dnsmasqExec={exec_ or DNSMASQ}"]
+
+
+def only_dnsmasq(why):
+    """Marks a test that is about dnsmasq itself."""
+    return pytest.mark.skipif(ENGINE != "dnsmasq", reason=f"about dnsmasq: {why}")
+
+
+def lines_of_zones(text, args):
+    """unbound's forward zones in the notation of dnsmasq's servers file, one line for each server. Servers in the arguments do not count."""
+    lines = []
+    for zone in text.split("forward-zone:\n")[1:]:
+        name = re.search(r'name: "(.*)\."', zone)[1]
+        lines += [f"server={'/' + name + '/' if name else ''}{a}#{p}" for a, p in re.findall(r"forward-addr: (\S+?)@(\d+)", zone)]
+    given = {arg.removeprefix("--") for arg in args}
+    return [line for line in lines if line not in given]
+
+
 class Server:
-    """A name server on loopback whose `answer(query)` gives records as text, a list; None for silence, an int for an rcode."""
+    """A name server on loopback. `answer(query)` returns a list of records as text, an int for an rcode, or None for no reply."""
 
     def __init__(self, answer, address="127.0.0.1", port=0, tcp=False):
         self.answer, self.asked = answer, []
@@ -41,7 +65,7 @@ class Server:
             threading.Thread(target=self.accept, daemon=True).start()
 
     def reply_to(self, data):
-        """The reply's bytes, or None."""
+        """The reply as bytes, or None."""
         query = dns.message.from_wire(data)
         question = query.question[0]
         self.asked.append((question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype)))
@@ -91,12 +115,12 @@ class Server:
 
 
 def constant(address):
-    """Answers each A question with one address, others with nothing."""
+    """Answers each A query with one address, and other queries with no records."""
     return lambda name, rdtype: [(name, 0, "A", address)] if rdtype == "A" else []
 
 
 class World:
-    """A directory with `conf` (the mount), `run`, `resolv.conf`; `start()` runs the nanny over it."""
+    """A directory with `conf` (the mount), `run` and `resolv.conf`. `start()` runs the nanny with it."""
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="nanny-", dir="/dev/shm")
@@ -115,7 +139,7 @@ class World:
         os.rename(path + ".new", path)
 
     def write(self, **keys):
-        """A whole new set of keys, swapped in as the kubelet does it; values are text, bytes, or what JSON is made of."""
+        """Writes a new set of keys and swaps it in as the kubelet does. Values are text, bytes, or data for JSON."""
         self.count += 1
         data, new = os.path.join(self.conf, "..data"), f"..{self.count}"
         old = os.readlink(data) if os.path.islink(data) else None
@@ -136,12 +160,13 @@ class World:
     def command(self, *flags, args=None, exec_=None):
         args = ARGS if args is None else args
         return [NANNY, "-restartDnsmasq=true", f"-configDir={self.conf}", f"-resolvConf={self.dir}/resolv.conf", f"-runDir={self.run}",
-                f"-dnsmasqExec={exec_ or DNSMASQ}", "-metricsAddr=127.0.0.1:0", "-drain=0s", f"-terminationLog={self.dir}/termination", *flags,
+                *engine_flags(exec_), "-metricsAddr=127.0.0.1:0", "-drain=0s", f"-terminationLog={self.dir}/termination", *flags,
                 "--", *args, f"--port={self.port}"]  # fmt: skip
 
     def start(self, *flags, args=None, exec_=None, ready=True, prefix=(), **popen):
+        self.args = ARGS if args is None else args
         command = [*prefix, *self.command(*flags, args=args, exec_=exec_)]
-        with open(self.log_path, "wb") as log:  # a file: what it has said is there at once, and no reader lags behind
+        with open(self.log_path, "wb") as log:  # a file and no pipe: the log is always complete, because no thread has to read it first
             self.process = subprocess.Popen(command, stderr=log, **popen)
         if ready:
             self.wait_confirmed()
@@ -160,7 +185,7 @@ class World:
 
     @property
     def http(self):
-        """Its port for HTTP; None as long as it has not said which."""
+        """Returns the nanny's HTTP port, or None if the nanny has not logged it yet."""
         said = re.search(r"http: listening on port (\d+)\n", self.log())
         return int(said[1]) if said else None
 
@@ -168,7 +193,7 @@ class World:
         return wait_for(lambda: next((l for l in self.lines if text in l), None), timeout, what=lambda: f"no line with {text!r}:\n{self.log()}")
 
     def get(self, path):
-        """Status and text."""
+        """Status and text of a page."""
         wait_for(lambda: self.http, what=self.log)
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}", timeout=5) as response:
@@ -198,26 +223,26 @@ class World:
         raise AssertionError(f"no metric {name}")
 
     def pid(self):
-        """Of dnsmasq."""
+        """dnsmasq's process ID."""
         return wait_for(lambda: self.config()["dnsmasq"]["pid"])
 
     def file(self):
-        """The servers file without its marker."""
-        path = next(a for a in self.config()["dnsmasq"]["arguments"] if a.startswith("--servers-file=")).partition("=")[2]
-        with open(path, encoding="ascii") as f:
-            lines = f.read().splitlines()
+        """Returns the lines of the servers file without the marker."""
+        with open(os.path.join(self.run, "nanny", "servers.conf"), encoding="ascii") as f:
+            text = f.read()
+        lines = lines_of_zones(text, self.args) if ENGINE == "unbound" else text.splitlines()
         assert "generation.nanny.invalid" in lines[-1]
         return lines[:-1]
 
     def ask(self, name, rdtype="A", timeout=3, port=None):
-        """The address or addresses, or the rcode's text."""
+        """The address or addresses in the answer, or the rcode as text."""
         reply = dns.query.udp(dns.message.make_query(name, rdtype), "127.0.0.1", port=port or self.port, timeout=timeout)
         if reply.rcode():
             return dns.rcode.to_text(reply.rcode())
         return " ".join(sorted(r.to_text() for rrset in reply.answer for r in rrset))
 
     def answers(self):
-        """Whether dnsmasq answers at all."""
+        """True if dnsmasq answers, with any result."""
         try:
             query = dns.message.make_query("version.bind", "TXT", "CH")
             return bool(dns.query.udp(query, "127.0.0.1", port=self.port, timeout=1).answer)
@@ -225,12 +250,15 @@ class World:
             return False
 
     def check(self, args=None):
-        """nanny --check over the directory: exit code, what it prints, what it logs."""
+        """Runs nanny --check with the directory. Returns its exit status, its output and its log."""
         done = subprocess.run(self.command("--check", args=args), capture_output=True, text=True, errors="replace", timeout=20, check=False)
-        return done.returncode, done.stdout.splitlines(), done.stderr
+        lines = done.stdout.splitlines()
+        if ENGINE == "unbound":
+            lines = [line for line in lines if line.startswith("#")] + lines_of_zones(done.stdout, args or ARGS)
+        return done.returncode, lines, done.stderr
 
     def wait_exit(self, timeout=30):
-        """Its exit code; its last words are in the log then."""
+        """Waits for the nanny's exit status. The log is complete by then."""
         return self.process.wait(timeout)
 
     def stop(self, sig=signal.SIGTERM, timeout=10):

@@ -1,4 +1,4 @@
-"""A network namespace with a link of its own to the test's: where packets can be dropped without touching the machine."""
+"""A network namespace with a link to the test's own namespace. Tests can drop packets there without affecting the machine."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ def run(*command, check=True):
 
 
 def has_ipv6():
-    """Whether ::1 is there: containers often have none."""
+    """True if ::1 exists. Containers often do not have it."""
     try:
         with socket.socket(socket.AF_INET6) as s:
             s.bind(("::1", 0))
@@ -28,7 +28,7 @@ def needs_ipv6():
 
 
 class Namespace:
-    """Addresses `here` (the test's end) and `there`; both vanish with it."""
+    """A namespace and its link. `here` is the address of the test's end, `there` the address inside. The link disappears with the namespace."""
 
     def __init__(self):
         self.claimed = claim(1 << 20, (1 << 20) + 4095)
@@ -58,7 +58,10 @@ class Namespace:
         return run(*self.prefix, *command, **kw)
 
     def drop_tcp(self, client_port=None, lost=("ours", "theirs")):
-        """TCP packets are dropped, of the test's end and of the other one: all, or those of the connection from this port of the test's end."""
+        """
+        Drops TCP packets from the test's end ("ours") and from the other end ("theirs"). With `client_port`, drops only packets of the
+        connection that has this port at the test's end.
+        """
         for whose, chain, side in (("ours", "INPUT", "--sport"), ("theirs", "OUTPUT", "--dport")):
             which = [side, str(client_port)] if client_port else []
             if whose in lost:
@@ -81,6 +84,6 @@ class Namespace:
 
 
 def client_ports(address, port, pid):
-    """The local ports of a process's established connections to this place."""
+    """The local ports of a process's established connections to this address and port."""
     out = run("ss", "-Htnp", "state", "established", "dst", f"{address}:{port}").stdout
     return [line.split()[2].rpartition(":")[2] for line in out.splitlines() if f"pid={pid}," in line]

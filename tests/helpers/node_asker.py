@@ -1,11 +1,13 @@
 """
-Asks as pods do, and says what came: node_asker.py ADDRESS RATE SECONDS. UDP and TCP, A and AAAA in turn; each question has a socket of its own and
-goes the way of a resolver library with one server in resolv.conf. Over UDP two of three do as glibc and Go: two tries of 5 s, of which an ICMP error
-(IP_RECVERR) or a wrong answer ends each at once, so that two refusals fail the lookup. The third does as musl: it is asked at 0 and 2.5 s, waits 5 s in
-all, and sees no ICMP error. Over TCP there is one try of 5 s, and a refusal or a reset fails it.
+Sends queries as pods do and prints the results: node_asker.py ADDRESS RATE SECONDS. It alternates between UDP and TCP and between A and AAAA.
+Each query has its own socket and behaves like a resolver library with one server in resolv.conf.
 
-Prints one JSON object a question: when it was asked, by what, how long the first right answer took (null: the lookup failed), how often it was
-asked again, what came wrong, and the answer's TTL, by which the servers differ.
+Over UDP, two of three lookups behave like glibc and Go, with two attempts of 5 s each. An ICMP error (IP_RECVERR) or a wrong answer ends an
+attempt at once, so two refusals fail the lookup. Every third lookup behaves like musl: it sends at 0 and 2.5 s, waits 5 s in all, and does
+not see ICMP errors. Over TCP there is one attempt of 5 s. It fails after a refusal or a reset.
+
+Prints one JSON object per query: the time and transport, how long the first right answer took (null: the lookup failed), the number of
+retries, the wrong answers, and the answer's TTL, which identifies the server.
 """
 
 import asyncio
@@ -16,7 +18,7 @@ import sys
 import time
 
 NAME, ADDRESSES = "web.default.svc.cluster.local", {1: bytes([10, 96, 0, 80]), 28: bytes.fromhex("fd0000000000000000000000000000a1")}
-GLIBC, MUSL, TCP = (5.0, 2), (2.5, 2), (5.0, 1)  # seconds of a try, and tries
+GLIBC, MUSL, TCP = (5.0, 2), (2.5, 2), (5.0, 1)  # seconds per attempt, and attempts
 IP_RECVERR = 11
 
 
@@ -26,7 +28,7 @@ def question(id_, type_):
 
 
 def judge(wire, id_, type_):
-    """(what is wrong with it or None, TTL); None for a reply to something else."""
+    """Returns (error or None, TTL), or None if this is not the reply to the query."""
     if len(wire) < 12 or struct.unpack("!H", wire[:2])[0] != id_:
         return None
     rcode, answers = wire[3] & 15, struct.unpack("!H", wire[6:8])[0]
@@ -47,7 +49,7 @@ class Udp(asyncio.DatagramProtocol):
 
 
 async def udp_try(udp, wait_s, id_, type_, note):
-    """The answer's TTL; None: this try has failed."""
+    """The answer's TTL, or None if this attempt failed."""
     until = time.monotonic() + wait_s
     while (left := until - time.monotonic()) > 0:
         try:
@@ -79,7 +81,7 @@ async def by_glibc(address, wire, id_, type_, note):
             if (ttl := await udp_try(udp, wait_s, id_, type_, note)) is not None:
                 return ttl
         except OSError:
-            pass  # no route: the next try at once
+            pass  # there is no route, so the next attempt starts at once
         finally:
             (transport or s).close()
     return None
@@ -129,7 +131,7 @@ async def ask(address, number):
 
 
 async def main(address, rate, seconds):
-    """Nothing is printed before the end: a reader who is late would hold up the questions."""
+    """Sends the queries. Prints the results only at the end, because a slow reader would delay the queries."""
     tasks, begun = [], time.monotonic()
     for number in range(int(rate * seconds)):
         await asyncio.sleep(max(0, begun + number / rate - time.monotonic()))

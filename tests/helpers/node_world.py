@@ -1,6 +1,7 @@
 """
-A node as a network namespace: a pod behind a veth, the cluster's DNS elsewhere behind another, kube-proxy's rules for its Service written as
-kube-proxy writes them, and the node's own kubedns and nanny beside them. Who answered is told by the TTL: 30 the node's, 20 the other's.
+A node as a network namespace. A pod is behind one veth, and the central DNS pod behind another. kube-proxy's rules for its Service are
+written exactly as kube-proxy writes them. The node's own kubedns and nanny run beside them. The TTL shows which server answered: 30 is the
+node's own kubedns, 20 the central pod.
 """
 
 import contextlib
@@ -92,7 +93,7 @@ def join(a, b, a_name, b_name, a_address, b_address):
 
 
 class NodeWorld:
-    """`proxy` is kube-proxy's mode. Starts everything but the node's own programs."""
+    """`proxy` is kube-proxy's mode. The constructor starts everything except the node's own programs."""
 
     def __init__(self, tmp_path, proxy="nftables"):
         tag = f"kd{os.getpid()}{random.randrange(1000)}"
@@ -120,7 +121,7 @@ class NodeWorld:
         self.node(*rules[0], input=rules[1])
 
     def make_source(self):
-        """What the programs know of the cluster: a directory of manifests."""
+        """The programs' source of objects: a directory of manifests."""
         self.objects = self.tmp_path / "objects"
         self.objects.mkdir(exist_ok=True)
         web = service("web", "10.96.0.80")
@@ -135,10 +136,12 @@ class NodeWorld:
                                          "--drain=3s", *args, log=self.tmp_path / f"{name}.log", env=env)  # fmt: skip
 
     def start_pod(self, uid, *kubedns, nanny=(), addresses=f"{LOCAL},{SERVICE}", dnsmasq=True, prefix=()):
-        """A whole pod as conf/kubernetes/node-local has it: three containers, which another pod's may stand beside. Its dnsmasq knows OUTSIDE;
-        without `dnsmasq` the nanny has not started yet."""
+        """
+        Starts a whole pod as in conf/kubernetes/node-local: three containers, which can run beside the containers of another pod. Its dnsmasq
+        answers OUTSIDE. Without `dnsmasq` it does not start the nanny.
+        """
         directory = pathlib.Path(self.directory.name) / uid
-        directory.parent.chmod(0o755)  # the nanny becomes nobody
+        directory.parent.chmod(0o755)  # the nanny runs as an unprivileged user
         directory.mkdir()
         directory.chmod(0o777)
         self.start_pod_kubedns(uid, *kubedns, addresses=addresses)
@@ -167,7 +170,7 @@ class NodeWorld:
             env={**os.environ, "OWN_LOOPBACK": uid})  # fmt: skip
 
     def pod_is_ready(self, uid):
-        """As the kubelet's probes see it: the commands run in the pod's containers."""
+        """Readiness as the kubelet's probes see it: runs the probe commands of the pod's containers."""
         return all(not self.node(*command, check=False, env={**os.environ, "OWN_LOOPBACK": uid}).returncode
                    for command in ((PROGRAM, "--ready"), (NANNY, "-ready")))  # fmt: skip
 
@@ -178,14 +181,14 @@ class NodeWorld:
 
     def start_nanny(self, *nanny, addresses=f"{LOCAL},{SERVICE}"):
         directory = pathlib.Path(self.directory.name)
-        directory.chmod(0o777)  # the nanny becomes nobody
+        directory.chmod(0o777)  # the nanny runs as an unprivileged user
         (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
         self.running["nanny"] = self.node.start(
             NANNY, f"-localip={addresses}", "-metricsAddr=127.0.0.1:10056", f"-runDir={directory}", "-drain=3s",
             f"-resolvConf={directory}/resolv.conf", f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny,
             "--", "-k", "--port=253", "--listen-address=127.0.0.1", "--bind-interfaces", log=self.tmp_path / "nanny.log")  # fmt: skip
 
-    # What can be seen.
+    # State of the node.
 
     def until(self, condition, timeout=20.0, what="the condition"):
         begun = time.monotonic()
@@ -209,7 +212,7 @@ class NodeWorld:
         self.until(lambda: self.ask_once() == NODE_TTL, what="an answer of the node's own")
 
     def pids(self, name, nanny="nanny"):
-        """Of the nanny's children: guard and dnsmasq."""
+        """Returns the process IDs of one kind of the nanny's children, guard or dnsmasq."""
         children = run("pgrep", "-P", str(self.running[nanny].pid)).stdout.split()
         return [int(p) for p in children if (pathlib.Path(f"/proc/{p}/comm").read_text().strip() == "dnsmasq") == (name == "dnsmasq")]
 
@@ -245,8 +248,8 @@ class NodeWorld:
                 process.wait()
         for space in self.spaces:
             for pid in run("ip", "netns", "pids", space.name, check=False).stdout.split():
-                with contextlib.suppress(ProcessLookupError):  # it has ended by itself meanwhile
-                    os.kill(int(pid), signal.SIGKILL)  # dnsmasq, whose nanny was killed
+                with contextlib.suppress(ProcessLookupError):  # the process may have exited meanwhile
+                    os.kill(int(pid), signal.SIGKILL)  # a dnsmasq whose nanny was killed
             space.close()
         self.directory.cleanup()
 

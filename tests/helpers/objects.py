@@ -1,4 +1,4 @@
-"""Objects as small as a test wants them."""
+"""Minimal objects for tests."""
 
 
 def _object(kind, api_version, name, namespace, labels, **rest):
@@ -15,7 +15,7 @@ def namespace(name, **labels):
 
 
 def service(name, ip, ns="default", ports=(("http", 80),), **spec):
-    """A Service with a cluster address, or "None"."""
+    """A Service with a cluster address or "None"."""
     ports = [{"name": n, "port": p, "protocol": "TCP"} for n, p in ports]
     return _object("Service", "v1", name, ns, None, spec={"type": "ClusterIP", "clusterIP": ip, "clusterIPs": [ip], "ports": ports, **spec})
 
@@ -32,7 +32,7 @@ def endpoint_slice(service_name, addresses, ns="default", suffix="abc12", hostna
 
 
 def endpoints(service_name, addresses, ns="default", hostnames=(), ports=(("http", 80),)):
-    """The legacy object."""
+    """An Endpoints object, the legacy kind."""
     listed = [{"ip": a, **({"hostname": hostnames[i]} if i < len(hostnames) else {})} for i, a in enumerate(addresses)]
     ports = [{"name": n, "port": p, "protocol": "TCP"} for n, p in ports]
     return _object("Endpoints", "v1", service_name, ns, None, subsets=[{"addresses": listed, "ports": ports}])

@@ -1,5 +1,6 @@
 """Copies of conf/kubernetes with other settings, rendered by kubectl, for tests."""
 
+import hashlib
 import os
 import pathlib
 import shutil
@@ -19,7 +20,7 @@ needs_kubectl = pytest.mark.skipif(not shutil.which("kubectl") and not CTL.exist
 
 
 def copy(tmp_path, **settings):
-    """conf/kubernetes with these settings."""
+    """Copies conf/kubernetes and changes these settings."""
     made = tmp_path / "kubernetes"
     if not made.exists():
         shutil.copytree(ROOT / "conf/kubernetes", made)
@@ -38,9 +39,27 @@ def render(made, base="replace-kube-dns", *components):
     (overlay / "kustomization.yaml").write_text(yaml.safe_dump({
         "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": [f"../{base}"],
         "components": [f"../components/{c}" for c in components]}))
-    out = subprocess.run([*KUBECTL, "kustomize", overlay], capture_output=True, text=True, timeout=60)
-    assert out.returncode == 0, out.stderr
-    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(out.stdout) if o}
+    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(kustomize(made, overlay)) if o}
+
+
+def kustomize(made, overlay):
+    """
+    Renders this overlay of the copy `made` with kubectl. Many tests render the same files, and each start of kubectl takes half a second of
+    CPU time. So the output is cached in $BUILD/kustomized. Its name is the hash of all files and of kubectl itself.
+    """
+    tool = pathlib.Path(shutil.which(KUBECTL[0])).resolve()
+    inputs = hashlib.sha256(f"{tool} {tool.stat().st_mtime_ns} {overlay.relative_to(made)}".encode())
+    for path in sorted(p for p in made.rglob("*") if p.is_file()):
+        inputs.update(f"\0{path.relative_to(made)}\0".encode() + path.read_bytes())
+    kept = pathlib.Path(os.environ.get("BUILD", ROOT / "build"), "kustomized", inputs.hexdigest())
+    if not kept.exists():
+        out = subprocess.run([*KUBECTL, "kustomize", overlay], capture_output=True, text=True, timeout=60)
+        assert out.returncode == 0, out.stderr
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        aside = kept.with_suffix(f".{os.getpid()}")
+        aside.write_text(out.stdout)
+        aside.rename(kept)
+    return kept.read_text()
 
 
 def containers(objects, name="kube-dns"):
@@ -48,7 +67,7 @@ def containers(objects, name="kube-dns"):
 
 
 def check(made, *overlays):
-    """conf/kubernetes/check without an API server in reach."""
+    """Runs conf/kubernetes/check without a reachable API server."""
     env = {**os.environ, "KUBECTL": " ".join(KUBECTL), "KUBECONFIG": "/dev/null"}
     p = subprocess.run([made / "check", *overlays], env=env, stderr=subprocess.PIPE, text=True, timeout=60)
     return p.returncode, p.stderr

@@ -1,4 +1,4 @@
-"""The three programs as in a pod: kubedns on the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar."""
+"""The three programs as in a pod: kubedns with the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar."""
 
 import os
 import shutil
@@ -15,12 +15,17 @@ def program(name):
 
 
 class Pod:
-    """kubedns on the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar beside them."""
+    """kubedns with the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar beside them."""
 
     def __init__(self, config, *probes, kubedns=None, interval=1, poll_ms=500, wrap=(), wraps=None, front=False, in_pod=True):
-        """`kubedns`: its arguments in place of the example's manifests; `interval`: of the two probes, in seconds; `wrap`: a command
-        under which the three programs run; `wraps`: one for some of them, by name; `front`: the front topology in place of classic;
-        `in_pod`: whether the sidecar sees a pod's environment."""
+        """
+        kubedns    arguments that replace the example manifests
+        interval   interval of the two probes in seconds
+        wrap       command that runs each of the three programs
+        wraps      such a command for single programs: {name: command}
+        front      uses the front topology instead of classic
+        in_pod     whether the sidecar sees the environment of a pod
+        """
         self.directory = tempfile.mkdtemp(prefix="pod-")
         os.chmod(self.directory, 0o755)
         self.config = os.path.join(self.directory, "config")
@@ -48,7 +53,7 @@ class Pod:
             peers=True, wrap=self.wraps["sidecar"], in_pod=in_pod)
 
     def write(self, key, value):
-        """As the kubelet does, or as near as makes no difference: never half a file."""
+        """Writes a key in one step, as the kubelet does, so that no program reads an incomplete value."""
         with open(os.path.join(self.directory, "new"), "w", encoding="utf-8", errors="surrogateescape") as out:
             out.write(value)
         os.rename(os.path.join(self.directory, "new"), os.path.join(self.config, key))
@@ -62,7 +67,7 @@ class Pod:
         self.processes[name].send_signal(how)
 
     def ports(self):
-        """Of each container's HTTP."""
+        """The HTTP port of each container."""
         return {"kubedns": self.kubedns_http, "dnsmasq": self.nanny_http, "sidecar": self.sidecar.port}
 
     def sentence(self):

@@ -1,6 +1,6 @@
 """
-Odd but legal clusters, by a seed: few names and addresses, so that they meet each other in every way. A cluster is a dictionary from
-(kind, namespace, name) to the object as the API has it; change() makes one step from it.
+Unusual but valid clusters, generated from a seed. They use few names and addresses, so that these collide in every way. A cluster is a
+dictionary from (kind, namespace, name) to the object as the API returns it. change() makes one step.
 """
 
 import random
@@ -47,7 +47,7 @@ class Generator:
         return self.random.sample(values, min(len(values), self.random.randint(least, most)))
 
     def ports(self, least=0):
-        """Ports with names of their own, as the API wants them; one without a name stands alone."""
+        """Ports with unique names, as the API requires. If a port has no name, it is the only port."""
         out, names = [], set()
         for name, protocol, number in self.some(PORTS, least, 4):
             if name in names:
@@ -111,7 +111,7 @@ class Generator:
         else:
             addresses = ADDRESSES4 if kind == "IPv4" else ADDRESSES6
             count = r.choice([0, 1, 1, 2, 3, 5])
-            if kind == "IPv4" and r.random() < 0.06:  # more than a message of 512 bytes holds, and of 1,232
+            if kind == "IPv4" and r.random() < 0.06:  # more records than fit into a message of 512 or 1,232 bytes
                 addresses, count = MANY, r.choice([40, 100])
             obj["endpoints"] = [self.endpoint(addresses) for _ in range(count)]
         obj["ports"] = self.ports()
@@ -127,7 +127,7 @@ class Generator:
         return obj
 
     def change(self):
-        """One step: [(key, object or None)]. A namespace's own step is of one that holds nothing."""
+        """One step: [(key, object or None)]. It changes a namespace only if the namespace contains no objects."""
         r = self.random
         mine = [k for k in self.cluster if k[0] != "Namespace"]
         what = r.random()
@@ -148,22 +148,22 @@ class Generator:
             new = r.choice([self.service, self.slice, self.slice, self.pod])()
         key, old = self.key(new), self.cluster.get(self.key(new))
         self.put(new)
-        again = old and old.get("addressType") != new.get("addressType")  # never changes: this is another slice of that name
+        again = old and old.get("addressType") != new.get("addressType")  # a slice's address family never changes, so this is a new slice with the same name
         return [(key, None)] * bool(again) + [(key, new)]
 
     def changed_slice(self, key):
-        """The address family of a slice never changes; everything else does."""
+        """Changes a slice. Everything may change except the address family."""
         old, r = self.cluster[key], self.random
         new = self.slice(key[2], key[1])
         while new["addressType"] != old["addressType"]:
             new = self.slice(key[2], key[1])
-        if r.random() < 0.6:  # a part of it, not all
+        if r.random() < 0.6:  # change only a part of the slice
             part = r.choice(["endpoints", "ports"])
             new = {**old, part: new[part]}
         return new
 
     def options(self):
-        """Flags of a kubedns for this cluster, as the fields of dns_model.Options."""
+        """Random flags of a kubedns for this cluster, as the fields of dns_model.Options."""
         r = self.random
         cidrs = [(), (), ("10.96.0.0/12",), ("10.0.0.0/8", "10.1.0.0/16"), ("10.1.0.0/16", "10.0.0.0/8", "fd00::/16", "2001:db8::/30"), ("10.1.0.0/23",)]
         return {"pods": r.choice(["insecure", "insecure", "verified", "disabled"]), "namespaces": r.choice([(), (), (), ("a", "svc")]),

@@ -1,6 +1,6 @@
 """
-Knot, NSD and BIND as secondaries of kubedns, each in a directory of its own: `source` is the address that it listens at, and asks from, since
-kubedns tells secondaries apart by that. `key` is (name, algorithm, secret) of TSIG, or None.
+Knot, NSD and BIND as secondaries of kubedns, each with its own directory. `source` is the address at which it listens and from which it
+sends queries, because kubedns distinguishes secondaries by address. `key` is the TSIG key (name, algorithm, secret), or None.
 """
 
 import base64
@@ -22,12 +22,12 @@ def make_key(name, algorithm="hmac-sha256"):
 
 
 def key_lines(*keys):
-    """The file of --transfer-key; a key may have addresses of servers behind it."""
+    """Returns the text of a file for --transfer-key. After a key there may be addresses of servers."""
     return "".join(" ".join(key) + "\n" for key in keys)
 
 
 class Secondary:
-    """`primaries`: ports of 127.0.0.1, or (host, port). It may be asked for its zones by AXFR from 127.0.0.1, without a key."""
+    """`primaries` are ports of 127.0.0.1 or (host, port). The secondary offers its zones by AXFR to 127.0.0.1, without a key."""
 
     def __init__(self, directory, primaries, zones, source="127.0.0.1", key=None, port=None):
         self.host, self.port, self.dir, self.key = source, port or free_port(), directory, key
@@ -45,11 +45,11 @@ class Secondary:
         raise NotImplementedError
 
     def again(self):
-        """The configuration has changed, such as its key."""
+        """Writes the configuration again, for example with another key."""
         (self.dir / "conf").write_text(self.config())
 
     def pause(self):
-        """Stops all its processes."""
+        """Stops (SIGSTOP) all processes of this server."""
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def go_on(self):
@@ -70,7 +70,7 @@ class Secondary:
         return reply.answer[0][0].to_text() if reply and reply.answer else None
 
     def zone(self, zone):
-        """What it has, as a dns.zone.Zone."""
+        """The secondary's copy of the zone, as a dns.zone.Zone."""
         text = subprocess.run(["kdig", "+noall", "+answer", "-b", "127.0.0.1", "-p", str(self.port), f"@{self.host}", zone, "AXFR"],
                               capture_output=True, text=True, timeout=60, check=True).stdout  # fmt: skip
         records = [line for line in text.splitlines() if line and not line.startswith(";")]
@@ -93,7 +93,7 @@ class Secondary:
 
 
 class Knot(Secondary):
-    """Its journal and data base in `directory`. Asks for the SOA, then by IXFR."""
+    """Knot, with its journal and database in `directory`. It queries the SOA and then sends IXFR."""
 
     def config(self):
         key = "key:\n  - id: {}\n    algorithm: {}\n    secret: {}\n".format(*self.key) if self.key else ""
@@ -141,7 +141,10 @@ zone:
 
 
 class Nsd(Secondary):
-    """Asks by IXFR at once. What it gets it reads again in a new process: a second after another, unless told otherwise."""
+    """
+    NSD sends IXFR without a query for the SOA. After a transfer it reads the zone again in a new process, by default at most once per
+    second (xfrd-reload-timeout).
+    """
 
     def config(self):
         key = 'key:\n    name: "{}"\n    algorithm: {}\n    secret: "{}"\n'.format(*self.key) if self.key else ""
@@ -182,7 +185,7 @@ remote-control:
 
 
 class Bind(Secondary):
-    """Asks for the SOA, then by IXFR."""
+    """BIND queries the SOA and then sends IXFR."""
 
     def config(self):
         key = 'key "{}" {{ algorithm {}; secret "{}"; }};\n'.format(*self.key) if self.key else ""

@@ -1,4 +1,4 @@
-"""The real sidecar, and what it looks at: the real dnsmasq, or a DNS server that misbehaves as told."""
+"""The real sidecar and the servers that it probes: the real dnsmasq, or a DNS server that misbehaves in a way that the test chooses."""
 
 import json
 import os
@@ -27,12 +27,12 @@ NAME = "kubernetes.default.svc.cluster.local"
 
 
 def until(condition, timeout=10.0, what="it"):
-    """wait_for() a sidecar's page: what a process that is not there yet raises is "not yet"."""
+    """Like wait_for(), for a condition that reads a page of the sidecar. The condition may raise an exception while the sidecar does not listen yet."""
     return wait_for(condition, timeout, what, passing=(OSError, AssertionError))
 
 
 def series(text):
-    """A page of metrics as {(name, ((label, value), ...)): value}."""
+    """Parses a page of metrics into {(name, ((label, value), ...)): value}."""
     found = {}
     for line in text.splitlines():
         match = re.fullmatch(r'([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)', line)
@@ -43,25 +43,25 @@ def series(text):
 
 
 def surroundings(in_pod):
-    """The environment of a container of a pod, or of a program that somebody starts by hand: what the machine that tests is must not show."""
+    """Returns the environment of a program: in a pod's container, or started by hand. It does not depend on the machine that runs the test."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_") and k != "JOURNAL_STREAM"}
     return {**env, "KUBERNETES_SERVICE_HOST": "198.51.100.9"} if in_pod else env
 
 
 class Sidecar:
-    """The sidecar with these arguments, HTTP on a free port of 127.0.0.1 (or `address`), as a container of a pod sees it or not."""
+    """The sidecar with these arguments and HTTP on a free port of 127.0.0.1 (or `address`). With `in_pod` it has the environment of a pod's container."""
 
     def __init__(self, *args, address="127.0.0.1", peers=False, wrap=(), in_pod=True):
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile()
         quiet = [] if peers else ["--kubedns-url=", "--nanny-url="]
         self.process = subprocess.Popen(
             [*wrap, PROGRAM, f"--prometheus-addr={address}", "--prometheus-port=0", "--drain=0s", *quiet, *map(str, args)],
             stderr=self.log, env=surroundings(in_pod))
-        self.port = int(until(lambda: re.search(r"page on port (\d+)", self.said()), what="the sidecar's start")[1])
+        self.port = int(until(lambda: re.search(r"page on port (\d+)", self.said()), what=lambda: f"the sidecar's start; its log: {self.said()!r}")[1])
 
     def said(self):
-        self.log.seek(0)
-        text = self.log.read()
+        # The sidecar shares the file's position, so seek() would make it overwrite its log.
+        text = os.pread(self.log.fileno(), os.fstat(self.log.fileno()).st_size, 0).decode(errors="replace")
         assert self.process.poll() in (None, 0), f"the sidecar has ended: {text}"
         return text
 
@@ -69,7 +69,7 @@ class Sidecar:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def get(self, path, headers=None):
-        """(status, body) of a page."""
+        """Requests a page. Returns (status, body)."""
         request = urllib.request.Request(self.url(path), headers=headers or {})
         try:
             with urllib.request.urlopen(request, timeout=5) as response:
@@ -102,7 +102,7 @@ class Sidecar:
             return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
 
     def stop(self):
-        """Its exit status after SIGTERM."""
+        """Sends SIGTERM. Returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(10)
 
@@ -117,7 +117,7 @@ class Sidecar:
 
 
 class Dnsmasq:
-    """The real dnsmasq on a free port of 127.0.0.1; `start` again after `stop` keeps the port."""
+    """The real dnsmasq on a free port of 127.0.0.1. `start` after `stop` uses the same port."""
 
     def __init__(self, *args):
         self.port = free_port()
@@ -134,7 +134,7 @@ class Dnsmasq:
         until(lambda: self.chaos("version"), what="dnsmasq's start")
 
     def chaos(self, name):
-        """The strings of dnsmasq's own answer to `name`.bind."""
+        """The strings in dnsmasq's answer for `name`.bind."""
         query = dns.message.make_query(f"{name}.bind.", "TXT", "CH")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.settimeout(1)
@@ -168,7 +168,7 @@ class Dnsmasq:
             self.process.wait()
 
 
-# What a server may do with a query: each takes the message and returns the bytes to send, or None for silence.
+# Behaviours of a server. Each takes the query and returns the bytes to send, or None for no reply.
 
 def good(query, address="10.0.0.1"):
     reply = dns.message.make_response(query)
@@ -232,7 +232,7 @@ def slow(seconds):
 
 
 class FakeDns:
-    """A DNS server of one address that treats every UDP query with `udp` and every TCP query with `tcp` (None: no TCP)."""
+    """A DNS server with one address. `udp` handles every UDP query and `tcp` every TCP query (None: no TCP)."""
 
     def __init__(self, udp=good, tcp=None, host="127.0.0.1"):
         self.udp, self.tcp, self.host, self.asked = udp, tcp, host, 0
@@ -263,7 +263,7 @@ class FakeDns:
                 wire, peer = udp.recvfrom(4096)
             except OSError:
                 return
-            if not wire:  # the socket was shut down
+            if not wire:  # stop() has shut the socket down
                 continue
             self.asked += 1
             threading.Thread(target=self.answer_udp, args=(udp, wire, peer), daemon=True).start()
@@ -291,7 +291,7 @@ class FakeDns:
                 size = int.from_bytes(peer.recv(2, socket.MSG_WAITALL), "big")
                 reply = self.tcp(dns.message.from_wire(peer.recv(size, socket.MSG_WAITALL)))
                 if reply is not None:
-                    # In three pieces, as a slow path delivers them.
+                    # Sends the reply in three pieces, as they arrive over a slow network.
                     framed = len(reply).to_bytes(2, "big") + reply
                     for piece in (framed[:1], framed[1:7], framed[7:]):
                         peer.sendall(piece)

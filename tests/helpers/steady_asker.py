@@ -1,7 +1,8 @@
 """
-Asks servers of 127.0.0.1 for the same name at a steady rate, until SIGTERM: steady_asker.py FILE NAME RATE PORT... It never waits for an
-answer before it asks again, and an answer's time is the kernel's of when its packet was sent: how late this process reads it does not
-count. FILE gets three doubles a question: which server, Unix seconds when it was asked, and milliseconds until its answer; infinity: none.
+Sends queries for one name to servers of 127.0.0.1 at a steady rate until SIGTERM: steady_asker.py FILE NAME RATE PORT... It sends the next
+query even if the last one has no answer yet. An answer's time is the kernel's timestamp of its packet, so delays of this process do not
+count. FILE gets three doubles per query: the number of the server, the Unix time of the query, and the milliseconds until its answer
+(infinity: no answer).
 """
 
 import array
@@ -20,7 +21,7 @@ LOST_S = 2
 
 
 def replies(s):
-    """(id, Unix ns) of what has come."""
+    """Yields (ID, Unix time in ns) for each reply that has arrived."""
     while True:
         try:
             wire, ancillary, _, _ = s.recvmsg(4096, 64)
@@ -31,7 +32,7 @@ def replies(s):
 
 
 class Asked:
-    """One server's questions; ids come again after 65,536, long after LOST_S."""
+    """The queries to one server. IDs repeat after 65,536 queries, long after LOST_S."""
 
     def __init__(self, number, port, wire, out):
         self.number, self.wire, self.out, self.waiting, self.id = number, wire, out, {}, 0
@@ -70,7 +71,8 @@ def main(path, name, rate, *ports):
         poll.register(one.socket, select.POLLIN)
     pause, begun, turn = 1 / float(rate), time.monotonic(), 0
     while not over:
-        for one in asked[turn % len(asked):] + asked[: turn % len(asked)]:  # the first finds this process's caches cold
+        # A different server gets the first query of each round. That query is slower, because this process's CPU caches are cold.
+        for one in asked[turn % len(asked):] + asked[: turn % len(asked)]:
             one.ask()
         turn += 1
         while (left := begun + turn * pause - time.monotonic()) > 0:

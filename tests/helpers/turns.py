@@ -1,7 +1,7 @@
 """
-Whether something makes answers later, on a machine that has other work too: windows with it and without it in turns, in one run. What the
-machine does otherwise meets both alike, and how far apart two halves of the windows without it are, which differ by nothing, is how
-far the figures can be believed.
+Measures whether a feature delays answers, on a machine that has other work too. One run alternates between time windows without the feature
+and windows with the feature, so other load affects both equally. The windows without the feature are also split into random halves. The
+halves differ only by chance, so their difference shows how precise the measurement is.
 """
 
 import array
@@ -18,13 +18,13 @@ HALVINGS = 1000
 
 
 def before_others(pid):
-    """The session of this process comes before what else the machine does, where that is allowed; its threads are alike as before."""
+    """Gives this process's session priority over other work, if permitted. The priorities of its threads relative to each other do not change."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as f:
         f.write("-20")
 
 
 class SteadyAsker:
-    """`with SteadyAsker(path, name, rate, ports)`: afterwards `took` has, for each port, (Unix seconds, ms) in the order of the answers."""
+    """A context manager that runs steady_asker.py. Afterwards `took` has [(Unix seconds, ms)] for each port, in the order of the answers."""
 
     def __init__(self, path, name, rate, ports):
         self.path, self.took = str(path), [[] for _ in ports]
@@ -46,7 +46,7 @@ class SteadyAsker:
 
 
 class Turns:
-    """Windows in turns, without first: `due()` says, often asked, whether the next one has to begin; begin() begins it."""
+    """Alternating windows. The first window is without the feature. due() is true when the next window must begin, and begin() begins it."""
 
     def __init__(self, window_s):
         self.window_s, self.bounds = window_s, []
@@ -55,7 +55,7 @@ class Turns:
         return not self.bounds or time.time() >= self.bounds[-1] + self.window_s
 
     def begin(self):
-        """Whether it is one with what is measured."""
+        """Begins a window. Returns true if the feature must be on in this window."""
         self.bounds.append(time.time())
         return len(self.bounds) % 2 == 0
 
@@ -63,7 +63,7 @@ class Turns:
         self.bounds.append(time.time())
 
     def compare(self, took):
-        """The answers' Comparison."""
+        """Returns the Comparison of these answers."""
         windows = [[] for _ in self.bounds]
         at = 0
         for asked, ms in sorted(took):
@@ -71,7 +71,7 @@ class Turns:
                 at += 1
             if asked >= self.bounds[0]:
                 windows[at].append(ms)
-        whole = [sorted(w) for w in windows[:-1]]  # what was asked after the end is of none
+        whole = [sorted(w) for w in windows[:-1]]  # the last window is empty, because it begins at the end of the run
         return Comparison(whole[0::2], whole[1::2])
 
 
@@ -80,13 +80,13 @@ def percentile(values, share):
 
 
 def spread(values):
-    """Median, and the quartiles around it."""
+    """The median and the quartiles."""
     low, middle, high = statistics.quantiles(values, n=4)
     return f"{middle:.3f} ({low:.3f}..{high:.3f})"
 
 
 def between_halves(values):
-    """How far apart the medians of two halves are, by 95 in 100 ways to halve them."""
+    """Splits the values into random halves many times. Returns the bound that 95 % of the differences between the halves' medians do not exceed."""
     draw, found = random.Random(1), []
     for _ in range(HALVINGS):
         mixed = draw.sample(values, len(values))
@@ -96,18 +96,21 @@ def between_halves(values):
 
 
 class Comparison:
-    """Of the answers in windows without and in windows with something, percentile by percentile, in ms."""
+    """Compares the answers in windows without and with the feature, by percentiles, in ms."""
 
     def __init__(self, without, with_):
         self.without, self.with_ = [w for w in without if w], [w for w in with_ if w]
 
     def of(self, share):
-        """(without's of each window, with's, difference of their medians, that of halves of those without)"""
+        """
+        Compares one percentile of each window. Returns the values without the feature, the values with it, the difference of their medians,
+        and the between_halves() of the values without it.
+        """
         a, b = ([percentile(window, share) for window in windows] for windows in (self.without, self.with_))
         return a, b, statistics.median(b) - statistics.median(a), between_halves(a)
 
     def later(self, share, bound_ms):
-        """Whether answers come later with it: by more than halves of the windows without it differ, and than this."""
+        """True if the feature delays answers by more than the difference of the halves and by more than `bound_ms`."""
         *_, difference, halves = self.of(share)
         return difference > max(halves, bound_ms)
 

@@ -1,4 +1,4 @@
-"""A small cluster with one of everything that dns.md's tables speak of, and a way to say: asked this, answered that."""
+"""A small cluster with one object of each kind in dns.md's tables, and functions to compare queries with expected answers."""
 
 import json
 
@@ -10,7 +10,7 @@ from kubedns_process import Kubedns
 from objects import endpoint_slice, namespace, service
 
 Z = "cluster.local"
-SOA = "SOA"  # in an expectation: nothing but the zone's SOA in the authority section
+SOA = "SOA"  # expects only the zone's SOA in the authority section
 
 
 def slice_of(service_name, endpoints, suffix="s1", ns="default", ports=(("http", 80),), family="IPv4"):
@@ -86,7 +86,7 @@ def start(tmp_path, items, *args, **kw):
 
 
 def write(directory, items, name="all.json"):
-    """As an editor saves: aside, then renamed."""
+    """Writes the file as an editor does: to a temporary file that is then renamed."""
     aside = directory / f".{name}.tmp"
     aside.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     aside.rename(directory / name)
@@ -101,12 +101,12 @@ def ask(kubedns, name, type_="A", tcp=False, **kw):
 
 
 def texts(rrsets, type_=None):
-    """The records as sorted texts, each with its owner unless all are of one type."""
+    """The RDATA of the records as sorted texts. With `type_`, only records of this type."""
     return sorted(rd.to_text() for rrset in rrsets for rd in rrset if type_ is None or rrset.rdtype == dns.rdatatype.from_text(type_))
 
 
 def expect(reply, rcode="NOERROR", answer=(), type_=None, aa=True, soa=None):
-    """Asserts a reply: its rcode, AA, the answer's RDATA in any order, and the SOA that a negative answer has."""
+    """Checks a reply: its rcode, AA, the answer's RDATA in any order, and the SOA of a negative answer."""
     assert reply is not None, "no reply"
     assert dns.rcode.to_text(reply.rcode()) == rcode, reply
     assert bool(reply.flags & dns.flags.AA) == aa, reply

@@ -1,16 +1,18 @@
 """
-make test-corpus: Corefiles served by a real CoreDNS, and what kubedns-migrate makes of them by kubedns, the nanny and dnsmasq.
+make test-corpus: compares a real CoreDNS that serves Corefiles with kubedns, the nanny and dnsmasq that serve their translation.
 
-    corpus.py [--coredns FILE] [--topology front] [FILE or FOLDER...]      tests/migrate/corpus without one
+    corpus.py [--coredns FILE] [--topology front] [FILE or FOLDER...]      default: tests/migrate/corpus
 
-Each file is asked 200 questions in CoreDNS, in the front and in the classic topology: names of the cluster, reverse names, what the Corefile names
-(zones, hosts, rewrites, templates), and external names. Rcode and answer section are compared, without TTLs.
+For each file, CoreDNS, the front and the classic topology get the same 200 queries: for names of the cluster, reverse names, names in the Corefile
+(zones, hosts, rewrites, templates) and external names. The rcode and the answer section are compared, without TTLs.
 
-It runs in network and mount namespaces of its own (root), so the Corefile and the printed kustomization are used as they are: every address after
-`forward` is one of a stand-in DNS server, which answers by the line that names it; /etc is an overlay; the cluster is tests/apiserver.
+The programs run in network and mount namespaces (needs root), so the Corefile and the printed kustomization are used unchanged. Every
+address after `forward` is the address of a stand-in DNS server. Servers of different `forward` lines give different answers. /etc is an
+overlay, and tests/apiserver is the cluster.
 
-A difference is announced if the report has a line `changes` or `NO EQUIVALENT` for the plugin that decides the name, in the server block that CoreDNS
-takes for it, or if docs/from-coredns.md has it. Exit status 1: a difference is not announced.
+A difference counts as announced in two cases. In the first case the report has a line `changes` or `NO EQUIVALENT` for the plugin that
+decides the name, in the server block that CoreDNS uses for the name. In the second case docs/from-coredns.md lists the difference. Exit
+status 1: a difference is not announced.
 """
 
 import argparse
@@ -48,9 +50,9 @@ BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 QUESTIONS = 200
 RESOLV_CONF = "192.0.2.53"
 ADDRESS = re.compile(r"\[?((?:\d{1,3}\.){3}\d{1,3}|[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F:.]*)\]?(?::(\d+))?$")
-# Old CoreDNS: this one refuses the words, and the old one ignored or renamed them.
+# Options of old CoreDNS versions. Later versions ignored or renamed them, and the version used here refuses them.
 GONE = re.compile(r"^\s*(upstream|resyncperiod\s.*|spray|fail_timeout.*|protocol\s.*)\s*$", re.M)
-# Where a cluster gives only the ConfigMap coredns-custom, its distribution has this one beside it.
+# The Corefile of the distribution, for clusters of which the corpus has only the ConfigMap coredns-custom.
 DISTRIBUTION = """.:53 {
     errors
     health
@@ -72,10 +74,10 @@ import custom/*.server
 
 
 class Skipped(Exception):
-    """A file that cannot be compared, and why."""
+    """A file that cannot be compared, with the reason."""
 
 
-# The stand-in DNS servers: a process in a namespace of its own. Each line of its standard input is {address: {port: group}}.
+# The stand-in DNS servers: one process in its own namespace. Each line on its standard input is {address: {port: group}}.
 
 
 def stand_in_answer(query, group):
@@ -138,7 +140,7 @@ def stand_in_open(address, port, group):
 
 
 def stand_in():
-    groups = {}  # (address, port): [group], which the next file changes
+    groups = {}  # (address, port): [group]; the next file changes it
     for line in sys.stdin:
         for address, ports in json.loads(line).items():
             for port, group in ports.items():
@@ -157,7 +159,7 @@ def stand_in():
 
 
 def chart_corefile(servers):
-    """What the coredns chart makes of its `servers`."""
+    """The Corefile that the coredns chart makes from its `servers`."""
     out = []
     for server in servers:
         zones = [f"{z.get('scheme', '')}{z.get('zone', '')}:{server.get('port', 53)}" for z in server.get("zones") or [{"zone": "."}]]
@@ -181,7 +183,7 @@ def find_servers(value):
 
 
 class Old:
-    """A file as CoreDNS has it: the Corefile, files beside it, and the text that kubedns-migrate is given."""
+    """One file of the corpus, in the form that CoreDNS reads: the Corefile, the files next to it, and the text for kubedns-migrate."""
 
     def __init__(self, path):
         self.path, self.given, self.files, self.custom = path, path.read_text(), {}, {}
@@ -208,15 +210,15 @@ class Old:
             raise Skipped("no Corefile in it")
 
     def text(self):
-        """The Corefile and what it may import."""
+        """The Corefile and the files that it may import."""
         return "\n".join([self.corefile, *(v for k, v in self.custom.items() if k.endswith((".server", ".override")))])
 
     def for_coredns(self):
-        """As the CoreDNS of today reads it: `proxy` became `forward`, and words of old kubernetes plugins are gone."""
+        """Adapts the file to today's CoreDNS: `proxy` became `forward`, and old options of kubernetes were removed."""
         return GONE.sub("", re.sub(r"^(\s*)proxy\b", r"\1forward", self.corefile, flags=re.M))
 
     def groups(self):
-        """{address: {port: group}} of all servers: those of one line answer alike."""
+        """Returns {address: {port: group}} for all servers. The servers in one line give the same answers."""
         made = {RESOLV_CONF: {53: RESOLV_CONF}}
         for line in self.text().splitlines():
             words = line.split("#")[0].split()
@@ -235,7 +237,7 @@ class Old:
 
 
 def blocks_of(text):
-    """[(zones, [(words, [words of its block])])] of a Corefile without imports: enough to know who decides a name."""
+    """Parses a Corefile without imports: [(zones, [(words, [words of its block])])]. This is enough to find the block that decides a name."""
     blocks, depth, zones, lines = [], 0, [], []
     for n, line in enumerate(text.splitlines(), 1):
         words = re.sub(r"(^|\s)#.*", "", line).split()
@@ -323,7 +325,7 @@ def cluster_questions(domain):
 
 
 def named_questions(text):
-    """What the Corefile and files beside it name: hosts first, as they are the most."""
+    """The names in the Corefile and in the files next to it. Host names come first, because they are the most frequent."""
     name = re.compile(r"^[A-Za-z0-9_*-]+(\.[A-Za-z0-9_-]+)*\.?$")
     for line in text.splitlines():
         words = re.sub(r"(^|\s)#.*", "", line).split()
@@ -364,7 +366,7 @@ def questions(old, domain):
 
 
 class Servers:
-    """Programs that were started together, with their logs in `directory`."""
+    """Programs that run together, with their logs in `directory`."""
 
     def __init__(self, directory, api):
         self.directory, self.running, self.environment = directory, [], {**api.environment(), "PATH": os.environ["PATH"] + ":/usr/sbin"}
@@ -387,7 +389,7 @@ class Servers:
                 p.wait()
 
     def wait_answers(self, port, name):
-        """Until the cluster's names are there."""
+        """Waits until the cluster's names can be resolved."""
         deadline = time.monotonic() + 25
         while time.monotonic() < deadline:
             for program, p in self.running:
@@ -405,12 +407,12 @@ class Servers:
 
 
 def record(rdata):
-    """A SOA without its serial, which is a time, and its last number, which is the TTL of negative answers."""
+    """Returns an SOA record without its serial, which is a time, and without its last number, the TTL of negative answers."""
     return rdata.replace(serial=0, minimum=0) if rdata.rdtype == dns.rdatatype.SOA else rdata
 
 
 def ask(port, name, rdtype):
-    """Rcode and answer section, as a text that compares."""
+    """Sends a query. Returns the rcode and the answer section as a text that can be compared."""
     for _ in range(2):
         try:
             query = dns.message.make_query(name, rdtype, use_edns=0, payload=4096)
@@ -424,7 +426,7 @@ def ask(port, name, rdtype):
 
 
 def write_files(old):
-    """/etc/coredns of the pod, in the overlay."""
+    """Writes the pod's /etc/coredns into the overlay."""
     for place, files in (("/etc/coredns", {**old.files, "Corefile": old.for_coredns()}), ("/etc/coredns/custom", old.custom)):
         shutil.rmtree(place, ignore_errors=True)
         os.makedirs(place)
@@ -444,7 +446,7 @@ def migrate(old, topology, directory):
 
 
 def containers(printed, directory, domain):
-    """Writes the printed ConfigMap, and returns the arguments of each container as kustomize renders them."""
+    """Writes the printed ConfigMap. Returns the arguments of each container as kustomize renders them."""
     documents = [d for d in yaml.safe_load_all(printed) if d]
     data = next((d["data"] for d in documents if d.get("kind") == "ConfigMap"), {})
     for place in ("/etc/kube-dns", "/etc/k8s/dns/dnsmasq-nanny"):
@@ -460,18 +462,18 @@ def containers(printed, directory, domain):
     return {c["name"]: [re.sub(r"^(--?drain)=.*", r"\1=0s", a.replace("$(CLUSTER_DOMAIN)", domain)) for a in c["args"]] for c in deployment["spec"]["template"]["spec"]["containers"]}
 
 
-# Who announced what.
+# The differences that a report announces.
 
 
 def verdicts(printed):
-    """[(text of the line, line, verdict, what is said)] of those that are not carried over."""
+    """Returns [(text of the line, words of the line, verdict, sentence)] for the lines with a verdict: lines that are not carried over unchanged."""
     found = []
     for place, line, verdict, said in re.findall(r"^# (\S.*:\d+): (.*)\n#     (changes|NO EQUIVALENT): (.*)", printed, re.M):
         found.append((place, line.split(), verdict, said))
     return found
 
 
-# Plugins that decide names, and options of them. All others change no answer.
+# The plugins that decide names, and their options. Other plugins do not change answers.
 OF_CLUSTER = {"kubernetes", "pods", "namespaces", "namespace_labels", "labels", "endpoint_pod_names", "noendpoints", "ignore", "transfer", "multicluster"}
 OF_SERVERS = {"forward", "proxy", "except", "protocol", "tls_servername", "grpc", "alternate"}
 OTHERS = {"auto", "etcd", "acl", "dns64", "any", "whoami", "erratic", "chaos", "view", "autopath", "route53", "azure", "clouddns", "nomad",
@@ -479,7 +481,7 @@ OTHERS = {"auto", "etcd", "acl", "dns64", "any", "whoami", "erratic", "chaos", "
 
 
 def concerns(words, said, name, domain, answers):
-    """Whether the line with these words can decide the name, which CoreDNS and we answer with `answers`."""
+    """True if the line with these words can decide the name. `answers` is the text of CoreDNS's answer and our answer."""
     plugin, cluster = words[0], below(name, domain) or name.endswith(".arpa")
     if "not a plugin of CoreDNS's default build" in said or plugin in OTHERS:
         return True
@@ -491,7 +493,7 @@ def concerns(words, said, name, domain, answers):
         zone = zone_of(words[1]) if len(words) > 1 and plugin in ("forward", "proxy", "grpc") else ""
         return below(name, zone) and (not below(name, domain) or " cname " in answers)
     if plugin == "hosts":
-        return "looked up as all others" in said or ("reverse names of these addresses" in said and name.endswith(".arpa"))
+        return "CoreDNS returns SERVFAIL for them" in said or ("reverse names of these addresses" in said and name.endswith(".arpa"))
     if plugin == "rewrite":
         return any(w.strip(".").lower() in name or matches(w, name) for w in words[2:] if len(w) > 2)
     if plugin in ("template", "file", "secondary"):
@@ -506,7 +508,7 @@ def concerns(words, said, name, domain, answers):
 
 
 def documented(name, rdtype, theirs, ours, topology):
-    """What docs/from-coredns.md says of every cluster."""
+    """The differences that docs/from-coredns.md lists for every cluster."""
     if (rdtype, theirs, ours) == ("SOA", "NOERROR", "NXDOMAIN"):
         return ["docs/from-coredns.md: SOA of a name that does not exist"]
     if (rdtype, theirs, topology) == ("SOA", "NOERROR", "classic") and ours.startswith(f"NOERROR [{name}. soa ns.dns."):
@@ -522,7 +524,7 @@ def matches(pattern, name):
 
 
 def announced(old, printed, name, domain, answers):
-    """The report's lines that concern a name, in the server block that CoreDNS takes for it."""
+    """The lines of the report that concern a name, in the server block that CoreDNS uses for it."""
     zones = [z for zs, _ in blocks_of(old.text()) for z in zs]
     mine = max((z for z in zones if below(name, z)), key=len, default=None)
     found, block = [], {}
@@ -579,7 +581,7 @@ def one(path, arguments, api, servers_of, workspace):
 
 
 def wait_upstream():
-    """Until dnsmasq answers: what it says does not matter."""
+    """Waits until dnsmasq answers, with any result."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:

@@ -1,9 +1,11 @@
 #!/bin/bash
-# shellcheck disable=SC2016 # what is quoted so is expanded in the container
-# `make test-deb`: the Debian packages in a clean container with systemd, as on an edge box without Kubernetes: installed, asked, given a
-# mistake, upgraded, removed, purged. Port 53 is privileged in it. The first thing that is not as it should be ends it.
+# shellcheck disable=SC2016 # the container's shell expands these strings
+# `make test-deb`: tests the Debian packages in a clean container with systemd, like an edge box without Kubernetes. It installs the
+# packages, sends queries, makes a configuration mistake, upgrades, removes and purges the packages. Port 53 is privileged in the container.
+# The first failure ends the run.
 set -eu
-: "${BUILD:=build}" "${BASE:=kubedns-base:bookworm}"
+# shellcheck disable=SC1091 # the machine's own
+: "${BUILD:=build}" "${BASE:=kubedns-base:$(. /etc/os-release && echo "$VERSION_CODENAME")}"
 cd "$(dirname "$0")/../.."
 box=dnst-packages-$$
 debs=$(mktemp -d)
@@ -17,7 +19,7 @@ die() {
 	exit 1
 }
 in_box() { docker exec -i $box sh -c "$1"; }
-# Runs $2 in the box until it succeeds, 30 s at most.
+# Runs $2 in the container until it succeeds, for at most 30 s.
 await() {
 	for _ in $(seq 300); do
 		in_box "$2" >/dev/null 2>&1 && return
@@ -25,7 +27,7 @@ await() {
 	done
 	die "$1"
 }
-# That $2's output in the box contains $3.
+# Checks that the output of $2 in the container contains $3.
 expect() { in_box "$2" 2>&1 | grep -qF -- "$3" || die "$1: no \"$3\" in: $(in_box "$2" 2>&1 | head -5)"; }
 apt() { in_box "cd /debs && DEBIAN_FRONTEND=noninteractive apt-get $1 >/tmp/apt.log 2>&1 || { tail -20 /tmp/apt.log; exit 1; }" || die "apt-get $1"; }
 answers() { await "$1 is not $2 at port ${3:-53}" "dig @127.0.0.1 -p ${3:-53} +tries=1 +time=1 +short $1 | grep -qxF -- '$2'"; }
@@ -40,13 +42,15 @@ docker cp "$debs" $box:/debs >/dev/null
 await "systemd is not up" "systemctl is-system-running"
 in_box "apt-get update -qq"
 
-say "kubedns: installed, it answers"
+say "kubedns: is installed and answers"
 apt "install -y --no-install-recommends /debs/kubedns_*.deb"
 answers "TXT dns-version.cluster.local" '"1.1.0"'
 in_box 'test $(ps -o uid= -C kubedns) -gt 60000' || die "kubedns runs as $(in_box 'ps -o user= -C kubedns')"
-in_box 'dpkg -L kubedns | grep -q /man8/kubedns.8.gz' || die "no manual page"
+for page in man8/kubedns.8 man5/kubedns-config.5 man7/kubedns-transfer.7; do
+	in_box "dpkg -L kubedns | grep -q /$page.gz" || die "no manual page $page"
+done
 
-say "a manifest is answered at once, a mistake is named with its file and line, and what was known stays"
+say "a new manifest takes effect immediately; a mistake is reported with file and line, and the old data stays"
 in_box 'cat >/etc/kubedns/objects/web.yaml' <<'YAML'
 apiVersion: v1
 kind: Service
@@ -61,7 +65,7 @@ expect "--check" "kubedns --check --objects-dir=/etc/kubedns/objects" "broken.ya
 answers "web.default.svc.cluster.local" 10.9.8.7
 in_box 'rm /etc/kubedns/objects/broken.yaml'
 
-say "kubedns-nanny and kubedns-sidecar: dnsmasq caches behind kubedns, the page says that it is well"
+say "kubedns-nanny and kubedns-sidecar: dnsmasq caches behind kubedns, and the page shows that DNS is healthy"
 apt "install -y --no-install-recommends /debs/kubedns-nanny_*.deb /debs/kubedns-sidecar_*.deb"
 in_box "sed -i 's/--drain=0s\"/--drain=0s --resolver=127.0.0.1:253\"/' /etc/default/kubedns && systemctl restart kubedns"
 in_box "sed -i 's/-k --port/-k --host-record=outside.example,192.0.2.7 --port/' /etc/default/kubedns-nanny && systemctl restart kubedns-nanny"
@@ -71,7 +75,7 @@ answers "web.default.svc.cluster.local" 10.9.8.7
 await "the sidecar's probe" "curl -sf http://127.0.0.1:10054/healthcheck/kubedns"
 in_box 'test $(ps -o uid= -C dnsmasq) -gt 60000' || die "dnsmasq runs as $(in_box 'ps -o user= -C dnsmasq')"
 
-say "a wrong flag is said, and not tried again and again"
+say "a wrong flag is reported, and the service is not restarted again and again"
 in_box "sed -i 's/--dns-port=53/--dns-port=53x/' /etc/default/kubedns; systemctl restart kubedns || true"
 await "it does not give up" "systemctl is-failed kubedns"
 expect "the wrong flag" "journalctl -u kubedns -o cat" 'dns-port: "53x" is not a port'
@@ -81,7 +85,7 @@ say "  $(in_box "journalctl -u kubedns -o cat | grep -A1 53x | head -2")"
 in_box "sed -i 's/--dns-port=53x/--dns-port=53/' /etc/default/kubedns; systemctl restart kubedns"
 answers "web.default.svc.cluster.local" 10.9.8.7
 
-say "the same of the other two"
+say "the same for the other two services"
 while read -r service right wrong name; do
 	in_box "cp /etc/default/$service /tmp/kept; sed -i 's/$right/$wrong/' /etc/default/$service; systemctl restart $service || true" </dev/null
 	await "$service does not give up" "systemctl is-failed $service"
@@ -93,7 +97,7 @@ done <<-LIST
 	kubedns-sidecar --drain=0s --drain=never SIDECAR
 LIST
 
-say "the ConfigMap's keys: a mistake is named with its file and line, and what was in force stays"
+say "the ConfigMap's keys: a mistake is reported with file and line, and the old value stays"
 in_box 'printf "10.0.0.5 printer.example\n10.0.0.300 scanner.example\n" >/etc/kubedns/config/hosts'
 await "the mistake is not in the journal" "journalctl -u kubedns -o cat | grep -q '/etc/kubedns/config: hosts: line 2: .*10.0.0.300'"
 say "  $(in_box "journalctl -u kubedns -o cat | grep 'hosts: line 2' | head -1")"
@@ -101,7 +105,7 @@ in_box 'printf "10.0.0.5 printer.example\n" >/etc/kubedns/config/hosts'
 answers "printer.example" 10.0.0.5
 in_box 'rm /etc/kubedns/config/hosts'
 
-say "upgraded: what was edited stays, and it answers"
+say "upgrade: edited files stay, and kubedns answers"
 in_box 'mkdir /new; cd /new; for d in /debs/*.deb; do n=$(basename $d); dpkg-deb -R $d x && sed -i "s/^Version: .*/&+next/; s/(= \([^)]*\))/(= \1+next)/" x/DEBIAN/control && dpkg-deb -b x $n >/dev/null && rm -r x; done'
 apt "install -y --no-install-recommends /new/*.deb"
 expect "the version" "dpkg-query -W kubedns" "+next"
@@ -109,7 +113,7 @@ expect "the edited conffile" "cat /etc/default/kubedns" "--resolver=127.0.0.1:25
 answers "web.default.svc.cluster.local" 10.9.8.7
 answers "outside.example" 192.0.2.7
 
-say "removed, the configuration stays; purged, nothing of the packages does"
+say "after remove, the configuration stays; after purge, nothing of the packages stays"
 in_box "rm /etc/kubedns/objects/web.yaml"
 apt "remove -y kubedns kubedns-nanny kubedns-sidecar"
 in_box '! pgrep "kubedns|dnsmasq" && test -e /etc/default/kubedns' || die "after remove"

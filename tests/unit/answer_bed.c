@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <ldns/ldns.h>
 
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/stage.h"
@@ -22,7 +22,7 @@ enum { BED_PORTS_MAX = 200, BED_ENDPOINTS_MAX = 6000, LINES_MAX = 5000 };
 
 struct bed bed;
 
-static uint8_t asked[512]; /* the last question, as it was sent */
+static uint8_t asked[512]; /* the last query, as it was sent */
 static size_t asked_len;
 static struct dname asked_name;
 
@@ -49,9 +49,9 @@ bed_begin(void **state)
 	dname_from_text(&bed.config.zone, "cluster.local.");
 	bed.config.ttl_s = 30;
 	bed.config.negative_ttl_s = 5;
-	bed.config.pods = PODS_INSECURE;
+	bed.parts.zone.pods = PODS_INSECURE;
 	strcpy(bed.config.hostname, "pod-1");
-	stages_build(&bed.config);
+	answer_parts_use(&bed.config, &bed.parts);
 	config.records.zone = bed.config.zone;
 	bed.cache = treecache_new(0x9e3779b97f4a7c15);
 	bed.store = store_new(bed.cache, &config);
@@ -69,7 +69,7 @@ bed_end(void **state)
 	(void)state;
 	store_free(bed.store);
 	treecache_free(bed.cache);
-	free(bed.config.reverse_zones);
+	free(bed.parts.reverse.zones);
 	rewrites_free(bed.rewrites);
 	free(bed.hosts);
 	rcu_part();
@@ -92,7 +92,7 @@ bed_namespace(const char *name)
 	bed_namespace_search(name, false);
 }
 
-/* Cuts "name/proto/number ..." in place. */
+/* Parses "name/proto/number ..." in place. */
 static unsigned
 read_ports(char *text, struct object_port ports[BED_PORTS_MAX])
 {
@@ -146,7 +146,7 @@ bed_slice(const char *service, const char *name, const char *ports, const char *
 	char *text = strdup(endpoints), *port_text = strdup(ports), *next = NULL;
 	struct object_slice slice = { .name = name,
 		.service = service,
-		.family = AF_INET, /* of none */
+		.family = AF_INET, /* the family if there are no endpoints */
 		.ports = port_items,
 		.port_count = read_ports(port_text, port_items),
 		.endpoints = items };
@@ -174,13 +174,12 @@ bed_slice(const char *service, const char *name, const char *ports, const char *
 void
 bed_reverse_zone(const char *cidr)
 {
-	struct answer_config *config = &bed.config;
+	struct reverse_config *config = &bed.parts.reverse;
 	char text[64];
 	struct reverse_zone *zone;
 
-	config->reverse_zones = realloc(config->reverse_zones,
-	    (config->reverse_zone_count + 1) * sizeof *config->reverse_zones);
-	zone = &config->reverse_zones[config->reverse_zone_count++];
+	config->zones = realloc(config->zones, (config->zone_count + 1) * sizeof *config->zones);
+	zone = &config->zones[config->zone_count++];
 	snprintf(text, sizeof text, "%s", cidr);
 	char *slash = strchr(text, '/');
 	*slash = '\0';
@@ -206,14 +205,14 @@ bed_context(const char *rewrites, const char *hosts)
 	struct conf_hosts conf_hosts;
 	char *why;
 
-	/* Two tests call this a second time, after their setup. */
+	/* Two tests call this again after their setup. */
 	rewrites_free(bed.rewrites);
 	free(bed.hosts);
 	assert_int_equal(conf_rewrites_parse(rewrites, strlen(rewrites), &conf, &why), 0);
 	assert_int_equal(rewrites_new(&conf, 3, &bed.rewrites, &why), 0);
 	conf_rewrites_free(&conf);
 	assert_int_equal(conf_hosts_parse(hosts, strlen(hosts), &conf_hosts, &why), 0);
-	bed.hosts = own_names_of_hosts(&conf_hosts, true, bed.config.ttl_s, 3);
+	bed.hosts = local_names_of_hosts(&conf_hosts, true, bed.config.ttl_s, 3);
 	conf_hosts_free(&conf_hosts);
 	context->forwarding = context->own = true;
 	context->rewrites = bed.rewrites;
@@ -235,7 +234,7 @@ bed_records(const char *records, const char *hosts, const char *cuts)
 
 	if (conf_records_parse(records, strlen(records), "cluster.local", &conf, &why) < 0)
 		fail_msg("%s", why);
-	struct own_names *block = own_names_of_records(&conf, bed.config.ttl_s, 3);
+	struct local_names *block = local_names_of_records(&conf, bed.config.ttl_s, 3);
 	conf_records_free(&conf);
 	for (char *word = strtok_r(text, " ", &next); word != NULL;
 	     word = strtok_r(NULL, " ", &next)) {
@@ -246,9 +245,9 @@ bed_records(const char *records, const char *hosts, const char *cuts)
 		len += name.len;
 	}
 	free(text);
-	const struct own_names *const blocks[] = { bed.hosts, block };
-	struct own_names *both =
-	    own_names_merge(&(struct own_sources){ blocks, sources, 2, 2, wires, len, NULL, NULL });
+	const struct local_names *const blocks[] = { bed.hosts, block };
+	struct local_names *both = local_names_merge(
+	    &(struct own_sources){ blocks, sources, 2, 2, wires, len, NULL, NULL });
 	free(block);
 	free(bed.hosts);
 	context->names = bed.hosts = both;
@@ -269,7 +268,7 @@ by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Takes every occurrence of the zone's name out. */
+/* Removes every occurrence of the zone's name. */
 static void
 shorten(char *text)
 {
@@ -442,9 +441,9 @@ bed_expect(const char *name, const char *type, const char *want)
 		fail_msg("%s %s:\n  %s\nwant\n  %s", name, type, got, want);
 }
 
-/* The extended errors among the OPT's options. */
+/* Formats the extended errors among the options of the OPT. */
 static void
-ede_text_of(const uint8_t *options, size_t len, char *out, size_t room)
+ede_text_of(const uint8_t *options, size_t len, char *out, size_t capacity)
 {
 	*out = '\0';
 	for (size_t at = 0; at + 4 <= len; at += 4u + wire_get16(options + at + 2)) {
@@ -455,7 +454,7 @@ ede_text_of(const uint8_t *options, size_t len, char *out, size_t room)
 			continue;
 		assert_true(size >= 2);
 		size_t used = strlen(out);
-		snprintf(out + used, room - used, "%s%u: %.*s", used > 0 ? "; " : "",
+		snprintf(out + used, capacity - used, "%s%u: %.*s", used > 0 ? "; " : "",
 		    wire_get16(options + at + 4), (int)size - 2, options + at + 6);
 	}
 }

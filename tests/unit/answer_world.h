@@ -1,6 +1,7 @@
 /*
- * The namespace "default" with a Service of every kind and a headless one of 5,000 endpoints, and the
- * means to ask it by wire. ldns, which shares no line with us, reads what comes back.
+ * The namespace "default" with a Service of every kind, and with a headless Service with 5,000
+ * endpoints. The functions send queries in wire format. ldns parses the replies. It shares no code
+ * with kubedns.
  */
 #ifndef TESTS_UNIT_ANSWER_WORLD_H
 #define TESTS_UNIT_ANSWER_WORLD_H
@@ -16,7 +17,7 @@
 #include <ldns/ldns.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/answer/stage.h"
+#include "tests/answer_parts.h"
 #include "kubedns/cluster/store.h"
 #include "lib/rcu.h"
 
@@ -26,6 +27,7 @@ struct world {
 	struct treecache *cache;
 	struct store *store;
 	struct answer_config config;
+	struct answer_parts parts;
 	uint8_t out[DNS_TCP_MAX];
 	struct answer_info info;
 };
@@ -93,7 +95,7 @@ put_slice(const char *service, unsigned number, struct object_port *port,
 	put_ports_slice(service, number, port, 1, endpoints, count);
 }
 
-/* Endpoints 10.x.y.z from number `first` on, every third one with a host name. */
+/* Adds endpoints 10.x.y.z from number `first` on. Every third one has a host name. */
 static inline void
 add_slice(const char *service, unsigned number, unsigned first, unsigned count)
 {
@@ -115,7 +117,8 @@ add_slice(const char *service, unsigned number, unsigned first, unsigned count)
 	free(hosts);
 }
 
-/* Host names of several endpoints, in one slice and in two, and an address that is in both. */
+/* Adds host names with several endpoints, in one slice and in two, and an address that is in both
+ * slices. */
 static inline void
 add_shared_names(void)
 {
@@ -138,7 +141,7 @@ add_shared_names(void)
 	put_slice("same", 2, &http, again, 2);
 }
 
-/* One host name of two endpoints, whose ports differ by protocol alone. */
+/* Adds a host name with two endpoints whose ports differ only in the protocol. */
 static inline void
 add_two_protocols(void)
 {
@@ -151,8 +154,8 @@ add_two_protocols(void)
 }
 
 /*
- * DNS and metrics of two endpoints, one without a host name, and a slice of another controller's
- * with one more port of both.
+ * Adds a Service with ports for DNS and metrics on two endpoints. One of the endpoints has no host
+ * name. Slices from another controller add one more port to both endpoints.
  */
 static inline void
 add_many_ports(void)
@@ -168,7 +171,7 @@ add_many_ports(void)
 	put_slice("ports", 0, &more, endpoints, 2);
 	put_ports_slice("ports", 1, ports, 3, endpoints, 2);
 	put_slice("ports", 2, &more, endpoints, 2);
-	/* Not ready for a moment: since then another slice counts its addresses. */
+	/* The endpoints are briefly not ready, so another slice now counts their addresses. */
 	endpoints[0].ready = endpoints[1].ready = false;
 	put_slice("ports", 0, &more, endpoints, 2);
 	endpoints[0].ready = endpoints[1].ready = true;
@@ -190,10 +193,10 @@ setup(void **state)
 	dname_from_text(&world.config.zone, "cluster.local.");
 	world.config.ttl_s = 30;
 	world.config.negative_ttl_s = 5;
-	world.config.pods = PODS_INSECURE;
+	world.parts.zone.pods = PODS_INSECURE;
 	strcpy(world.config.version, "kubedns-test");
 	strcpy(world.config.hostname, "pod-1");
-	stages_build(&world.config);
+	answer_parts_use(&world.config, &world.parts);
 	config.records.zone = world.config.zone;
 	world.cache = treecache_new(11);
 	world.store = store_new(world.cache, &config);
@@ -251,7 +254,7 @@ ask_wire(const uint8_t *query, size_t len, bool tcp, uint32_t rotation)
 	return answer(&request, &world.info);
 }
 
-/* What is made for the client of an upstream reply, NULL for none. */
+/* Makes the client's reply from an upstream reply, and returns its length. */
 static inline size_t
 pass_on(size_t (*made)(
 	    const struct answer_request *, const struct upstream_reply *, struct answer_info *),
@@ -275,7 +278,7 @@ ask(const char *text, uint16_t type, uint16_t udp_size, bool tcp, uint32_t rotat
 	    rotation);
 }
 
-/* ldns reads the reply to its last byte; caller frees. */
+/* Parses the reply with ldns, to its last byte. The caller frees the result. */
 static inline ldns_pkt *
 read_again(void)
 {

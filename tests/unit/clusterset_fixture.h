@@ -1,4 +1,5 @@
-/* A cluster set for tests to fill by objects and to ask: objects are JSON with ' in place of ". */
+/* A cluster set that tests fill with objects and query. Objects are written as JSON with ' in place
+ * of ". */
 #ifndef TESTS_UNIT_CLUSTERSET_FIXTURE_H
 #define TESTS_UNIT_CLUSTERSET_FIXTURE_H
 
@@ -79,7 +80,7 @@ begin(void **state)
 	set = NULL;
 	cache = NULL;
 	begin_with(plain);
-	bed.config.external = &zones;
+	external_zones_set(&bed.config, &zones);
 	stages_build(&bed.config);
 	bed_forwarding(true);
 	bed_publish();
@@ -94,7 +95,8 @@ end(void **state)
 	return bed_end(state);
 }
 
-/* An event of the object, in JSON with ' in place of ", not settled yet. */
+/* Sends an event with this object (JSON with ' in place of "), but does not apply it to the tree
+ * yet. */
 static inline void
 queue(enum event_type type, const char *text)
 {

@@ -1,10 +1,10 @@
-/* The time that prices are measured in. */
+/* CPU time, for tests that compare costs. */
 #ifndef TESTS_UNIT_CPU_TIME_H
 #define TESTS_UNIT_CPU_TIME_H
 
 #include <time.h>
 
-/* What this thread has had of a processor, in seconds. */
+/* Returns the CPU time of this thread, in seconds. */
 static inline double
 cpu_s(void)
 {

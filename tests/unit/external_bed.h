@@ -1,6 +1,6 @@
 /*
- * Two zones for the world outside, apps.example.com and in.apps.example.com, for the tests of the
- * objects that claim names in them; beside the cluster of answer_bed.h.
+ * Two external zones, apps.example.com and in.apps.example.com, and the cluster of answer_bed.h.
+ * The tests are about the objects that claim names in the external zones.
  */
 #ifndef TESTS_UNIT_EXTERNAL_BED_H
 #define TESTS_UNIT_EXTERNAL_BED_H
@@ -64,7 +64,8 @@ begin_with(const struct external_config *with)
 	zones.tree = external_tree(external);
 }
 
-/* As at a start: objects are listed, and external_begin() comes after them. */
+/* Starts again without objects, like a new process: the test then lists the objects and calls
+ * external_begin(). */
 static inline void
 begin_listing(void)
 {
@@ -88,7 +89,7 @@ begin(void **state)
 	zones = (struct external_zones){ .zones = names, .zone_count = 2 };
 	external = NULL;
 	begin_with(&config);
-	bed.config.external = &zones;
+	external_zones_set(&bed.config, &zones);
 	stages_build(&bed.config);
 	bed_publish();
 	treecache_publish(external_tree(external), 1, true);
@@ -102,7 +103,7 @@ end(void **state)
 	return bed_end(state);
 }
 
-/* An event of the object, in JSON with ' in place of ". */
+/* Sends an event with this object (JSON with ' in place of "). */
 static inline void
 tell(enum event_type type, const char *text)
 {

@@ -17,6 +17,8 @@
 #include "lib/addr.h"
 #include "tests/unit/http_client.h"
 
+#include "lib/clock.h"
+
 struct http *http;
 char reply[1 << 20];
 static size_t reply_len;
@@ -50,11 +52,11 @@ dial(const char *address)
 }
 
 void
-turn(int fd, int at_most_ms)
+iterate(int fd, int at_most_ms)
 {
 	struct pollfd fds[] = { { .fd = http_fd(http), .events = POLLIN },
 		{ .fd = fd, .events = POLLIN } };
-	int timeout = http_timeout_ms(http);
+	int timeout = clock_wait_ms(http_due_ms(http), clock_mono_ms());
 
 	poll(fds, 2, timeout < 0 || timeout > at_most_ms ? at_most_ms : timeout);
 	http_run(http);
@@ -77,7 +79,7 @@ receive(int fd, const char *until)
 	reply_len = 0;
 	reply[0] = '\0';
 	while (now_ms() < deadline) {
-		turn(fd, 100);
+		iterate(fd, 100);
 		ssize_t n = recv(fd, reply + reply_len, sizeof reply - 1 - reply_len, MSG_DONTWAIT);
 		if (n == 0 || (n < 0 && errno == ECONNRESET))
 			return until == NULL;

@@ -1,5 +1,5 @@
-/* The HTTP server under test and its client, which take turns in one thread. An assertion fails
- * where either does not do what is asked of it. */
+/* The HTTP server under test and its client. They run in turns in one thread. An assertion fails if
+ * the server or the client does not do its part. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,34 +8,35 @@
 #include "lib/http.h"
 
 extern struct http *http;   /* set by start(), NULL after stop() */
-extern char reply[1 << 20]; /* what receive(), ask_raw() and ask() read last */
+extern char reply[1 << 20]; /* the last data read by receive(), ask_raw() or ask() */
 
-/* Starts `http` on 127.0.0.1, or c->address, at a port of its own. */
+/* Starts `http` on 127.0.0.1, or on c->address, at a free port. */
 void start(const struct http_config *c);
 
-/* Stops it: the teardown of a test. Returns 0. */
+/* Stops `http`. Used as the teardown of a test. Returns 0. */
 int stop(void **state);
 
-/* A connection to `http`. The caller closes it. */
+/* Opens a connection to `http`. The caller closes it. */
 int dial(const char *address);
 
-/* One turn of a program's loop: waits for the server's descriptor, its timeout, or input on `fd`,
- * and runs the server. */
-void turn(int fd, int at_most_ms);
+/* Runs one iteration of a program's loop. It waits for the descriptor of the server, its timeout,
+ * or input on `fd`, and then runs the server. */
+void iterate(int fd, int at_most_ms);
 
-/* Milliseconds of CLOCK_MONOTONIC. */
+/* Returns the time of CLOCK_MONOTONIC, in milliseconds. */
 int64_t now_ms(void);
 
-/* Reads into `reply` until the server closes, or `until` has arrived; false after five seconds. */
+/* Reads into `reply` until the server closes the connection or `until` has arrived. Returns false
+ * after five seconds. */
 bool receive(int fd, const char *until);
 
-/* Sends `request` as it is on a connection of its own and reads until the server closes it. Returns
+/* Sends `request` unchanged on a new connection and reads until the server closes it. Returns
  * `reply`. */
 const char *ask_raw(const char *address, const char *request);
 
-/* The same for a method, a path and more header lines, asked of 127.0.0.1. */
+/* Like ask_raw(), with a method, a path and additional header lines. The client is at 127.0.0.1. */
 const char *ask(const char *method_and_path, const char *headers);
 
-/* The status code of `reply`, or -1; its body. */
+/* status() returns the status code of `reply`, or -1. body() returns the body of `reply`. */
 int status(void);
 const char *body(void);

@@ -1,6 +1,6 @@
 /*
- * The main thread's state for a test, as main.c sets it up, but without sockets, workers and a source of
- * objects: the test sends the events and runs the turns itself.
+ * The state of the main thread for a test. It is set up as in main.c, but without sockets, workers
+ * and a source of objects. The test sends the events and runs the iterations itself.
  */
 #ifndef TESTS_UNIT_MAIN_THREAD_H
 #define TESTS_UNIT_MAIN_THREAD_H
@@ -18,24 +18,28 @@
 #include "kubedns/config/settings.h"
 #include "kubedns/config/wanted_namespaces.h"
 #include "kubedns/kubedns.h"
+#include "kubedns/pages/digest_page.h"
 #include "lib/clock.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
 
-/* The zone cluster.local, before the first sync. `wanted` (NULL ends; NULL: all) as --namespaces;
- * `visibility` as --visibility. Caller frees with main_thread_free. */
+/* Makes the state before the first sync, with the zone cluster.local. `wanted` is the list of
+ * --namespaces and ends with NULL. If `wanted` is NULL, all namespaces are wanted. `visibility` is
+ * the value of --visibility. Free the state with main_thread_free(). */
 static inline struct kubedns *
 main_thread_new(char *const *wanted, bool visibility)
 {
-	struct kubedns *k = calloc(1, sizeof *k);
 	static char none[1];
+	struct kubedns *k = calloc(1, sizeof *k);
 	struct options *o = &k->options;
 
-	o->domain = o->config_dir = none;
-	o->config_map = o->config_map_namespace = none;
+	k->drain.until_ms = CLOCK_NEVER;
+	o->zone.domain = o->configmap.dir = none;
+	o->configmap.name = o->configmap.namespace = none;
+	o->source.endpointslice_selector = o->source.namespace_labels = none;
 	o->answers.ttl_s = 30;
-	o->answers.visibility = visibility;
-	o->initial_sync_timeout_ms = 60000;
+	o->clients.view.visibility = visibility;
+	o->source.initial_sync_timeout_ms = 60000;
 	assert_int_equal(dname_from_text(&o->answers.zone, "cluster.local."), 0);
 	k->cache = treecache_new(3);
 	k->status.options = o;
@@ -46,6 +50,7 @@ main_thread_new(char *const *wanted, bool visibility)
 	k->status.store = store_new(k->cache, &config);
 	k->status.namespaces = wanted_namespaces_new(wanted, NULL);
 	k->status.settings = settings_new(o);
+	k->status.digest = digest_new(o);
 	k->started_ms = clock_mono_ms();
 	publish_settings(k);
 	return k;
@@ -56,6 +61,7 @@ main_thread_free(struct kubedns *k)
 {
 	store_free(k->status.store);
 	settings_free(k->status.settings);
+	digest_free(k->status.digest);
 	hosts_maps_free(k->status.hosts);
 	wanted_namespaces_free(k->status.namespaces);
 	treecache_free(k->cache);
@@ -63,17 +69,17 @@ main_thread_free(struct kubedns *k)
 	free(k);
 }
 
-/* One turn of the main thread; how many publishes it made. */
+/* Runs one iteration of the main thread. Returns how often it published a tree. */
 static inline uint64_t
-turn(struct kubedns *k)
+iterate(struct kubedns *k)
 {
 	uint64_t before = k->status.publishes;
 
-	publish_turn(k);
+	publish_iteration(k);
 	return k->status.publishes - before;
 }
 
-/* An event of a Service in the namespace `shop`, with this ClusterIP. */
+/* Sends an event of a Service in the namespace `shop` with this ClusterIP. */
 static inline void
 service_event(struct kubedns *k, enum event_type type, const char *name, const char *address)
 {
@@ -97,7 +103,7 @@ namespace_event(struct kubedns *k, enum event_type type, const char *name)
 	event_sink_take(k, OBJECT_NAMESPACE, type, &object);
 }
 
-/* The ConfigMap with one key, or without keys for `value` NULL. */
+/* Sends an event of the ConfigMap with one key, or without keys if `value` is NULL. */
 static inline void
 config_map_event(struct kubedns *k, enum event_type type, const char *key, const char *value)
 {
@@ -112,7 +118,7 @@ config_map_event(struct kubedns *k, enum event_type type, const char *key, const
 	event_sink_take(k, OBJECT_CONFIGMAP, type, &object);
 }
 
-/* The newest tree that readers see; for a test that has called rcu_join(). */
+/* Returns the newest tree that readers see. The test must have called rcu_join(). */
 static inline struct tree
 seen(const struct kubedns *k)
 {
@@ -122,7 +128,7 @@ seen(const struct kubedns *k)
 	return tree;
 }
 
-/* Whether readers see the name below the zone, such as "web.shop.svc". */
+/* Returns whether readers see this name below the zone, such as "web.shop.svc". */
 static inline bool
 readers_see(const struct kubedns *k, const char *text)
 {

@@ -1,4 +1,4 @@
-/* A directory of manifests for a test, and the events that its changes send. */
+/* A directory of manifests for a test, and the events after its changes. */
 #ifndef TESTS_UNIT_MANIFESTS_FIXTURE_H
 #define TESTS_UNIT_MANIFESTS_FIXTURE_H
 
@@ -21,8 +21,8 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* Each test has a directory of its own with `objects` inside,
- * and a line an event: "ADDED services default/web 10.96.0.1". */
+/* Each test has its own directory with the directory `objects` inside. `events` has one line for
+ * each event: "ADDED services default/web 10.96.0.1". */
 struct fixture {
 	char root[64];
 	char dir[80];
@@ -39,7 +39,7 @@ note(void *arg, enum object_kind kind, enum event_type type, const struct object
 	char text[ADDR_TEXT_MAX] = "";
 
 	if (o == NULL && kind != OBJECT_SERVICE)
-		return; /* one of six stands for all */
+		return; /* an event without an object is only recorded for Services */
 	f->len += (size_t)snprintf(f->events + f->len, sizeof f->events - f->len,
 	    "%s%s%s%s%s%s%s%s\n", types[type], o != NULL ? " " : "",
 	    o != NULL ? object_kind_resource(kind) : "", o != NULL ? " " : "",
@@ -86,7 +86,7 @@ in(const struct fixture *f, const char *name)
 	return path;
 }
 
-/* In place, as `echo > file` does. */
+/* Overwrites the file in place, like `echo > file`. */
 static inline void
 put(const struct fixture *f, const char *name, const char *text)
 {
@@ -96,7 +96,7 @@ put(const struct fixture *f, const char *name, const char *text)
 	assert_int_equal(fputs(text, out) >= 0 && fclose(out) == 0, 1);
 }
 
-/* The manifest of a Service, a document to be put before others. */
+/* Returns the manifest of a Service. It is a YAML document, so other documents may follow it. */
 static inline const char *
 service(const char *name, const char *ip)
 {
@@ -119,7 +119,8 @@ both(const char *a, const char *b)
 	return texts[next++ % 4] = xasprintf("%s%s", a, b);
 }
 
-/* Runs once the descriptor is readable, which must be at once: the events since the last time. */
+/* Reads changes while the descriptor is readable. It must be readable at once. Returns the events
+ * since the last call. */
 static inline const char *
 changes(struct fixture *f)
 {

@@ -1,4 +1,5 @@
-/* A reflector for a test, told as what is asked of the server, what comes back and what is asked next; time is a number. */
+/* A reflector for tests. A test describes the requests to the server, the responses, and the next
+ * request. Time is a plain number. */
 #ifndef TESTS_UNIT_REFLECTOR_FIXTURE_H
 #define TESTS_UNIT_REFLECTOR_FIXTURE_H
 
@@ -15,14 +16,14 @@
 #include "kubedns/api/reflector.h"
 
 static struct reflector *r;
-static bool answered; /* the request in flight has its status line */
+static bool answered; /* the request in flight has received its status line */
 static int64_t asked_ms;
 static int64_t now;
 static char *asked;
 
 static const struct reflector_end clean = { .status = 200, .retry_after_ms = -1 };
 
-/* Waits until the next request may go, and sends it; returns the query. */
+/* Waits until the next request is allowed, and sends it. Returns its query string. */
 static inline const char *
 ask(void)
 {
@@ -38,7 +39,7 @@ ask(void)
 	return asked;
 }
 
-/* A 200 came. */
+/* Reports a status 200. */
 static inline bool
 answer_arrives(void)
 {
@@ -46,7 +47,7 @@ answer_arrives(void)
 	return reflector_answered(r, now);
 }
 
-/* Of the request in flight. */
+/* Returns the timeoutSeconds of the request in flight. */
 static inline unsigned
 timeout_s(void)
 {
@@ -101,7 +102,7 @@ error_event(int code, bool too_large)
 	    .status = 200, .error_code = code, .too_large = too_large, .retry_after_ms = -1 });
 }
 
-/* Up to a live watch whose last event had version 7. */
+/* Proceeds to a live watch whose last event had version 7. */
 static inline void
 sync_by_watch_list(void)
 {

@@ -1,4 +1,5 @@
-/* A sidecar's view for tests: two probes, what dnsmasq and kubedns say, and the verdict of it. */
+/* The status of a sidecar for tests: two probes, the states of dnsmasq and kubedns, and the health
+ * verdict. */
 #ifndef TESTS_UNIT_SIDECAR_FIXTURE_H
 #define TESTS_UNIT_SIDECAR_FIXTURE_H
 
@@ -72,7 +73,7 @@ teardown(void **state)
 static inline void
 result(int probe, enum cause cause, double ms)
 {
-	struct probe_result r = { .cause = cause,
+	struct dns_exchange r = { .reply.cause = cause,
 		.sent_ns = view.now_ns,
 		.latency_ns = (int64_t)(ms * 1e6),
 		.error = cause == CAUSE_UNREACHABLE ? 113 : 0 };
@@ -80,7 +81,7 @@ result(int probe, enum cause cause, double ms)
 	probe_record(&probes[probe], &r, view.now_ns, view.now_s);
 }
 
-/* The document that the page draws. */
+/* Returns the JSON document for the status page. */
 static inline char *
 shown_status(void)
 {

@@ -1,4 +1,4 @@
-/* Addresses and servers as people write them, read strictly. */
+/* Strict parsing of addresses and servers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,8 @@ addresses_have_one_canonical_text(void **state)
 		{ "::", "::" },
 		{ "::1", "::1" },
 		{ "2001:DB8:0:0:1:0:0:1",
-		    "2001:db8::1:0:0:1" }, /* RFC 5952 section 4.2.3: the first of two runs */
+		    "2001:db8::1:0:0:1" }, /* RFC 5952 section 4.2.3: the first of two runs is
+					    * shortened */
 		{ "2001:db8:0:1:1:1:1:1",
 		    "2001:db8:0:1:1:1:1:1" }, /* section 4.2.2: one zero field is not shortened */
 		{ "2001:0db8::0001", "2001:db8::1" },
@@ -51,7 +52,8 @@ what_is_not_a_literal_address_is_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		assert_int_equal(addr_parse(cases[i], &addr), -EINVAL);
-	assert_int_equal(addr.family, 77); /* a refusal leaves the caller's value alone */
+	/* If parsing fails, the caller's value does not change. */
+	assert_int_equal(addr.family, 77);
 }
 
 static void
@@ -60,11 +62,15 @@ servers_are_read_with_and_without_a_port(void **state)
 	static const struct {
 		const char *typed, *canonical;
 	} cases[] = {
-		{ "8.8.8.8", "8.8.8.8:53" }, { "8.8.8.8:1", "8.8.8.8:1" },
-		{ "8.8.8.8:65535", "8.8.8.8:65535" }, { "2001:db8::1", "[2001:db8::1]:53" },
+		{ "8.8.8.8", "8.8.8.8:53" },
+		{ "8.8.8.8:1", "8.8.8.8:1" },
+		{ "8.8.8.8:65535", "8.8.8.8:65535" },
+		{ "2001:db8::1", "[2001:db8::1]:53" },
 		{ "[2001:db8::1]", "[2001:db8::1]:53" },
-		{ "[2001:db8::1]:5353", "[2001:db8::1]:5353" }, { "::1", "[::1]:53" },
-		{ "1::2:53", "[1::2:53]:53" }, /* without brackets every colon is the address's */
+		{ "[2001:db8::1]:5353", "[2001:db8::1]:5353" },
+		{ "::1", "[::1]:53" },
+		/* Without brackets, every colon is part of the address. */
+		{ "1::2:53", "[1::2:53]:53" },
 	};
 	char text[SERVER_TEXT_MAX];
 	struct server server;
@@ -95,11 +101,11 @@ a_refused_server_says_why(void **state)
 		{ "10.0.0.1:0", "port out of range, 1 to 65535" },
 		{ "10.0.0.1:65536", "port out of range, 1 to 65535" },
 		{ "10.0.0.1:18446744073709551669",
-		    "port out of range, 1 to 65535" }, /* 53 modulo 2^64 */
+		    "port out of range, 1 to 65535" }, /* 2^64 + 53 */
 		{ "10.0.0.1:053", "port out of range, 1 to 65535" },
 		{ "10.0.0.1:+53", "port out of range, 1 to 65535" },
 		{ "10.0.0.1: 53", "port out of range, 1 to 65535" },
-		{ "10.0.0.1#53", "the port stands behind ':', as in 10.0.0.1:5353" },
+		{ "10.0.0.1#53", "the port must follow ':', as in 10.0.0.1:5353" },
 		{ "[::1", "missing ']'" },
 		{ "[::1]53", "unexpected text after ']'" },
 		{ "[::1]:", "port out of range, 1 to 65535" },
@@ -169,7 +175,7 @@ equality_looks_at_family_bytes_and_port(void **state)
 	server_parse("1.2.3.4:54", 53, &b, NULL);
 	assert_true(addr_equal(&a.addr, &b.addr));
 	assert_false(server_equal(&a, &b));
-	/* the same first four bytes in the other family */
+	/* the first four bytes equal those of an address of the other family */
 	server_parse("[102:304::]:53", 53, &b, NULL);
 	assert_memory_equal(a.addr.bytes, b.addr.bytes, 4);
 	assert_false(addr_equal(&a.addr, &b.addr));

@@ -1,6 +1,6 @@
 /*
- * Every message that we write, read again by ldns, which shares no line with us; and every message
- * that a stranger can send.
+ * ldns, which shares no code with us, parses every message that we write. The tests also send every
+ * kind of message that an attacker can send.
  */
 #include "kubedns/answer/answer.h"
 #include "tests/unit/answer_world.h"
@@ -58,7 +58,8 @@ a_query_cut_at_every_length_is_formerr_or_nothing(void **state)
 	dname_from_text(&name, "web.default.svc.cluster.local.");
 	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_A, CLASS_IN, 1232);
 	for (size_t cut = 0; cut < len; cut++) {
-		uint8_t *copy = malloc(cut + 1); /* as short as it says, for the sanitizer to see */
+		/* The buffer has the exact size, so a sanitizer detects overreads. */
+		uint8_t *copy = malloc(cut + 1);
 
 		memcpy(copy, query, cut);
 		enum answer_outcome outcome = ask_wire(copy, cut, false, 0);

@@ -1,4 +1,5 @@
-/* The record sets of headless Services: each endpoint once, whatever slices it is in, and as many as the message takes. */
+/* The record sets of headless Services. Each endpoint is in the answer once, even if it is in
+ * several slices. The answer has as many endpoints as fit into the message. */
 #include "kubedns/answer/answer.h"
 #include "tests/unit/answer_world.h"
 
@@ -23,7 +24,7 @@ each_endpoint_that_has_a_name_answers_it_once(void **state)
 		ask(name, TYPE_AAAA, 1232, false, 0);
 		assert_int_equal(world.info.rcode, shared[i].addresses > 0 ? 0 : RCODE_NXDOMAIN);
 	}
-	/* An SRV names each once, and brings all its addresses. */
+	/* An SRV answer names each host once, and adds all its addresses. */
 	ask("_http._tcp.same.default.svc.cluster.local.", TYPE_SRV, 1232, false, 0);
 	ldns_pkt *pkt = read_again();
 	assert_int_equal(ldns_pkt_ancount(pkt), 4);
@@ -31,14 +32,14 @@ each_endpoint_that_has_a_name_answers_it_once(void **state)
 	ldns_pkt_free(pkt);
 }
 
-/* The second record is the same as the first: it is taken back, and so are its addresses. */
+/* The second record equals the first, so it is removed again, together with its addresses. */
 static void
 a_target_that_a_wildcard_finds_twice_brings_its_addresses_once(void **state)
 {
 	(void)state;
-	world.config.wildcards = true;
+	world.parts.zone.wildcards = true;
 	ask("_dns.*.dual.default.svc.cluster.local.", TYPE_SRV, 1232, false, 0);
-	world.config.wildcards = false;
+	world.parts.zone.wildcards = false;
 	ldns_pkt *pkt = read_again();
 	assert_int_equal(ldns_pkt_ancount(pkt), 1);
 	assert_int_equal(ldns_pkt_arcount(pkt), 2);
@@ -73,11 +74,13 @@ no_srv_record_comes_twice_and_none_is_left_out(void **state)
 	ldns_pkt_free(pkt);
 	ask("web.default.svc.cluster.local.", TYPE_SRV, 1232, false, 0);
 	pkt = read_again();
-	assert_int_equal(ldns_pkt_ancount(pkt), 2); /* of three ports, two have one number */
+	/* The Service has three ports. Two of them have the same number. */
+	assert_int_equal(ldns_pkt_ancount(pkt), 2);
 	ldns_pkt_free(pkt);
 }
 
-/* In a zone of 234 bytes "h-3.db.default.svc" fits into a name, "10-1-0-1.db.default.svc" does not. */
+/* In a zone of 234 bytes, "h-3.db.default.svc" fits into a name, and "10-1-0-1.db.default.svc" does
+ * not. */
 static void
 a_target_that_is_longer_than_names_may_be_is_left_out(void **state)
 {
@@ -91,12 +94,13 @@ a_target_that_is_longer_than_names_may_be_is_left_out(void **state)
 	snprintf(text, sizeof text, "db.default.svc.%063d.%063d.%063d.%040d.", 0, 0, 0, 0);
 	assert_int_equal(ask(text, TYPE_SRV, 1232, true, 0), ANSWER_REPLY);
 	ldns_pkt *pkt = read_again();
-	assert_int_equal(ldns_pkt_ancount(pkt), 3); /* of the seven those with a host name */
+	assert_int_equal(ldns_pkt_ancount(pkt), 3); /* three of the seven have a host name */
 	assert_int_equal(dname_from_text(&name, text), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		const ldns_rr *rr = ldns_rr_list_rr(ldns_pkt_answer(pkt), i);
 
-		assert_int_equal(ldns_rdf_size(ldns_rr_rdf(rr, 3)), name.len + 4); /* "h-0" */
+		/* the target is "h-0" and then the name in the query */
+		assert_int_equal(ldns_rdf_size(ldns_rr_rdf(rr, 3)), name.len + 4);
 	}
 	ldns_pkt_free(pkt);
 	world.config.zone = zone;
@@ -115,8 +119,8 @@ a_set_that_is_too_large_for_udp_is_cut_on_a_record_border(void **state)
 	ldns_pkt_free(pkt);
 }
 
-/* A message holds 65,535 bytes, an A record takes 16 of them: 4,092 addresses are what TCP can
- * carry of 5,000. */
+/* A message has at most 65,535 bytes, and an A record needs 16 bytes. So TCP can carry 4,092 of the
+ * 5,000 addresses. */
 static void
 a_set_that_is_too_large_for_tcp_is_cut_there_too(void **state)
 {

@@ -1,4 +1,4 @@
-/* What a name answers: the rules of the Kubernetes DNS specification and of our man page, a row each. */
+/* The answers for names. Each row is a rule of the Kubernetes DNS specification or of our manual. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@ service_with_a_cluster_ip(void **state)
 	bed_expect("1.0.96.10.in-addr.arpa.", "PTR", "NOERROR PTR web.default.svc");
 }
 
-/* RFC 8482 lets one record stand for all, but a name without records has none to stand for. */
+/* RFC 8482 allows a reply with one record in place of all records. But if a name has no records,
+ * the reply has none either. */
 static void
 any_at_a_name_without_records_is_nodata(void **state)
 {
@@ -51,12 +52,12 @@ any_at_a_name_without_records_is_nodata(void **state)
 	bed_expect("cluster.local.", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
 	bed_expect("_http._tcp.web.default.svc", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
 	bed_expect("1-2-3-4.default.pod", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
-	bed.config.wildcards = true;
+	bed.parts.zone.wildcards = true;
 	bed_expect("*.svc", "ANY", "NOERROR SOA of cluster.local.");
 	bed_expect("*.default.svc", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
 }
 
-/* "a" is at 10.1.0.1 in two slices, which have other numbers for one port name. */
+/* "a" is at 10.1.0.1 in two slices. In these slices, the same port name has different numbers. */
 static void
 host_name_in_several_slices_has_the_ports_of_all(void **state)
 {
@@ -140,7 +141,7 @@ external_names_in_a_circle_answer_each_cname_once(void **state)
 	bed_expect("in.default.svc", "ANY", "NOERROR CNAME a.default.svc");
 }
 
-/* RFC 1034 section 4.3.2 step 3a; the rcode is that of the chain's end (RFC 6604). */
+/* RFC 1034 section 4.3.2 step 3a. The rcode belongs to the name at the end of the chain (RFC 6604). */
 static void
 external_name_is_followed_for_every_type(void **state)
 {
@@ -190,7 +191,8 @@ external_name_in_a_reverse_zone_is_answered_in_place(void **state)
 	bed_service("apex", SERVICE_EXTERNALNAME, "96.10.in-addr.arpa", "");
 	bed_service("other", SERVICE_EXTERNALNAME, "1.0.97.10.in-addr.arpa", "");
 	bed_publish();
-	/* A known address is ours without a zone: its name is its own apex. */
+	/* Even without a reverse zone, the reverse name of a known address is ours. The name is
+	 * then a zone of its own. */
 	bed_expect("known.default.svc", "A",
 	    "NOERROR CNAME 1.0.96.10.in-addr.arpa. SOA of 1.0.96.10.in-addr.arpa.");
 	bed_expect("none.default.svc", "A", "CHASE 2.0.96.10.in-addr.arpa.");
@@ -206,7 +208,8 @@ external_name_in_a_reverse_zone_is_answered_in_place(void **state)
 	bed_expect("other.default.svc", "A", "CHASE 1.0.97.10.in-addr.arpa.");
 }
 
-/* Whoever writes EndpointSlices would be the authority for the PTR of any address of the world. */
+/* Otherwise anybody who can write EndpointSlices could set the PTR record of any address in the
+ * world. */
 static void
 ptr_of_an_address_outside_the_prefixes_is_not_ours_with_the_flag(void **state)
 {
@@ -216,12 +219,12 @@ ptr_of_an_address_outside_the_prefixes_is_not_ours_with_the_flag(void **state)
 	bed_publish();
 	bed_expect("8.8.8.8.in-addr.arpa.", "PTR", "NOERROR PTR dns.db.default.svc");
 	bed_reverse_zone("10.0.0.0/8");
-	bed.config.ptr_in_cidrs = true;
+	bed.parts.reverse.cidrs_only = true;
 	bed_expect("8.8.8.8.in-addr.arpa.", "PTR", "FORWARD");
 	bed_expect("8.8.8.8.in-addr.arpa.", "ANY", "FORWARD");
 	bed_expect("1.0.1.10.in-addr.arpa.", "PTR", "NOERROR PTR db-0.db.default.svc");
 	bed_expect("2.0.1.10.in-addr.arpa.", "PTR", "NXDOMAIN SOA of 10.in-addr.arpa.");
-	bed.config.ptr_in_cidrs = false;
+	bed.parts.reverse.cidrs_only = false;
 }
 
 static void
@@ -238,12 +241,12 @@ closest_of_nested_reverse_zones_answers(void **state)
 	bed_expect("x.1.96.10.in-addr.arpa.", "PTR", "NXDOMAIN SOA of 1.96.10.in-addr.arpa.");
 	bed_expect("1.2.96.10.in-addr.arpa.", "PTR", "NXDOMAIN SOA of 10.in-addr.arpa.");
 	bed_expect("1.97.10.in-addr.arpa.", "NS", "NOERROR NS ns.dns + ns.dns: A 192.0.2.53");
-	/* Nothing has an address in 10.97/16, but the inner zone's name is below it. */
+	/* No address in 10.97/16 is known, but the name of the inner zone is below this name. */
 	bed_expect("97.10.in-addr.arpa.", "A", "NOERROR SOA of 10.in-addr.arpa.");
 	bed_expect("98.10.in-addr.arpa.", "A", "NXDOMAIN SOA of 10.in-addr.arpa.");
 }
 
-/* A wildcard tries the name of each endpoint, and two have one. */
+/* A wildcard looks up the name of each endpoint. Two of these endpoints have the same name. */
 static void
 wildcard_for_endpoints_answers_srv_of_each_name_once(void **state)
 {
@@ -251,7 +254,7 @@ wildcard_for_endpoints_answers_srv_of_each_name_once(void **state)
 	bed_service("db", SERVICE_HEADLESS, NULL, "");
 	bed_slice("db", "db-1", "sql/tcp/5432 more/tcp/1", "10.1.0.1=a 10.1.0.2=a 10.1.0.3=b");
 	bed_publish();
-	bed.config.wildcards = true;
+	bed.parts.zone.wildcards = true;
 	bed_ask("*.db.default.svc", "SRV");
 	assert_int_equal(wire_get16(bed.out + 6), 4);
 	assert_int_equal(wire_get16(bed.out + 10), 3);
@@ -259,7 +262,8 @@ wildcard_for_endpoints_answers_srv_of_each_name_once(void **state)
 	assert_int_equal(wire_get16(bed.out + 6), 3);
 }
 
-/* The Services that have the address come first, in whatever order it was given to them and others. */
+/* Services with this address as their ClusterIP come first, in whatever order the objects were
+ * added. */
 static void
 cluster_ip_that_is_an_endpoint_too_is_the_services(void **state)
 {
@@ -284,7 +288,7 @@ cluster_ip_that_is_an_endpoint_too_is_the_services(void **state)
 	    "NOERROR PTR a.late.default.svc, PTR b.early.default.svc");
 }
 
-/* More PTRs than are sorted at a time: each once, and all of them. */
+/* There are more PTR records than are sorted in one pass. The answer has each of them once. */
 static void
 address_of_many_endpoints_has_a_ptr_of_each(void **state)
 {
@@ -305,7 +309,8 @@ address_of_many_endpoints_has_a_ptr_of_each(void **state)
 	assert_false(bed.info.truncated);
 }
 
-/* The index of a set's names would find "a" first; all that share it come, each address once. */
+/* The index of the names in the set would find "a" first. The answer has all endpoints with that
+ * name, and each address once. */
 static void
 host_name_of_many_endpoints_has_all_their_addresses(void **state)
 {
@@ -366,8 +371,8 @@ what_our_zones_do_not_have_falls_through(void **state)
 	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "");
 	bed_service("gone", SERVICE_EXTERNALNAME, "other.default.svc.cluster.local.", "");
 	bed_publish();
-	bed.config.fallthrough = zones;
-	bed.config.fallthrough_count = 1;
+	bed.parts.upstream.fallthrough = zones;
+	bed.parts.upstream.fallthrough_count = 1;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		dname_from_text(&zones[0], rows[i].zones);
 		bed_expect(rows[i].name, rows[i].type, rows[i].want);
@@ -375,19 +380,19 @@ what_our_zones_do_not_have_falls_through(void **state)
 	}
 	dname_from_text(&zones[0], "in-addr.arpa.");
 	dname_from_text(&zones[1], "cluster.local.");
-	bed.config.fallthrough_count = 2;
+	bed.parts.upstream.fallthrough_count = 2;
 	bed_expect("nothing", "A", "FORWARD");
-	bed_forwarding(false); /* nobody to ask: then it does not exist */
+	bed_forwarding(false); /* there is no server to forward to, so the name does not exist */
 	bed_publish();
 	bed_expect("nothing", "A", "NXDOMAIN SOA of cluster.local.");
-	bed.config.fallthrough_count = 0;
+	bed.parts.upstream.fallthrough_count = 0;
 	bed_forwarding(true);
 	bed_publish();
 	bed_expect("nothing", "A", "NXDOMAIN SOA of cluster.local.");
 }
 
-/* --fallthrough is for the cluster's zone and the reverse ones: other zones of ours deny for
- * themselves. */
+/* --fallthrough applies to the zone of the cluster and to the reverse zones. Our other zones give
+ * negative answers themselves. */
 static void
 fallthrough_spares_zones_of_records_and_external_zones(void **state)
 {
@@ -405,22 +410,22 @@ fallthrough_spares_zones_of_records_and_external_zones(void **state)
 	dname_from_text(&outside[0], "ex.test.");
 	dname_from_text(&outside[1], "set.test.");
 	external.clusterset = &outside[1];
-	bed.config.fallthrough = &everything;
-	bed.config.fallthrough_count = 1;
+	bed.parts.upstream.fallthrough = &everything;
+	bed.parts.upstream.fallthrough_count = 1;
 	bed_records("lab.test. SOA a. b. 1 2 3 4 5", "", "");
 	bed_publish();
 	bed_expect("gone", "A", "FORWARD");
 	bed_expect("gone.lab.test.", "A", "NXDOMAIN SOA of lab.test.");
-	bed.config.external = &external;
+	external_zones_set(&bed.config, &external);
 	stages_build(&bed.config);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		assert_int_equal(dname_from_text(&name, rows[i].name), 0);
 		const struct name cut = name_copy(&buf, name.wire, name.len);
 		assert_int_equal(answer_falls_through(&bed.config, &cut), rows[i].falls);
 	}
-	bed.config.external = NULL;
+	external_zones_set(&bed.config, NULL);
 	stages_build(&bed.config);
-	bed.config.fallthrough_count = 0;
+	bed.parts.upstream.fallthrough_count = 0;
 }
 
 static void

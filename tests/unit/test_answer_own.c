@@ -1,4 +1,5 @@
-/* Names of one's own: what the keys hosts and records answer, with the cluster beside them. */
+/* Local names: answers from the ConfigMap keys `hosts` and `records`, in addition to the names of
+ * the cluster. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +9,7 @@
 #include <cmocka.h>
 
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/answer/stage.h"
 #include "tests/unit/answer_bed.h"
 
@@ -100,7 +101,7 @@ a_zone_has_its_records_and_denies_the_rest(void **state)
 	EXPECT(rows);
 }
 
-/* hosts has the name, and records its zone still. */
+/* The name is in `hosts`. Its zone is in `records`. */
 static void
 an_address_in_hosts_leaves_a_zone_its_soa(void **state)
 {
@@ -115,7 +116,7 @@ an_address_in_hosts_leaves_a_zone_its_soa(void **state)
 	EXPECT(rows);
 }
 
-/* RFC 4592. */
+/* See RFC 4592. */
 static void
 a_wildcard_stands_for_names_that_are_not_there(void **state)
 {
@@ -128,12 +129,12 @@ a_wildcard_stands_for_names_that_are_not_there(void **state)
 		{ "wild.corp.example.", "A", "NOERROR SOA of corp.example." },
 		{ "host.wild.corp.example.", "A", "NOERROR A 10.9.0.5" },
 		{ "x.host.wild.corp.example.", "A", "NXDOMAIN SOA of corp.example." },
-		{ "h.wild.corp.example.", "A", "NOERROR A 10.0.0.5" }, /* of hosts */
+		{ "h.wild.corp.example.", "A", "NOERROR A 10.0.0.5" }, /* from the key `hosts` */
 		{ "h.wild.corp.example.", "TXT", "NOERROR SOA of corp.example." },
 		{ "x.also.corp.example.", "A",
 		    "NOERROR CNAME www.corp.example., www.corp.example.: A 10.9.0.2, "
 		    "www.corp.example.: A 10.9.0.3" },
-		/* In no zone. */
+		/* Names outside any zone. */
 		{ "x.any.other.example.", "A", "NOERROR A 10.9.1.1" },
 		{ "z.x.any.other.example.", "A", "NOERROR A 10.9.1.1" },
 		{ "any.other.example.", "A", "FORWARD" },
@@ -145,7 +146,7 @@ a_wildcard_stands_for_names_that_are_not_there(void **state)
 	EXPECT(rows);
 }
 
-/* RFC 1035 sections 3.3.9 and 3.3.11, RFC 2782, RFC 9460 section 4.1. */
+/* See RFC 1035 sections 3.3.9 and 3.3.11, RFC 2782, RFC 9460 section 4.1. */
 static void
 addresses_of_targets_are_in_the_additional_section(void **state)
 {
@@ -177,7 +178,7 @@ addresses_of_targets_are_in_the_additional_section(void **state)
 	EXPECT(rows);
 }
 
-/* RFC 4592 sections 2.1.1, 2.2.1 and 2.2.2. */
+/* See RFC 4592 sections 2.1.1, 2.2.1 and 2.2.2. */
 static void
 an_asterisk_that_is_not_the_first_label_is_a_label(void **state)
 {
@@ -185,7 +186,8 @@ an_asterisk_that_is_not_the_first_label_is_a_label(void **state)
 	static const struct row rows[] = {
 		{ "sub.*.lit.test.", "TXT", "NOERROR TXT \"x\"" },
 		{ "sub.y.lit.test.", "TXT", "NOERROR SOA of lit.test." },
-		{ "y.lit.test.", "TXT", "NOERROR SOA of lit.test." }, /* of `*`, which has none */
+		/* This name matches `*`, which has no A record. */
+		{ "y.lit.test.", "TXT", "NOERROR SOA of lit.test." },
 		{ "*.lit.test.", "A", "NOERROR SOA of lit.test." },
 		{ "x.sub.*.lit.test.", "A", "NXDOMAIN SOA of lit.test." },
 		{ "a.*.one.test.", "A", "NOERROR A 192.0.2.9" },
@@ -228,7 +230,7 @@ an_alias_is_followed_for_each_type(void **state)
 	};
 
 	EXPECT(rows);
-	bed_ask("round.corp.example.", "A"); /* ends */
+	bed_ask("round.corp.example.", "A"); /* the loop of aliases ends */
 	assert_int_equal(bed.info.rcode, 0);
 }
 
@@ -241,11 +243,13 @@ names_in_no_zone_are_ours_and_no_others(void **state)
 		{ "mail.other.example.", "A", "NOERROR SOA of mail.other.example." },
 		{ "x.mail.other.example.", "A", "FORWARD" },
 		{ "other.example.", "A", "FORWARD" },
-		{ "twin.other.example.", "A", "NOERROR A 10.0.0.5" }, /* all of it hosts's */
+		/* `hosts` replaces all records of the name. */
+		{ "twin.other.example.", "A", "NOERROR A 10.0.0.5" },
 		{ "twin.other.example.", "TXT", "NOERROR SOA of twin.other.example." },
 		{ "extra.default.svc", "TXT", "NOERROR TXT \"hello\"" },
 		{ "web.default.svc", "MX", "NOERROR MX 10 mail.default.svc" },
-		{ "web.default.svc", "A", "NOERROR SOA of cluster.local." }, /* as hosts */
+		/* In the same way, `records` replaces all records of the name. */
+		{ "web.default.svc", "A", "NOERROR SOA of cluster.local." },
 		{ "1.0.96.10.in-addr.arpa.", "PTR", "NOERROR PTR given.example." },
 	};
 
@@ -292,7 +296,7 @@ the_clusters_names_are_not_denied_by_a_zone_around_them(void **state)
 	bed_expect("x.apps.example.", "A", "NXDOMAIN SOA of apps.example.");
 	dname_from_text(&zone, "apps.example.");
 	external = (struct external_zones){ .zones = &zone, .zone_count = 1, .tree = bed.cache };
-	bed.config.external = &external;
+	external_zones_set(&bed.config, &external);
 	stages_build(&bed.config);
 	if (strstr(bed_ask("apps.example.", "SOA"), " 7 1 1 1 20") != NULL)
 		fail_msg("the SOA of records hides it: %s", bed_ask("apps.example.", "SOA"));
@@ -303,34 +307,34 @@ the_clusters_names_are_not_denied_by_a_zone_around_them(void **state)
 	bed_end(state);
 }
 
-/* RFC 2308 section 5: the lesser of the record's TTL and its last field. */
+/* RFC 2308 section 5: the TTL is the lower of the SOA's TTL and the SOA's last field. */
 static void
 a_denial_is_kept_for_the_soas_minimum(void **state)
 {
 	(void)state;
 	bed_ask("nobody.corp.example.", "A");
-	/* The SOA's owner is a pointer behind the question and its type. */
+	/* The owner of the SOA is a compression pointer after the question. */
 	const uint8_t *record = bed.out + 12 + 21 + 4;
 	assert_int_equal(wire_get16(record + 2), TYPE_SOA);
 	assert_int_equal(wire_get32(record + 6), 20);
-	assert_true((bed.out[2] & 4) != 0); /* AA */
+	assert_true((bed.out[2] & 4) != 0); /* the bit AA */
 }
 
 static void
 a_source_is_told(void **state)
 {
 	(void)state;
-	const struct own_names *names = bed.hosts;
+	const struct local_names *names = bed.hosts;
 	struct dname name;
 
 	dname_from_text(&name, "twin.other.example.");
-	assert_string_equal(own_names_source(names, own_names_find(names, name.wire, name.len)),
+	assert_string_equal(local_names_source(names, local_names_find(names, name.wire, name.len)),
 	    "the ConfigMap's key hosts");
 	dname_from_text(&name, "mail.other.example.");
-	assert_string_equal(own_names_source(names, own_names_find(names, name.wire, name.len)),
+	assert_string_equal(local_names_source(names, local_names_find(names, name.wire, name.len)),
 	    "the ConfigMap's key records");
-	dname_from_text(&name, "deep.corp.example."); /* empty */
-	assert_null(own_names_find(names, name.wire, name.len));
+	dname_from_text(&name, "deep.corp.example."); /* an empty non-terminal */
+	assert_null(local_names_find(names, name.wire, name.len));
 }
 
 static void

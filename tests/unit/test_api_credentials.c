@@ -1,4 +1,4 @@
-/* Where the API server is found, and what happens to tokens. */
+/* How kubedns finds the API server, and how it reads tokens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ in_a_cluster_the_environment_says(void **state)
 	setenv("KUBERNETES_SERVICE_PORT", "443", 1);
 	assert_int_equal(find(NULL, NULL), 0);
 	assert_string_equal(cluster.url, "https://10.96.0.1:443");
-	assert_string_equal(cluster.proxy, ""); /* the environment's proxies are not for this */
+	assert_string_equal(cluster.proxy, ""); /* proxies of the environment do not apply */
 	assert_int_equal(strncmp(cluster.ca_path, dir, strlen(dir)), 0);
 	setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1);
 	assert_int_equal(find(NULL, NULL), 0);
@@ -142,7 +142,8 @@ data_is_readable_at_a_path_again_and_again(void **state)
 		fclose(f);
 	}
 	FILE *f = fopen(cluster.ca_path, "r+");
-	assert_true(f == NULL || fputc('x', f) == EOF || fclose(f) == EOF); /* sealed */
+	/* The file is sealed, so nobody can write to it. */
+	assert_true(f == NULL || fputc('x', f) == EOF || fclose(f) == EOF);
 }
 
 static void
@@ -161,9 +162,10 @@ a_token_file_is_trimmed_read_again_and_kept_when_it_fails(void **state)
 	(void)state;
 	assert_int_equal(find(kubeconfig("server: 'https://a'", "tokenFile: token"), NULL), 0);
 	assert_false(api_credentials_token_refresh(&cluster, 1000, false));
-	assert_false(api_credentials_has_token(&cluster)); /* no request goes out without it */
+	assert_false(api_credentials_has_token(&cluster)); /* without a token, no request is sent */
 	write_file("token", " one\n");
-	assert_false(api_credentials_token_refresh(&cluster, 1500, false)); /* not due yet */
+	/* The next reading is not due yet. */
+	assert_false(api_credentials_token_refresh(&cluster, 1500, false));
 	assert_true(api_credentials_token_refresh(&cluster, 2000, false));
 	assert_string_equal(cluster.token, "one");
 	write_file("token", "two");

@@ -1,5 +1,5 @@
-/* Waiting after failures: full jitter below a limit
- * that doubles, and forgets after two good minutes. */
+/* Waits after failures. A wait is random, between zero and a limit (full jitter). The limit doubles
+ * with each failure, and is reset after two minutes without a failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,8 @@
 
 #include "kubedns/api/backoff.h"
 
-/* The largest of many first, second, ... waits: full jitter comes near its limit and near zero. */
+/* The test makes many first waits, many second waits, and so on. With full jitter, the longest wait
+ * is near the limit and the shortest is near zero. */
 static void
 waits_stay_below_a_limit_that_doubles_to_thirty_seconds(void **state)
 {
@@ -66,7 +67,7 @@ two_good_minutes_forget(void **state)
 
 	(void)state;
 	backoff_good(&b, 1000);
-	backoff_good(&b, 50000); /* still since the first */
+	backoff_good(&b, 50000); /* there was no failure since the first call */
 	assert_in_range(
 	    backoff_failed(&b, 1000 + BACKOFF_GOOD_MS, BACKOFF_MAX_MS), 0, BACKOFF_FIRST_MS);
 	assert_int_equal(b.failures, 1);

@@ -1,4 +1,4 @@
-/* /cache: the tree as JSON, read again by json-c, in pieces of any size. */
+/* /cache: the tree as JSON. The test reads it in pieces of any size, and json-c parses it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 enum { TEXT_MAX = 1 << 16 };
 
-/* The dump of `name`, taken in pieces of `piece` bytes; caller frees. */
+/* Returns the dump of `name`, read in pieces of `piece` bytes. The caller frees it. */
 static char *
 dumped(const char *name, size_t piece)
 {
@@ -45,7 +45,7 @@ make_cluster(void)
 	bed_publish();
 }
 
-/* The object at this path of members, NULL if there is none. */
+/* Returns the object at this path of members, or NULL. */
 static struct json_object *
 at(struct json_object *json, const char *const *path)
 {

@@ -1,4 +1,5 @@
-/* Where clients are: the pods, nodes and their zones of store_pods.c, as answers see them, against a model. */
+/* The locations of clients: from the pods, nodes and zones in store_pods.c to the answers. A model
+ * computes the expected locations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,8 +80,8 @@ expect_places(struct node_places *places, const unsigned zones[HOSTS])
 				snprintf(zone, sizeof zone, "z%u", in);
 			want = client_place_of(pod->node->name, zone);
 		}
-		const struct tree *seen = view_of(&view, &bed.config, &tree, &addr, &who);
-		struct client_place got = view_place(&bed.config, seen);
+		const struct tree *seen = view_of(&view, bed.config.view, &tree, &addr, &who);
+		struct client_place got = nearest_place(bed.config.choice, seen);
 		assert_int_equal(got.node, want.node);
 		assert_int_equal(got.zone, want.zone);
 		assert_int_equal(got.in_zone, want.in_zone);
@@ -103,7 +104,7 @@ whatever_becomes_of_pods_and_nodes_clients_are_where_their_pod_is(void **state)
 	(void)state;
 	store_free(bed.store);
 	bed.store = store_new(bed.cache, &config);
-	bed.config.pod_places = bed.config.nearest = true;
+	bed.parts.view.pod_places = bed.parts.choice.nearest = true;
 	for (unsigned step = 0; step < 6000; step++) {
 		unsigned i = pick(PODS), host = pick(HOSTS);
 
@@ -130,7 +131,7 @@ whatever_becomes_of_pods_and_nodes_clients_are_where_their_pod_is(void **state)
 		expect_places(places, zones);
 	}
 	assert_true(made > 100);
-	/* A node's object that comes again as it was, as with each of its status updates. */
+	/* A Node object arrives again unchanged, as with each status update. */
 	tell_host(EVENT_MODIFIED, 3, 2);
 	free(store_node_places(bed.store));
 	tell_host(EVENT_MODIFIED, 3, 2);

@@ -1,4 +1,5 @@
-/* How much the heaviest clients asked when, from lists of the ten heaviest with counts that are halved. */
+/* The queries of the top clients over time. They are computed from lists of the ten top clients,
+ * whose counts are halved every minute. */
 #include "sidecar/format.h"
 #include "tests/unit/sidecar_fixture.h"
 
@@ -19,7 +20,8 @@ client(const char *name, const char *pod, double queries)
 	strcpy(c->pod, pod);
 }
 
-/* Reads what client() has listed since the last call; `at_s` is the time, of a kubedns that started at `start_s`. */
+/* Processes the list that client() has made since the last call. The time is `at_s`. kubedns
+ * started at `start_s`. */
 static void
 reading(double at_s, double start_s, double answers)
 {
@@ -53,7 +55,8 @@ fresh(void **state)
 	return 0;
 }
 
-/* A reading of a kubedns that has long been running says nothing of when its clients asked. */
+/* If kubedns has been running for a long time, its first list does not show when its clients sent
+ * their queries. */
 static void
 the_growth_since_the_reading_before_is_what_they_got(void **state)
 {
@@ -62,7 +65,8 @@ the_growth_since_the_reading_before_is_what_they_got(void **state)
 	reading(1000, 1, EVERYONE);
 	assert_int_equal(answers_to("10.0.0.1", 1000), 0);
 	client("10.0.0.1", "", 5200);
-	client("10.0.0.2", "", 40); /* new: the list before had room for it */
+	/* All queries of this client are new, because the previous list was not full. */
+	client("10.0.0.2", "", 40);
 	reading(1002.5, 1, EVERYONE);
 	assert_int_equal(answers_to("10.0.0.1", 1003), 200);
 	assert_int_equal(answers_to("10.0.0.2", 1003), 40);
@@ -110,7 +114,7 @@ nobody_gets_more_than_all_get(void **state)
 	assert_int_equal(answers_to("10.0.0.2", 1003), 60);
 }
 
-/* After a minute in which kubedns did not say, or has no such page, nobody knows what grew when. */
+/* If kubedns returned no list for a minute, it is unknown when the counts increased. */
 static void
 a_gap_is_no_spike(void **state)
 {
@@ -129,7 +133,8 @@ a_gap_is_no_spike(void **state)
 	assert_int_equal(answers_to("10.0.0.1", 1068), 400);
 }
 
-/* It had at most as much as the tenth: only what is more is surely new. */
+/* Before, the client had at most as many queries as the tenth client in the list. So only the
+ * excess is certainly new. */
 static void
 who_comes_into_a_full_list_is_not_overstated(void **state)
 {
@@ -151,7 +156,7 @@ who_comes_into_a_full_list_is_not_overstated(void **state)
 	assert_int_equal(answers_to("10.0.0.1", 1003), 0);
 }
 
-/* A list of others at each reading, for long: the heavy one stays, nobody's place is taken twice. */
+/* Each list has other clients, many times. The top client stays, and no entry is replaced twice. */
 static void
 ever_new_clients_do_not_push_out_the_heavy_one(void **state)
 {
@@ -186,7 +191,8 @@ an_address_that_another_pod_has_now_is_another_client(void **state)
 	reading(1000, 1, EVERYONE);
 	client("10.0.0.1", "pod shop/web-1", 300);
 	reading(1002.5, 1, EVERYONE);
-	client("10.0.0.1", "", 310); /* while pods are listed anew */
+	/* The pods are being listed again, so the list has no pod name. */
+	client("10.0.0.1", "", 310);
 	reading(1005, 1, EVERYONE);
 	client("10.0.0.1", "pod shop/web-2", 400);
 	reading(1007.5, 1, EVERYONE);
@@ -197,7 +203,7 @@ an_address_that_another_pod_has_now_is_another_client(void **state)
 	assert_int_equal(buckets_sum(&heaviest[1]->answers, 1008 * NS_PER_S), 90);
 }
 
-/* Whatever a list says: one address ten times, none, texts of any length. */
+/* The lists are unusual: one address ten times, entries without an address, texts of any length. */
 static void
 a_strange_list_does_no_harm(void **state)
 {
@@ -215,7 +221,8 @@ a_strange_list_does_no_harm(void **state)
 		assert_true(strlen(rates.clients[i].name) < sizeof rates.clients[i].name);
 }
 
-/* As the page has it: one axis for all, the first the heaviest; and for nobody who may not ask. */
+/* The output is as on the page: one time axis for all clients, and the top clients first. Clients
+ * without permission get no list. */
 static void
 the_heaviest_are_told_over_time_to_those_who_may_ask(void **state)
 {

@@ -1,6 +1,7 @@
 /*
- * Names of Services that other clusters export (--clusterset-domain): the words of KEP-1645's DNS
- * specification, by its sections, and what its conformance tests ask, as questions and answers.
+ * Names of Services that other clusters export (--clusterset-domain). The tests follow the sections
+ * of KEP-1645's DNS specification. They also send the queries of its conformance tests and check
+ * the answers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +12,10 @@
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "tests/unit/clusterset_fixture.h"
 
-/* --- by the sections of the specification --- */
+/* --- the sections of the specification --- */
 
 static void
-zone_says_its_schema_version_and_who_serves_it(void **state) /* 2.2 */
+zone_says_its_schema_version_and_who_serves_it(void **state) /* section 2.2 */
 {
 	(void)state;
 	EXPECT({ "dns-version" ZONE, "TXT", "NOERROR TXT \"1.0.0\"" },
@@ -48,7 +49,7 @@ clusterset_ip_has_addresses_ports_and_a_ptr(void **state) /* 2.3.1, 2.3.2, 2.3.3
 		"NOERROR PTR myservice.test.svc.clusterset.local." },
 	    { "43.42.42.10.in-addr.arpa.", "PTR", "FORWARD" }, { "test.svc" ZONE, "A", NODATA },
 	    { "svc" ZONE, "A", NODATA }, { "other" SVC, "A", GONE },
-	    /* nothing of this is in the cluster's own zone */
+	    /* none of these names is in the cluster's own zone */
 	    { "myservice.test.svc.cluster.local.", "A", "NXDOMAIN SOA of cluster.local." });
 	tell(EVENT_DELETED, IMPORT("myservice", "ClusterSetIP", "", ""));
 	EXPECT({ "myservice" SVC, "A", GONE }, { "_https._tcp.myservice" SVC, "SRV", GONE },
@@ -70,7 +71,7 @@ address_of_this_cluster_keeps_its_own_ptr(void **state) /* 2.3.3, 2.4.3, Limitat
 }
 
 static void
-clusterset_ip_names_no_cluster_and_no_endpoint(void **state) /* 2.3.4 */
+clusterset_ip_names_no_cluster_and_no_endpoint(void **state) /* section 2.3.4 */
 {
 	(void)state;
 	add(IMPORT("myservice", "ClusterSetIP", "'10.42.42.42'", HTTPS));
@@ -82,7 +83,7 @@ clusterset_ip_names_no_cluster_and_no_endpoint(void **state) /* 2.3.4 */
 }
 
 static void
-headless_has_the_ready_endpoints_of_all_clusters(void **state) /* 2.4.1 */
+headless_has_the_ready_endpoints_of_all_clusters(void **state) /* section 2.4.1 */
 {
 	(void)state;
 	add(HEADLESS);
@@ -114,7 +115,7 @@ headless_has_the_ready_endpoints_of_all_clusters(void **state) /* 2.4.1 */
 }
 
 static void
-headless_srv_records_lead_to_endpoints_by_cluster(void **state) /* 2.4.2 */
+headless_srv_records_lead_to_endpoints_by_cluster(void **state) /* section 2.4.2 */
 {
 	(void)state;
 	add(HEADLESS);
@@ -137,7 +138,7 @@ headless_srv_records_lead_to_endpoints_by_cluster(void **state) /* 2.4.2 */
 }
 
 static void
-headless_ptrs_lead_to_endpoints_by_cluster(void **state) /* 2.4.3 */
+headless_ptrs_lead_to_endpoints_by_cluster(void **state) /* section 2.4.3 */
 {
 	(void)state;
 	add(HEADLESS);
@@ -157,20 +158,21 @@ headless_ptrs_lead_to_endpoints_by_cluster(void **state) /* 2.4.3 */
 	EXPECT({ "100.0.3.10.in-addr.arpa.", "PTR", "NXDOMAIN SOA of 3.10.in-addr.arpa." });
 }
 
-/* --- what the conformance tests ask --- */
+/* --- the queries of the conformance tests --- */
 
 static void
 conformance_of_a_clusterset_ip(void **state)
 {
 	(void)state;
-	/* Two ports of one number, TCP and UDP: one record at the Service's own name. */
+	/* Two ports have the same number, one TCP and one UDP. There is one record at the name of
+	 * the Service. */
 	add(IMPORT("hello", "ClusterSetIP", "'10.42.0.7'",
 	    PORT("tcp", "TCP", "42") "," PORT("udp", "UDP", "42")));
 	EXPECT({ "hello" SVC, "A", "NOERROR A 10.42.0.7" },
 	    { "hello" SVC, "SRV",
 		"NOERROR SRV 0 100 42 hello.test.svc.clusterset.local. "
 		"+ hello.test.svc.clusterset.local.: A 10.42.0.7" });
-	/* A local Service of the same name is another one. */
+	/* A Service of this cluster may have the same name. It is another Service. */
 	bed_namespace("test");
 	bed_service("hello", SERVICE_CLUSTERIP, "10.96.3.3", "tcp/tcp/42");
 	bed_publish();
@@ -188,14 +190,14 @@ conformance_of_a_headless_one(void **state)
 	add(IMPORT("hello", "Headless", "", PORT("tcp", "TCP", "42") "," PORT("udp", "UDP", "42")));
 	add(SLICE("x", OF("hello", "c1"), "IPv4", PLAIN("10.1.0.1") "," PLAIN("10.1.0.2"),
 	    PORT("tcp", "TCP", "42") "," PORT("udp", "UDP", "42")));
-	/* One SRV record for each endpoint at the Service's own name. */
+	/* There is one SRV record for each endpoint at the name of the Service. */
 	EXPECT({ "hello" SVC, "A", "NOERROR A 10.1.0.1, A 10.1.0.2" },
 	    { "hello" SVC, "SRV",
 		"NOERROR SRV 0 50 42 10-1-0-1.c1.hello.test.svc.clusterset.local., "
 		"SRV 0 50 42 10-1-0-2.c1.hello.test.svc.clusterset.local. "
 		"+ 10-1-0-1.c1.hello.test.svc.clusterset.local.: A 10.1.0.1, "
 		"+ 10-1-0-2.c1.hello.test.svc.clusterset.local.: A 10.1.0.2" });
-	/* A StatefulSet's pods by host name and cluster. */
+	/* The pods of a StatefulSet have names made of their host name and cluster. */
 	tell(EVENT_MODIFIED,
 	    SLICE("x", OF("hello", "c1"), "IPv4",
 		HOST("10.1.0.1", "set-0") "," HOST("10.1.0.2", "set-1"), PORT("tcp", "TCP", "42")));
@@ -204,7 +206,7 @@ conformance_of_a_headless_one(void **state)
 	    { "10-1-0-1.c1.hello" SVC, "A", GONE });
 }
 
-/* --- beyond them --- */
+/* --- other cases --- */
 
 static void
 without_an_address_yet_the_name_is_there(void **state)
@@ -250,7 +252,7 @@ slice_that_moves_takes_its_endpoints_along(void **state)
 	    { "a.c1.headless" SVC, "A", GONE }, { "a.c2.headless" SVC, "A", "NOERROR A 10.1.0.1" });
 	tell(EVENT_MODIFIED, SLICE("s", OF("other", "c2"), "IPv4", HOST("10.1.0.1", "a"), HTTPS));
 	EXPECT({ "headless" SVC, "A", GONE }, { "a.c2.other" SVC, "A", "NOERROR A 10.1.0.1" });
-	/* Without its labels it is no import's; nor with one of them. */
+	/* If the slice lacks one or both of its labels, it belongs to no import. */
 	tell(EVENT_MODIFIED, SLICE("s", "'multicluster.kubernetes.io/service-name':'other'", "IPv4",
 				 HOST("10.1.0.1", "a"), HTTPS));
 	EXPECT({ "other" SVC, "A", GONE });
@@ -285,7 +287,7 @@ listing_that_lacks_objects_takes_them_away(void **state)
 	clusterset_event(set, OBJECT_IMPORT, EVENT_SYNCED, NULL);
 	settle();
 	EXPECT({ "headless" SVC, "A", GONE }, { "ip" SVC, "A", "NOERROR A 10.42.0.1" });
-	add(HEADLESS); /* its slice was kept */
+	add(HEADLESS); /* kubedns has kept the slice of this import */
 	EXPECT({ "headless" SVC, "A", "NOERROR A 10.1.0.1" });
 }
 

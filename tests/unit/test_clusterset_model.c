@@ -1,7 +1,8 @@
 /*
- * Names of headless ServiceImports against a model: the records of objects made at random, written down pair
- * by pair, are those that the zone has, those that a question gets, and those to which the differences
- * between two moments lead.
+ * Names of headless ServiceImports, compared with a model. The model computes the records of random
+ * objects, pair by pair. Three things must equal these records: the records of the zone, the
+ * answers to queries, and an earlier snapshot after the differences between two snapshots are
+ * applied.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -123,7 +124,7 @@ change_import(void)
 	    set, OBJECT_IMPORT, world.headless[n] ? EVENT_MODIFIED : EVENT_DELETED, &object);
 }
 
-/* --- lists of lines, one a record --- */
+/* --- lists of lines, one per record --- */
 
 struct lines {
 	char text[LINES_MAX][LINE];
@@ -226,9 +227,9 @@ model(struct lines *lines)
 	lines_unique(lines);
 }
 
-/* --- what there is --- */
+/* --- the actual records --- */
 
-/* Without weights: srv_weight() has these. `arg` is the struct lines. */
+/* Adds a record without its weight, which srv_weight() checks. `arg` points to a struct lines. */
 static bool
 take_record(void *arg, const struct zone_record *record)
 {
@@ -260,7 +261,7 @@ walk_of(struct lines *lines)
 		.arg = lines };
 }
 
-/* Adds what came, takes away what went. `arg` is the struct lines of the moment before. */
+/* Applies one difference. `arg` points to the struct lines of the earlier snapshot. */
 static bool
 take_change(void *arg, size_t index, bool added, const struct zone_record *record)
 {
@@ -280,8 +281,10 @@ take_change(void *arg, size_t index, bool added, const struct zone_record *recor
 	return false;
 }
 
-/* The weight of SRV records at a name: 100 at that of an endpoint, which is the target itself; at a Service's or its
- * ports' 100 divided by the number of the Service's addresses of the family that has more. */
+/* Returns the expected weight of the SRV records at a name. At the name of an endpoint, whose
+ * target is that endpoint, the weight is 100. At the name of a Service or port, the weight is 100
+ * divided by the number of addresses. If the two families have different numbers of addresses, the
+ * larger number counts. */
 static unsigned
 srv_weight(const struct lines *want, const char *name, const char *rdata)
 {
@@ -301,8 +304,8 @@ srv_weight(const struct lines *want, const char *name, const char *rdata)
 	return 100 / (counts[0] > counts[1] ? counts[0] : counts[1]);
 }
 
-/* Asks for a name's type, by lines [first, end) of the model: what is said must have each, and as many
- * records as they are. */
+/* Queries the name and type of the lines [first, end) of the model. The answer must have each of
+ * these lines and no other records. */
 static void
 ask_lines(const struct lines *want, size_t first, size_t end, unsigned round)
 {
@@ -355,7 +358,7 @@ begin(void **state)
 	cache = treecache_new(7);
 	set = clusterset_new(&config, cache, 7);
 	zones.tree = cache;
-	bed.config.external = &zones;
+	external_zones_set(&bed.config, &zones);
 	stages_build(&bed.config);
 	bed_reverse_zone("10.0.0.0/8");
 	bed_reverse_zone("2001:db8::/32");
@@ -400,9 +403,9 @@ zone_answers_and_differences_are_those_of_the_model(void **state)
 		zone_walk_end(&walk);
 		expect_lines("the zones", round, &got, &want);
 		ask_all(&want, round);
-		const struct zone_moments moments = { tree_current(bed.cache),
+		const struct zone_snapshots snapshots = { tree_current(bed.cache),
 			tree_current(bed.cache), tree_held(before), tree_current(cache) };
-		assert_true(zone_diff(&bed.config, &moments, take_change, &moved));
+		assert_true(zone_diff(&bed.config, &snapshots, take_change, &moved));
 		expect_lines("the differences", round, &moved, &want);
 		tree_hold_drop(before);
 		treecache_reclaim(cache);

@@ -1,6 +1,7 @@
 /*
- * What a cluster set puts into the tree and what is shown of it: whatever the order of events, of chosen
- * namespaces, of any size, in the reverse zones, explained.
+ * The content of the tree with a cluster set, and what readers see. The tests use any order of
+ * events, selected namespaces, and sets of any size. They also check reverse zones and
+ * explanations.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@
 #include "lib/xalloc.h"
 #include "tests/unit/clusterset_fixture.h"
 
-/* --- order --- */
+/* --- the order of events --- */
 
 static char *
 printed(void)
@@ -61,7 +62,7 @@ order_of_events_does_not_matter(void **state)
 			queue(EVENT_ADDED, events[order[i]]);
 			if (random() % 2)
 				clusterset_settle(set);
-			if (random() % 3 == 0) { /* and once more, gone in between */
+			if (random() % 3 == 0) { /* the object is deleted and added again */
 				queue(EVENT_DELETED, events[order[i]]);
 				if (random() % 2)
 					clusterset_settle(set);
@@ -108,7 +109,7 @@ nothing_is_left_when_all_is_gone(void **state)
 	free(after);
 }
 
-/* --- which namespaces --- */
+/* --- selected namespaces --- */
 
 static void
 say_namespace(struct store *store, const char *name, const char *team)
@@ -164,9 +165,9 @@ namespaces_that_are_left_out_have_no_imports(void **state)
 	label_selector_free(selector);
 }
 
-/* --- bounds --- */
+/* --- limits --- */
 
-/* A slice of `count` endpoints with `ports` ports, as its reader gives it. */
+/* Adds a slice of `count` endpoints with `ports` ports. It is like a slice that was read from JSON. */
 static void
 add_large(const char *name, const char *cluster, unsigned count, unsigned ports)
 {
@@ -208,7 +209,7 @@ import_of_any_size_has_all_its_names(void **state)
 	assert_int_equal(clusterset_counts(set).cut, 0);
 	EXPECT({ "10-97-11-183.c1.headless" SVC, "A", "NOERROR A 10.97.11.183" },
 	    { "10-98-11-183.c2.headless" SVC, "A", "NOERROR A 10.98.11.183" });
-	/* More than a message holds. */
+	/* The set is larger than a message. */
 	bed_ask("headless" SVC, "A");
 	assert_true(bed.info.truncated);
 	tell(EVENT_DELETED, SLICE("a", "", "IPv4", "", ""));
@@ -216,7 +217,8 @@ import_of_any_size_has_all_its_names(void **state)
 	EXPECT({ "10-97-11-183.c1.headless" SVC, "A", GONE });
 }
 
-/* The tree has the endpoints and the ports, never their product: one record for each pair were 80 million. */
+/* The tree stores the endpoints and the ports. It does not store one record for each pair, which
+ * would be 80 million records. */
 static void
 ports_times_endpoints_are_never_in_memory(void **state)
 {
@@ -235,7 +237,7 @@ ports_times_endpoints_are_never_in_memory(void **state)
 	assert_true(bed.info.truncated);
 }
 
-/* The four labels before `svc` of 59 bytes each: 4 x 60, svc and the zone are 262 bytes. */
+/* Four labels of 59 bytes come before `svc`. With `svc` and the zone, the name has 262 bytes. */
 #define LONG "a123456789b123456789c123456789d123456789e123456789f12345678"
 
 static void
@@ -249,13 +251,13 @@ name_too_long_is_left_out(void **state)
 	(void)state;
 	add(IMPORT_IN(LONG, LONG, "Headless", "", ""));
 	add(slice);
-	/* Its address is at the import's own name all the same. */
+	/* The address of the endpoint is at the name of the import nevertheless. */
 	EXPECT({ LONG "." LONG ".svc" ZONE, "A", "NOERROR A 10.1.0.1" },
 	    { "1.0.1.10.in-addr.arpa.", "PTR", "FORWARD" });
 	assert_int_equal(clusterset_counts(set).cut, 1);
 }
 
-/* --- the whole, as others show it --- */
+/* --- the whole set, in other modules --- */
 
 static void
 before_it_is_synced_nothing_is_denied(void **state)
@@ -273,7 +275,7 @@ before_it_is_synced_nothing_is_denied(void **state)
 }
 
 struct ptr_change {
-	char text[2][256]; /* what went, what came */
+	char text[2][256]; /* removed records, added records */
 };
 
 static bool
@@ -292,16 +294,17 @@ take_ptr(void *arg, size_t index, bool added, const struct zone_record *record)
 }
 
 static void
-expect_ptrs(const struct zone_moments *moments, const char *went, const char *came)
+expect_ptrs(const struct zone_snapshots *snapshots, const char *went, const char *came)
 {
 	struct ptr_change change = { { "", "" } };
 
-	assert_true(zone_diff(&bed.config, moments, take_ptr, &change));
+	assert_true(zone_diff(&bed.config, snapshots, take_ptr, &change));
 	assert_string_equal(change.text[false], went);
 	assert_string_equal(change.text[true], came);
 }
 
-/* In whole and by differences, which a change of either tree makes; and the serial follows both. */
+/* The PTR records are in the whole zone, and in the differences after a change of either tree. Both
+ * trees change the serial. */
 static void
 ptrs_of_the_set_are_in_the_reverse_zones(void **state)
 {
@@ -316,13 +319,13 @@ ptrs_of_the_set_are_in_the_reverse_zones(void **state)
 	add(IMPORT("same", "ClusterSetIP", "'10.3.0.1'", HTTPS));
 	add(IMPORT("other", "ClusterSetIP", "'10.3.0.2'", HTTPS));
 	struct tree_hold *hold = treecache_hold(bed.cache);
-	expect_ptrs(&(struct zone_moments){ tree_current(bed.cache), tree_current(bed.cache),
+	expect_ptrs(&(struct zone_snapshots){ tree_current(bed.cache), tree_current(bed.cache),
 			tree_held(none), tree_current(cache) },
 	    "", "other.test.svc.clusterset.local. ");
 	bed_service_delete("dummy");
 	bed_publish();
 	EXPECT({ "1.0.3.10.in-addr.arpa.", "PTR", "NOERROR PTR same.test.svc.clusterset.local." });
-	expect_ptrs(&(struct zone_moments){ tree_held(hold), tree_current(bed.cache),
+	expect_ptrs(&(struct zone_snapshots){ tree_held(hold), tree_current(bed.cache),
 			tree_current(cache), tree_current(cache) },
 	    "dummy.default.svc.cluster.local. ", "same.test.svc.clusterset.local. ");
 	tree_hold_drop(hold);
@@ -358,10 +361,10 @@ explanations_name_the_import(void **state)
 		{ "headless" SVC, "and 1 ready endpoints of 1 EndpointSlices in 1 clusters" },
 		{ "a.c1.headless" SVC, "from headless ServiceImport test/headless" },
 		{ "lost" SVC,
-		    "there is no ServiceImport test/lost, though 1 EndpointSlices name it" },
+		    "no ServiceImport test/lost exists, but 1 EndpointSlices refer to it" },
 		{ "none" SVC,
 		    "NXDOMAIN: none.test.svc.clusterset.local. is in --clusterset-domain" },
-		{ "test.svc" ZONE, "no records of its own (NODATA)" },
+		{ "test.svc" ZONE, "no records (NODATA)" },
 	};
 	size_t len;
 

@@ -10,13 +10,14 @@
 #include "lib/conf.h"
 #include "lib/xalloc.h"
 
-/* The stubs as one line: `domain=server,server;domain=...`, or the refusal after '!'. */
+/* Returns the stubs as one line: `domain=server,server;domain=...`. If the text is refused, returns
+ * '!' and the reason. */
 static char *
 stubs_of_bytes(const char *text, size_t len)
 {
 	static char out[4096];
 	struct conf_stubs stubs;
-	char *why, server[SERVER_TEXT_MAX];
+	char *why, server[CONF_SERVER_TEXT_MAX];
 	size_t n = 0;
 
 	if (conf_stubs_parse(text, len, "cluster.local.", &stubs, &why) < 0) {
@@ -33,15 +34,8 @@ stubs_of_bytes(const char *text, size_t len)
 
 		n += (size_t)snprintf(out + n, sizeof out - n, "%s%s=", i ? ";" : "", stub->domain);
 		for (size_t k = 0; k < stub->count; k++) {
-			const struct conf_server *s = &stub->servers[k];
-			const char *comma = k ? "," : "";
-
-			if (s->host[0])
-				n += (size_t)snprintf(out + n, sizeof out - n, "%s%s:%u", comma,
-				    s->host, s->server.port);
-			else
-				n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", comma,
-				    server_format(&s->server, server));
+			n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", k ? "," : "",
+			    conf_server_format(&stub->servers[k], server));
 		}
 	}
 	conf_stubs_free(&stubs);
@@ -140,9 +134,9 @@ cluster_names_are_refused(void **state)
 {
 	(void)state;
 	assert_string_equal(stubs_of("{\"cluster.local\": [\"1.1.1.1\"]}"),
-	    "!\"cluster.local\": is the cluster domain, which kubedns answers: take it out");
+	    "!\"cluster.local\": is the cluster domain, which kubedns answers: remove it");
 	assert_string_equal(stubs_of("{\"Cluster.LOCAL.\": [\"1.1.1.1\"]}"),
-	    "!\"Cluster.LOCAL.\": is the cluster domain, which kubedns answers: take it out");
+	    "!\"Cluster.LOCAL.\": is the cluster domain, which kubedns answers: remove it");
 	assert_string_equal(stubs_of("{\"a.svc.cluster.local\": [\"1.1.1.1\"]}"),
 	    "!\"a.svc.cluster.local\": holds the cluster's services");
 	assert_string_equal(stubs_of("{\"pod.cluster.local\": [\"1.1.1.1\"]}"),
@@ -254,7 +248,7 @@ upstreams_of(const char *text)
 {
 	static char out[2048];
 	struct conf_upstreams upstreams;
-	char *why, server[SERVER_TEXT_MAX];
+	char *why, server[CONF_SERVER_TEXT_MAX];
 	size_t n = 0;
 
 	if (conf_upstreams_parse(text, strlen(text), &upstreams, &why) < 0) {
@@ -266,7 +260,7 @@ upstreams_of(const char *text)
 	out[0] = '\0';
 	for (size_t i = 0; i < upstreams.count; i++)
 		n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", i ? "," : "",
-		    server_format(&upstreams.servers[i], server));
+		    conf_server_format(&upstreams.servers[i], server));
 	return out;
 }
 
@@ -286,8 +280,8 @@ upstreams_that_are_not_addresses_are_refused(void **state)
 {
 	(void)state;
 	assert_non_null(strstr(upstreams_of("{}"), "must be a JSON array of addresses"));
-	assert_string_equal(
-	    upstreams_of("\"8.8.8.8\""), "!\"8.8.8.8\": an address alone; write [\"8.8.8.8\"]");
+	assert_string_equal(upstreams_of("\"8.8.8.8\""),
+	    "!\"8.8.8.8\": an address without brackets; write [\"8.8.8.8\"]");
 	assert_string_equal(upstreams_of("[8]"), "!server 1: not a string");
 	assert_string_equal(upstreams_of("[\"8.8.8.8\", \"dns.google\"]"),
 	    "!\"dns.google\" (server 2): not an address, but a name; an address such as "
@@ -296,6 +290,100 @@ upstreams_that_are_not_addresses_are_refused(void **state)
 	    upstreams_of("[\"0.0.0.0\"]"), "!\"0.0.0.0\" (server 1): the unspecified address");
 	assert_int_equal(upstreams_of("[\"8.8.8\"]")[0], '!');
 	assert_int_equal(upstreams_of("[\"8.8.8.8\\u0000\"]")[0], '!');
+}
+
+static void
+tls_servers_have_a_server_name(void **state)
+{
+	(void)state;
+	assert_string_equal(
+	    upstreams_of("[\"tls://9.9.9.9#DNS.Quad9.net.\", \"tls://[2001:db8::1]:8853#a.b\"]"),
+	    "tls://9.9.9.9:853#dns.quad9.net,tls://[2001:db8::1]:8853#a.b");
+	assert_string_equal(stubs_of("{\"corp\": [\"tls://10.0.0.1#ns.corp\"]}"),
+	    "corp=tls://10.0.0.1:853#ns.corp");
+	/* Another name is another server, the same name in capitals is not. */
+	assert_string_equal(
+	    upstreams_of("[\"tls://1.1.1.1#a\", \"tls://1.1.1.1:853#A\", \"tls://1.1.1.1#b\"]"),
+	    "tls://1.1.1.1:853#a,tls://1.1.1.1:853#b");
+}
+
+static void
+wrong_tls_servers_are_refused(void **state)
+{
+	static const struct {
+		const char *server, *reason;
+	} cases[] = {
+		{ "tls://9.9.9.9", "the server name is missing" },
+		{ "tls://9.9.9.9#", "the server name is missing" },
+		{ "tls://9.9.9.9:853", "the server name is missing" },
+		{ "tls://", "the server name is missing" },
+		{ "tls://#a", "the address is missing" },
+		{ "tls://dns.quad9.net#dns.quad9.net", "not an address, but a name" },
+		{ "tls://9.9.9.9:0#a", "port out of range" },
+		{ "tls://9.9.9.9:65536#a", "port out of range" },
+		{ "tls://9.9.9.9:#a", "port out of range" },
+		{ "tls://9.9.9.9@853#a", "not an address" },
+		{ "tls://0.0.0.0#a", "the unspecified address" },
+		{ "tls://[::ffff:1.2.3.4]#a", "write it as IPv4" },
+		{ "tls://2001:db8::1#a", "needs brackets" },
+		{ "tls://9.9.9.9#9.9.9.9", "the server name is an address" },
+		{ "tls://9.9.9.9#2001:db8::1", "the server name is an address" },
+		{ "tls://9.9.9.9#a/path", "not a domain name" },
+		{ "tls://9.9.9.9#a b", "not a domain name" },
+		{ "tls://9.9.9.9#a\\u0022", "not a domain name" },
+		{ "tls://9.9.9.9#a#b", "not a domain name" },
+		{ "tls://9.9.9.9#-a", "not a domain name" },
+		{ "https://9.9.9.9/dns-query", "only tls:// is supported" },
+		{ "TLS://9.9.9.9#a", "only tls:// is supported" },
+		{ "9.9.9.9#a", "the port must follow ':'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		char text[128];
+
+		snprintf(text, sizeof text, "[\"%s\"]", cases[i].server);
+		if (upstreams_of(text)[0] != '!' ||
+		    strstr(upstreams_of(text), cases[i].reason) == NULL)
+			fail_msg("%s: %s", cases[i].server, upstreams_of(text));
+		snprintf(text, sizeof text, "{\"corp\": [\"%s\"]}", cases[i].server);
+		if (stubs_of(text)[0] != '!' || strstr(stubs_of(text), cases[i].reason) == NULL)
+			fail_msg("%s: %s", cases[i].server, stubs_of(text));
+	}
+	char text[512];
+	snprintf(text, sizeof text, "[\"tls://9.9.9.9#%0300d\"]", 1);
+	assert_non_null(strstr(upstreams_of(text), "not a domain name"));
+}
+
+/* A server that fails over to a plain one would send queries unencrypted. */
+static void
+plain_and_tls_servers_do_not_mix(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(upstreams_of("[\"8.8.8.8\", \"tls://9.9.9.9#a\"]"),
+	    "\"tls://9.9.9.9#a\" (server 2): plain servers and tls:// servers in one list"));
+	assert_non_null(strstr(upstreams_of("[\"tls://9.9.9.9#a\", \"8.8.8.8\"]"), "in one list"));
+	assert_non_null(
+	    strstr(stubs_of("{\"corp\": [\"ns.corp\", \"tls://9.9.9.9#a\"]}"), "in one list"));
+	assert_string_equal(stubs_of("{\"a\": [\"tls://9.9.9.9#a\"], \"b\": [\"10.0.0.1\"]}"),
+	    "a=tls://9.9.9.9:853#a;b=10.0.0.1:53");
+}
+
+static void
+a_program_without_tls_refuses_tls_servers(void **state)
+{
+	struct conf_server servers[2];
+	const char *why;
+
+	(void)state;
+	assert_int_equal(conf_server_parse("8.8.8.8", &servers[0], &why), 0);
+	assert_int_equal(conf_server_parse("tls://9.9.9.9#a.b", &servers[1], &why), 0);
+	assert_null(conf_servers_no_tls(servers, 1, "dnsmasq"));
+	char *refusal = conf_servers_no_tls(servers, 2, "dnsmasq");
+	assert_string_equal(refusal,
+	    "\"tls://9.9.9.9:853#a.b\": dnsmasq cannot encrypt queries: run the nanny with "
+	    "--engine=unbound, or remove tls:// and the server name");
+	free(refusal);
 }
 
 static void
@@ -373,7 +461,8 @@ wrong_federations_are_refused(void **state)
 	    "!\"\": not name=domain, such as east=east.example.org");
 }
 
-/* As much as a ConfigMap holds, of what a parser may take for the beginning of something. */
+/* As much content as a ConfigMap can have. It consists of bytes that a parser may take for the
+ * beginning of a value. */
 enum { HOSTILE_BYTES = 900 << 10 };
 
 static char *
@@ -410,7 +499,7 @@ all_keys_judge(char *text)
 	free(text);
 }
 
-/* The alarm is no measure: linear parsing takes milliseconds, quadratic parsing hours. */
+/* The alarm is no measurement. Linear parsing takes milliseconds, quadratic parsing takes hours. */
 static void
 a_full_configmap_of_anything_is_judged_in_linear_time(void **state)
 {
@@ -462,10 +551,10 @@ static void
 what_is_not_json_is_shown_as_it_has_to_be_written(void **state)
 {
 	(void)state;
-	assert_string_equal(
-	    upstreams_of("8.8.8.8"), "!\"8.8.8.8\": an address alone; write [\"8.8.8.8\"]");
+	assert_string_equal(upstreams_of("8.8.8.8"),
+	    "!\"8.8.8.8\": an address without brackets; write [\"8.8.8.8\"]");
 	assert_string_equal(upstreams_of(" 2001:db8::1 \n"),
-	    "!\"2001:db8::1\": an address alone; write [\"2001:db8::1\"]");
+	    "!\"2001:db8::1\": an address without brackets; write [\"2001:db8::1\"]");
 	assert_string_equal(upstreams_of("8.8.8.8, 1.1.1.1"),
 	    "!\"8.8.8.8, 1.1.1.1\": must be a JSON array of addresses, such as "
 	    "[\"8.8.8.8\", \"[2001:db8::1]:53\"]");
@@ -473,22 +562,22 @@ what_is_not_json_is_shown_as_it_has_to_be_written(void **state)
 	    "!\"acme.local=10.0.0.1\": must be a JSON object of domains, such as "
 	    "{\"acme.local\": [\"10.0.0.1\"]}");
 	assert_string_equal(
-	    upstreams_of("[8.8.8.8]"), "!line 1, column 5: an address must stand in double quotes");
-	assert_string_equal(upstreams_of("[\"tls://1.1.1.1\"]"),
-	    "!\"tls://1.1.1.1\" (server 1): a URL, but servers are asked over plain UDP and TCP: "
-	    "write ADDRESS or ADDRESS:PORT");
+	    upstreams_of("[8.8.8.8]"), "!line 1, column 5: an address must be in double quotes");
+	assert_string_equal(upstreams_of("[\"https://1.1.1.1\"]"),
+	    "!\"https://1.1.1.1\" (server 1): only tls:// is supported: write ADDRESS, "
+	    "ADDRESS:PORT "
+	    "or tls://ADDRESS#SERVER-NAME");
 	assert_string_equal(upstreams_of("[\"1.1.1.1#5353\"]"),
-	    "!\"1.1.1.1#5353\" (server 1): the port stands behind ':', as in 10.0.0.1:5353");
+	    "!\"1.1.1.1#5353\" (server 1): the port must follow ':', as in 10.0.0.1:5353");
 }
 
 static void
 stub_servers_that_are_urls_or_dnsmasqs_spelling_say_so(void **state)
 {
 	(void)state;
-	assert_non_null(strstr(stubs_of("{\"a\":[\"tls://1.1.1.1\"]}"), ": a URL, but"));
-	assert_non_null(
-	    strstr(stubs_of("{\"a\":[\"https://dns.google/dns-query\"]}"), ": a URL, but"));
-	assert_non_null(strstr(stubs_of("{\"a\":[\"10.0.0.1#5353\"]}"), "behind ':'"));
+	assert_non_null(strstr(
+	    stubs_of("{\"a\":[\"https://dns.google/dns-query\"]}"), "only tls:// is supported"));
+	assert_non_null(strstr(stubs_of("{\"a\":[\"10.0.0.1#5353\"]}"), "must follow ':'"));
 }
 
 static void
@@ -523,6 +612,10 @@ main(void)
 		cmocka_unit_test(seventeen_servers_of_a_domain_are_refused),
 		cmocka_unit_test(upstreams_are_addresses_in_the_order_given),
 		cmocka_unit_test(upstreams_that_are_not_addresses_are_refused),
+		cmocka_unit_test(tls_servers_have_a_server_name),
+		cmocka_unit_test(wrong_tls_servers_are_refused),
+		cmocka_unit_test(plain_and_tls_servers_do_not_mix),
+		cmocka_unit_test(a_program_without_tls_refuses_tls_servers),
 		cmocka_unit_test(fifteen_upstreams_are_allowed_and_sixteen_refused),
 		cmocka_unit_test(federations_are_names_and_domains),
 		cmocka_unit_test(wrong_federations_are_refused),

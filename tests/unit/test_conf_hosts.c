@@ -1,4 +1,4 @@
-/* The key hosts: which names and addresses each text gives, and what is refused. */
+/* The ConfigMap key `hosts`: the names and addresses of each text, and the texts that are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "lib/conf_hosts.h"
 #include "lib/xalloc.h"
 
-/* The pairs as "name=address ", or the refusal after '!'. */
+/* Returns the pairs as "name=address ". If the text is refused, returns '!' and the reason. */
 static const char *
 hosts_of(const char *text, size_t len)
 {
@@ -51,12 +51,13 @@ each_text_is_its_pairs_or_a_reason(void **state)
 		{ "10.0.0.1 B.Example.\n10.0.0.1 b.example", "b.example.=10.0.0.1" },
 		{ "10.0.0.2 a\n10.0.0.1 a\n::1 a", "a.=10.0.0.1 a.=10.0.0.2 a.=::1" },
 		{ "2001:db8:0::5 a", "a.=2001:db8::5" },
-		{ "0.0.0.0 ads.example", "ads.example.=0.0.0.0" }, /* a sink, as people use them */
+		/* Blocklists use this address for blocked names. */
+		{ "0.0.0.0 ads.example", "ads.example.=0.0.0.0" },
 		{ "null", "" },
 		{ "# nothing yet", "" },
 		{ "", "" },
 		{ " \n\t", "" },
-		/* A hosts file copied from another machine is usable: these are passed over. */
+		/* A hosts file from another machine is accepted, but these lines are ignored. */
 		{ "10.0.0.1", "" },
 		{ "10.0.0.1 # a\n10.0.0.2 b", "b.=10.0.0.2" },
 		{ "fe80::1%lo0 localhost\n10.0.0.2 b", "b.=10.0.0.2" },
@@ -65,7 +66,8 @@ each_text_is_its_pairs_or_a_reason(void **state)
 		{ "10.0.0.1%lo0 a",
 		    "!line 1: \"10.0.0.1%lo0\": not an address; a line is an address "
 		    "and its names" },
-		{ "::ffff:10.0.0.3 a\n10.0.0.3 a", "a.=10.0.0.3" }, /* one address, once */
+		{ "::ffff:10.0.0.3 a\n10.0.0.3 a",
+		    "a.=10.0.0.3" }, /* a repeated address counts once */
 		{ "\n\n10.0.0 a",
 		    "!line 3: \"10.0.0\": not an address; a line is an address and its names" },
 		{ "a 10.0.0.1",
@@ -87,7 +89,7 @@ each_text_is_its_pairs_or_a_reason(void **state)
 	assert_string_equal(hosts_of("10.0.0.1 a\0b", 12), "!line 1, column 11: NUL byte");
 }
 
-/* What a ConfigMap may grow to: beyond the bounds it is refused whole. */
+/* This content would fit into a ConfigMap. But it exceeds a limit, so it is refused as a whole. */
 static void
 the_bounds_hold(void **state)
 {

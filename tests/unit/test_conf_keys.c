@@ -1,4 +1,5 @@
-/* The schema of the ConfigMap: which program uses which key, what becomes of a content, and the verdict on each. */
+/* The schema of the ConfigMap: the keys that each program uses, and how new content is applied or
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +62,8 @@ a_good_content_ends_the_error_and_the_same_bad_one_after_it_counts_again(void **
 	assert_false(key.present);
 }
 
-/* Whether padded or not, the same; every byte, the length and the seed count. */
+/* The hash is the same with and without padding. It depends on every byte, on the length and on the
+ * seed. */
 static void
 the_hash_covers_every_byte_and_the_length(void **state)
 {
@@ -81,12 +83,12 @@ the_hash_covers_every_byte_and_the_length(void **state)
 		}
 	}
 }
-/* --- the keys of a program --- */
+/* --- the keys of one program --- */
 
 static struct {
-	size_t upstreams, stubs; /* in force */
-	bool present;            /* of the last key applied */
-	const char *refuse;      /* why the program refuses upstreams; NULL: it takes them */
+	size_t upstreams, stubs; /* the values that are in use */
+	bool present;            /* whether the key that was applied last is present */
+	const char *refuse;      /* why the program refuses upstreams; NULL if it accepts them */
 } in_force;
 
 static char *
@@ -107,7 +109,7 @@ take_upstreams(void *arg, struct conf_content *content)
 	const struct conf_upstreams *upstreams = content->value;
 
 	(void)arg;
-	if (in_force.refuse != NULL)
+	if (in_force.refuse != NULL && upstreams->count > 0)
 		return xstrdup(in_force.refuse);
 	content->changed = upstreams->count != in_force.upstreams;
 	in_force.upstreams = upstreams->count;
@@ -222,6 +224,30 @@ what_the_program_refuses_is_a_mistake_like_what_the_parser_refuses(void **state)
 }
 
 static void
+a_refused_key_with_tls_is_closed_until_there_is_a_good_value(void **state)
+{
+	static const struct {
+		const char *text;
+		bool closed, had_good;
+	} steps[] = { { "[\"tls://192.0.2.1\"]", true, false }, { "[\"192.0.2\"]", false, false },
+		{ "[\"tls://192.0.2.1\"]", true, false }, { "[\"192.0.2.1\"]", false, true },
+		{ "[\"tls://192.0.2.1\"]", false, true }, { "[]", false, false },
+		{ "[\"tls://192.0.2.1\"]", true, false }, { NULL, false, false },
+		{ "[\"tls://192.0.2.1\"]", true, false } };
+	struct conf_keys keys = keys_of(CONF_NANNY);
+	const struct conf_key *state_of = &keys.states[CONF_KEY_UPSTREAMS];
+
+	(void)state;
+	in_force.refuse = NULL;
+	for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+		take(&keys, CONF_KEY_UPSTREAMS, steps[i].text);
+		assert_int_equal(state_of->closed, steps[i].closed);
+		assert_int_equal(state_of->had_good, steps[i].had_good);
+	}
+	conf_keys_clear(&keys);
+}
+
+static void
 a_key_that_the_program_only_reads_is_counted_but_not_judged(void **state)
 {
 	struct conf_keys keys = keys_of(CONF_KUBEDNS);
@@ -297,6 +323,7 @@ main(void)
 		cmocka_unit_test(a_key_that_is_gone_has_an_empty_value_again),
 		cmocka_unit_test(
 		    what_the_program_refuses_is_a_mistake_like_what_the_parser_refuses),
+		cmocka_unit_test(a_refused_key_with_tls_is_closed_until_there_is_a_good_value),
 		cmocka_unit_test(a_key_that_the_program_only_reads_is_counted_but_not_judged),
 		cmocka_unit_test(a_file_that_cannot_be_read_keeps_the_value_of_its_key),
 		cmocka_unit_test(the_key_log_level_takes_the_place_of_the_flag_in_both_programs),

@@ -1,6 +1,6 @@
 /*
- * The key records: which records each text gives, and what is refused. What is accepted is what ldns
- * reads in the same line, which shares no line with us.
+ * The ConfigMap key `records`: the records of each text, and the texts that are refused. ldns,
+ * which shares no code with us, must read the same records from each accepted line.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,8 @@
 
 static char out[1 << 16];
 
-/* The records as "name TTL TYPE rdata | ...", or the refusal after '!'. */
+/* Returns the records as "name TTL TYPE rdata | ...". If the text is refused, returns '!' and the
+ * reason. */
 static const char *
 records_of(const char *text, size_t len)
 {
@@ -92,24 +93,24 @@ names_are_absolute_or_below_the_origin(void **state)
 		{ "null", "" },
 		{ "; nothing yet", "" },
 		{ "", "" },
-		{ " A 10.0.0.1",
-		    "!line 1: \"A\": begins with a blank, and no name stands before it" },
+		{ " A 10.0.0.1", "!line 1: \"A\": begins with a blank, which means the name of the "
+				 "line before, but no earlier line has a name" },
 		{ "a/b A 10.0.0.1", "!line 1: \"a/b\": not a domain name" },
 		{ "a\\000b A 10.0.0.1", "!line 1: \"a\\000b\": not a domain name" },
 		{ "a.*.b A 10.0.0.1", "a.*.b. A 10.0.0.1" },
 		{ ". A 10.0.0.1", "!line 1: \".\": the root cannot have records" },
-		{ "*. A 10.0.0.1", "!line 1: \"*.\": a wildcard for all names there are" },
+		{ "*. A 10.0.0.1", "!line 1: \"*.\": a wildcard below the root would match all "
+				   "names; add a domain" },
 		{ "a..b A 10.0.0.1", "!line 1: \"a..b\": not a domain name" },
 		{ "\n$INCLUDE /etc/passwd",
-		    "!line 2: \"$INCLUDE\": no files are read; write its lines here" },
+		    "!line 2: \"$INCLUDE\": not supported; write the file's lines here" },
 		{ "$GENERATE 1-9 a$ A 10.0.0.$",
 		    "!line 1: \"$GENERATE\": not supported; write its lines out, or a wildcard" },
-		{ "$ORIGIN", "!line 1: \"$ORIGIN\": one word has to follow" },
-		{ "$FOO 1", "!line 1: \"$FOO\": neither $ORIGIN nor $TTL" },
+		{ "$ORIGIN", "!line 1: \"$ORIGIN\": must be followed by one word" },
+		{ "$FOO 1", "!line 1: \"$FOO\": not supported; only $ORIGIN and $TTL are" },
 		{ "$TTL x", "!line 1: \"x\": not a time in seconds, as 3600 or 1h" },
-		{ "a 4294967296 A 10.0.0.1",
-		    "!line 1: \"4294967296\": neither a type nor a TTL; types that are not known "
-		    "are written TYPE123" },
+		{ "a 4294967296 A 10.0.0.1", "!line 1: \"4294967296\": neither a type nor a TTL; "
+					     "write an unknown type by number, as TYPE123" },
 	};
 
 	EXPECT(rows);
@@ -137,51 +138,49 @@ each_type_has_its_form(void **state)
 		{ "a TYPE1 10.0.0.1", "a. A 10.0.0.1" },
 		{ "a A 10.0.0", "!line 1: \"10.0.0\": not an IPv4 address" },
 		{ "a AAAA 10.0.0.1", "!line 1: \"10.0.0.1\": not an IPv6 address" },
-		{ "a A", "!line 1: \"A\": nothing stands behind the type" },
-		{ "a 60", "!line 1: \"60\": no type stands behind it" },
-		{ "a", "!line 1: \"a\": no type stands behind it" },
-		{ "a A 10.0.0.1 10.0.0.2",
-		    "!line 1: \"10.0.0.2\": one word too many; a text with blanks stands in double "
-		    "quotes" },
+		{ "a A", "!line 1: \"A\": the type is not followed by data" },
+		{ "a 60", "!line 1: \"60\": is not followed by a type" },
+		{ "a", "!line 1: \"a\": is not followed by a type" },
+		{ "a A 10.0.0.1 10.0.0.2", "!line 1: \"10.0.0.2\": one word too many; a text with "
+					   "blanks must be in double quotes" },
 		{ "a MX m", "!line 1: \"m\": not a number from 0 to 65535" },
-		{ "a MX 10", "!line 1: \"10\": something is missing behind it" },
+		{ "a MX 10", "!line 1: \"10\": is not followed by all fields of the record" },
 		{ "a SRV 0 5 70000 b", "!line 1: \"70000\": not a number from 0 to 65535" },
 		{ "a TXT \"x", "!line 1: \"\"x\": a quote is not closed" },
 		{ "a TXT x\\", "!line 1: \"x\\\": a quote is not closed" },
-		{ "a TXT \\300", "!line 1: \"\\300\": after a backslash stand a character, or "
-				 "three digits up to 255" },
+		{ "a TXT \\300", "!line 1: \"\\300\": a backslash must be followed by a character, "
+				 "or by three digits up to 255" },
 		{ "a TXT ( x", "!line 1: \"(\": is not closed" },
 		{ "a TXT ( ( x", "!line 1: \"(\": a parenthesis inside another" },
 		{ "a TXT x )", "!line 1: \")\": no parenthesis is open" },
-		{ "a FOO x", "!line 1: \"FOO\": neither a type nor a TTL; types that are not known "
-			     "are written TYPE123" },
-		{ "a CH TXT x",
-		    "!line 1: \"CH\": neither a type nor a TTL; types that are not known "
-		    "are written TYPE123" },
-		{ "a TYPE731 x",
-		    "!line 1: \"x\": of a type that is not known: write \\# LENGTH and "
-		    "the bytes in hex (RFC 3597)" },
-		{ "a TYPE731 \\# 2 ab", "!line 1: \"2\": not as many bytes as follow" },
+		{ "a FOO x", "!line 1: \"FOO\": neither a type nor a TTL; write an unknown type by "
+			     "number, as TYPE123" },
+		{ "a CH TXT x", "!line 1: \"CH\": neither a type nor a TTL; write an unknown type "
+				"by number, as TYPE123" },
+		{ "a TYPE731 x", "!line 1: \"x\": unknown type: write \\# LENGTH and the bytes in "
+				 "hex (RFC 3597)" },
+		{ "a TYPE731 \\# 2 ab", "!line 1: \"2\": not the number of bytes that follow" },
 		{ "a TYPE731 \\# 1 abc", "!line 1: \"abc\": an odd number of hexadecimal digits" },
 		{ "a TYPE731 \\# 1 xy", "!line 1: \"xy\": not hexadecimal" },
 		{ "a CNAME \\# 1 00", "!line 1: \"\\#\": the type is known; write its fields" },
-		{ "a DNAME b", "!line 1: \"DNAME\": not supported; the key rewrites has suffixes" },
-		{ "a TYPE39 \\# 0", "!line 1: \"TYPE39\": not supported; the key rewrites has "
-				    "suffixes" },
-		{ "a DS 1 2 3 ab", "!line 1: \"DS\": belongs to signed zones; kubedns signs none" },
+		{ "a DNAME b",
+		    "!line 1: \"DNAME\": not supported; use a suffix in the key rewrites" },
+		{ "a TYPE39 \\# 0",
+		    "!line 1: \"TYPE39\": not supported; use a suffix in the key rewrites" },
+		{ "a DS 1 2 3 ab",
+		    "!line 1: \"DS\": is for signed zones, which kubedns does not have" },
 		{ "a TYPE48 \\# 0",
-		    "!line 1: \"TYPE48\": belongs to signed zones; kubedns signs none" },
-		{ "a TYPE255 \\# 0", "!line 1: \"TYPE255\": no type of a zone's records" },
-		{ "a TYPE41 \\# 0", "!line 1: \"TYPE41\": no type of a zone's records" },
-		{ "a TYPE0 \\# 0", "!line 1: \"TYPE0\": neither a type nor a TTL; types that are "
-				   "not known are written TYPE123" },
-		{ "a TYPE65535 \\# 0", "!line 1: \"TYPE65535\": no type of a zone's records" },
+		    "!line 1: \"TYPE48\": is for signed zones, which kubedns does not have" },
+		{ "a TYPE255 \\# 0", "!line 1: \"TYPE255\": not a type of records in a zone" },
+		{ "a TYPE41 \\# 0", "!line 1: \"TYPE41\": not a type of records in a zone" },
+		{ "a TYPE0 \\# 0", "!line 1: \"TYPE0\": neither a type nor a TTL; write an unknown "
+				   "type by number, as TYPE123" },
+		{ "a TYPE65535 \\# 0", "!line 1: \"TYPE65535\": not a type of records in a zone" },
 		{ "a HTTPS 1 . alpn=h2,h3 alpn=h2",
-		    "!line 1: \"alpn=h2\": a parameter stands there "
-		    "twice" },
+		    "!line 1: \"alpn=h2\": a parameter is given twice" },
 		{ "a HTTPS 1 . port=443\\000", "!line 1: \"port=443\\000\": a byte of value 0" },
-		{ "a HTTPS 1 . foo=1", "!line 1: \"foo=1\": not a parameter that is known; others "
-				       "are written key65400=VALUE" },
+		{ "a HTTPS 1 . foo=1", "!line 1: \"foo=1\": unknown parameter; write it by number, "
+				       "as key65400=VALUE" },
 		{ "a HTTPS 1 . no-default-alpn", "!line 1: \"no-default-alpn\": needs alpn" },
 	};
 
@@ -197,35 +196,34 @@ records_stand_beside_each_other_as_in_a_zone(void **state)
 	static const struct row rows[] = {
 		{ "z" SOA "z NS ns.z\nz A 10.0.0.1",
 		    "z. A 10.0.0.1 | z. NS ns.z. | z. SOA ns.z. hm.z. 1 3600 600 86400 60" },
-		{ "a CNAME b\na A 10.0.0.1", "!line 1: \"a.\": has a CNAME record beside others; "
-					     "an alias has that one alone" },
-		{ "a CNAME b\na CNAME c", "!line 2: \"a.\": has a CNAME record beside others; an "
-					  "alias has that one alone" },
-		{ "z" SOA "z SOA a b 2 1 1 1 1", "!line 1: \"z.\": has two SOA records; take one "
-						 "out" },
-		{ "a NS b", "!line 1: \"a.\": has NS records and no SOA record: names are not "
-			    "delegated from here; the key stubDomains does that" },
-		{ "a 1 A 10.0.0.1\na 2 A 10.0.0.2", "!line 2: \"a.\": has another TTL than its "
-						    "other records of this type; give all "
-						    "the same" },
+		{ "a CNAME b\na A 10.0.0.1", "!line 1: \"a.\": has a CNAME record and others; an "
+					     "alias may have no other records" },
+		{ "a CNAME b\na CNAME c", "!line 2: \"a.\": has a CNAME record and others; an "
+					  "alias may have no other records" },
+		{ "z" SOA "z SOA a b 2 1 1 1 1",
+		    "!line 1: \"z.\": has two SOA records; remove one" },
+		{ "a NS b", "!line 1: \"a.\": has NS records and no SOA record: kubedns does not "
+			    "delegate names; use the key stubDomains" },
+		{ "a 1 A 10.0.0.1\na 2 A 10.0.0.2",
+		    "!line 2: \"a.\": has another TTL than other records of the same name and "
+		    "type; use one TTL for all of them" },
 		{ "*.a" SOA, "!line 1: \"*.a.\": a wildcard cannot be a zone" },
 		{ "cluster.local" SOA,
-		    "!line 1: \"cluster.local.\": is in the cluster's domain, where neither a SOA "
-		    "record nor a wildcard may be; write the names" },
+		    "!line 1: \"cluster.local.\": is in the cluster domain, where SOA records and "
+		    "wildcards are not allowed; write the names" },
 		{ "*.svc.cluster.local A 10.0.0.1",
-		    "!line 1: \"*.svc.cluster.local.\": is in the cluster's domain, where neither "
-		    "a "
-		    "SOA record nor a wildcard may be; write the names" },
+		    "!line 1: \"*.svc.cluster.local.\": is in the cluster domain, where SOA "
+		    "records and wildcards are not allowed; write the names" },
 		{ "local" SOA, "local. SOA ns.z. hm.z. 1 3600 600 86400 60" },
 		{ "Cluster.Local TXT a",
-		    "!line 1: \"cluster.local.\": is the cluster's domain itself, which would lose "
+		    "!line 1: \"cluster.local.\": is the cluster domain itself, which would lose "
 		    "its SOA and NS records; use a name in it" },
 		{ "10.in-addr.arpa" SOA,
-		    "!line 1: \"10.in-addr.arpa.\": is a reverse name, where neither a SOA record "
-		    "nor a wildcard may be; write the PTR records" },
+		    "!line 1: \"10.in-addr.arpa.\": is a reverse name, for which SOA records and "
+		    "wildcards are not allowed; write the PTR records" },
 		{ "*.arpa A 10.0.0.1",
-		    "!line 1: \"*.arpa.\": is a reverse name, where neither a SOA record nor a "
-		    "wildcard may be; write the PTR records" },
+		    "!line 1: \"*.arpa.\": is a reverse name, for which SOA records and wildcards "
+		    "are not allowed; write the PTR records" },
 	};
 
 	EXPECT(rows);
@@ -291,7 +289,7 @@ ldns_reads_the_same_in_each_line(void **state)
 	}
 }
 
-/* What a ConfigMap may grow to: beyond the bounds it is refused whole. */
+/* This content would fit into a ConfigMap. But it exceeds a limit, so it is refused as a whole. */
 static void
 the_bounds_hold(void **state)
 {
@@ -331,7 +329,7 @@ a_set_and_the_whole_are_bounded_in_bytes(void **state)
 	char *text = xmalloc(1 << 20), label[64];
 	size_t len = 0;
 
-	/* Strings of 256 bytes with their lengths: 8 KB, and one more. */
+	/* With their length bytes, 32 strings of 255 bytes have 8 KB. One more string is too long. */
 	len += (size_t)sprintf(text, "a TXT");
 	for (unsigned i = 0; i < 32; i++)
 		len += (size_t)sprintf(text + len, " %0255u", i);
@@ -340,7 +338,7 @@ a_set_and_the_whole_are_bounded_in_bytes(void **state)
 	assert_string_equal(records_of(text, len),
 	    "!line 1: \"00000000000000000000000000000000000000000000000000000000000000"
 	    "00...\": the record is too long");
-	/* Long names for few bytes, by $ORIGIN. */
+	/* With $ORIGIN, a short line has long names. */
 	memset(label, 'x', 59);
 	label[59] = '\0';
 	len = (size_t)sprintf(text, "$ORIGIN %s.%s.%s.%s.\n", label, label, label, label);

@@ -53,8 +53,8 @@ sh(const char *cmd)
 	assert_int_equal(system(cmd), 0);
 }
 
-/* As the kubelet does: a new directory,
- * then `..data` exchanged by rename, then the old directory removed. */
+/* Changes the directory like the kubelet does: creates a new directory, replaces `..data` with
+ * rename(), then removes the old directory. */
 static void
 kubelet_write(const char *mount, int generation, const char *a, const char *b)
 {
@@ -100,7 +100,7 @@ kubelet_mount(const char *mount, const char *a, const char *b)
 	}
 }
 
-/* Waits for an event, at most a second, until the set has changed: no event is a failure. */
+/* Waits at most a second for each event, until the set has changed. Fails if no event comes. */
 static void
 await_change(struct confdir *dir, struct confdir_set *set)
 {
@@ -386,7 +386,8 @@ nul_bytes_are_kept(void **state)
 	confdir_free(dir);
 }
 
-/* What a swap looks like for a moment; for ever, it is an error and no key is gone. */
+/* During a replacement, the directory looks like this briefly. If it stays like this, that is an
+ * error, but no key counts as deleted. */
 static void
 data_link_that_leads_nowhere_deletes_no_key(void **state)
 {
@@ -399,8 +400,8 @@ data_link_that_leads_nowhere_deletes_no_key(void **state)
 	sh("mv m/..gen0 m/..gone");
 	assert_true(confdir_poll(dir, true, &set));
 	assert_int_equal(set.count, 2);
-	assert_string_equal(
-	    confdir_get(&set, "a")->error, "..data cannot be read or does not stay");
+	assert_string_equal(confdir_get(&set, "a")->error,
+	    "..data cannot be read, or it changed during each attempt");
 	confdir_set_free(&set);
 	sh("mv m/..gone m/..gen0");
 	assert_true(confdir_poll(dir, true, &set));

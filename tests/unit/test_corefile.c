@@ -1,4 +1,4 @@
-/* A Corefile's text: which words, lines, blocks and imports it is, and what ends the reading of it. */
+/* The words, lines, blocks and imports of a Corefile, and the errors that end reading. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ print_line(size_t at, const char *before, const struct corefile_line *line)
 	return at;
 }
 
-/* Two files: "one" holds a directive, "two" a block. */
+/* There are two files: "one" contains a directive, "two" a block. */
 static size_t
 import(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
 {
@@ -41,7 +41,8 @@ import(void *arg, const char *pattern, const char *from, struct corefile_text **
 	return 1;
 }
 
-/* Blocks as "[LINE <key>|LINE <word>{LINE <word>}...]", notes as "(LINE <what> <sentence>)". */
+/* Returns the blocks as "[LINE <key>|LINE <word>{LINE <word>}...]", and the notes as "(LINE <what>
+ * <sentence>)". */
 static const char *
 read_text(const char *text)
 {
@@ -137,17 +138,17 @@ what_is_wrong_has_its_line(void **state)
 	(void)state;
 	assert_string_equal(read_text("a {\n x\n"), "2: the brace of a at line 1 is not closed");
 	assert_string_equal(read_text("a {\n x {\n"), "2: x at line 2: its brace is not closed");
-	assert_string_equal(read_text("a {\n}\n}\n"), "3: a closing brace that no brace opened");
-	assert_string_equal(read_text("{\n}\n"), "1: a brace without a zone before it");
+	assert_string_equal(read_text("a {\n}\n}\n"), "3: closing brace without an opening brace");
+	assert_string_equal(read_text("{\n}\n"), "1: brace without a zone before it");
 	assert_string_equal(read_text("(s) {\n x\n"), "2: the brace of snippet (s) is not closed");
-	assert_string_equal(read_text("a {\n import\n}\n"), "3: import: of what is missing");
+	assert_string_equal(read_text("a {\n import\n}\n"), "3: import: needs a file or a snippet");
 	assert_string_equal(
-	    read_text("a {\n import *?\n}\n"), "2: import *?: one wildcard at most");
+	    read_text("a {\n import *?\n}\n"), "2: import *?: has more than one wildcard");
 	assert_string_equal(read_text("(s) {\n import s\n}\na {\n import s\n}\n"),
-	    "2: imports nested deeper than 16: one of them imports itself?");
+	    "2: imports are nested deeper than 16: does one of them import itself?");
 }
 
-/* Four megabytes of comment, which have no word to count. */
+/* Returns four megabytes of comments. They contain no words to count. */
 static size_t
 import_comment(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
 {
@@ -207,7 +208,8 @@ seconds_for(size_t count)
 	return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
 }
 
-/* Sixteen times the text takes some sixteen times the time; were it quadratic, 256. */
+/* Sixteen times as much text takes about sixteen times as long. With quadratic cost, it would take
+ * 256 times as long. */
 static void
 time_is_linear_in_the_text(void **state)
 {

@@ -48,7 +48,7 @@ neighbours_do_not_carry_into_each_other(void **state)
 		}
 }
 
-/* A name of `len` bytes in memory of its own: a byte read past its end is found. */
+/* Makes a name of `len` bytes in memory of its own, so a sanitizer detects reads past its end. */
 static uint8_t *
 make_name(size_t len, uint8_t fill)
 {
@@ -59,7 +59,7 @@ make_name(size_t len, uint8_t fill)
 	while (len - at > 1) {
 		size_t label = len - at - 2 < DNAME_LABEL_MAX ? len - at - 2 : DNAME_LABEL_MAX;
 
-		if (len - at - 2 - label == 1) /* a length byte needs a byte behind it */
+		if (len - at - 2 - label == 1) /* a length byte must not be the last byte */
 			label--;
 		wire[at] = (uint8_t)label;
 		memset(wire + at + 1, fill, label);
@@ -83,7 +83,7 @@ names_are_equal_in_any_case_and_differ_at_every_place(void **state)
 		for (size_t at = 0; at < len; at++) {
 			if (capital[at] != 'X')
 				continue;
-			capital[at] = 'X' - 32; /* not the same letter: no letter at all */
+			capital[at] = 'X' - 32; /* the result is not a letter */
 			assert_false(dname_equal(small, capital));
 			assert_false(dname_equal(capital, small));
 			capital[at] = 'X';
@@ -106,7 +106,7 @@ name_grows_to_255_bytes_and_no_further(void **state)
 	assert_int_equal(dname_prepend(&name, label, 0), -ENAMETOOLONG);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(dname_prepend(&name, label, DNAME_LABEL_MAX), 0);
-	whole = name; /* 193 bytes: 62 are left, one of them for the label's length */
+	whole = name; /* 193 bytes. 62 bytes are left, including the length byte of the label */
 	assert_int_equal(dname_prepend(&name, label, 62), -ENAMETOOLONG);
 	assert_int_equal(dname_prepend(&name, label, 61), 0);
 	assert_int_equal(name.len, DNAME_MAX);

@@ -6,14 +6,26 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/dnsmasq/args.h"
+#include "nanny/dnsmasq/own_args.h"
 #include "nanny/dnsmasq/version.h"
 
 static struct args args;
 static char line[4096];
 
-/* Builds from words separated by blanks;
- * argv without the program and the servers file comes back as words. */
+/* Parses the operator's arguments and adds those that supervision needs. */
+static int
+build_args(struct args *to, const char *exec, char **given, size_t count, const char *file,
+    bool as_root, char **why)
+{
+	int rc = args_parse(to, exec, given, count, why);
+
+	if (rc == 0)
+		own_args_add(to, file, as_root);
+	return rc;
+}
+
+/* Builds argv from words separated by blanks. Returns the words of argv, without the program and
+ * the servers file. */
 static const char *
 build(const char *words, bool as_root)
 {
@@ -23,7 +35,7 @@ build(const char *words, bool as_root)
 	for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
 		given[count++] = w;
 	args_free(&args);
-	int rc = args_build(&args, "/dnsmasq", given, count, "F", as_root, &why);
+	int rc = build_args(&args, "/dnsmasq", given, count, "F", as_root, &why);
 	free(copy);
 	if (rc < 0) {
 		snprintf(line, sizeof line, "!%s", why);
@@ -194,13 +206,13 @@ limits_fit_the_memory_and_what_dnsmasq_knows(void **state)
 	};
 
 	(void)state;
-	args_free(&args); /* of the test before */
+	args_free(&args); /* from the previous test */
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char *why;
 
-		assert_int_equal(args_build(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
+		assert_int_equal(build_args(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
 		size_t before = args.argc;
-		args_add_limits(&args, cases[i].version, cases[i].limit);
+		own_args_add_limits(&args, cases[i].version, cases[i].limit);
 		assert_true(has(cases[i].forward));
 		assert_int_equal(args.argc, before + 1 + (cases[i].tcp != NULL));
 		assert_true(cases[i].tcp == NULL || has(cases[i].tcp));
@@ -210,7 +222,8 @@ limits_fit_the_memory_and_what_dnsmasq_knows(void **state)
 	}
 }
 
-/* -memory=32Mi: a fourth is dnsmasq's, an eighth of that its cache's. */
+/* With -memory=32Mi, dnsmasq gets a quarter of the memory. Its cache gets an eighth of that
+ * quarter. */
 static void
 the_cache_is_a_part_of_dnsmasqs_memory(void **state)
 {
@@ -227,8 +240,8 @@ the_cache_is_a_part_of_dnsmasqs_memory(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		assert_int_equal(args_build(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
-		args_add_cache(&args, cases[i].memory);
+		assert_int_equal(build_args(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
+		own_args_add_cache(&args, cases[i].memory);
 		assert_true(has(cases[i].cache));
 		args_free(&args);
 	}
@@ -242,10 +255,10 @@ limits_that_are_given_stay(void **state)
 	char *why;
 
 	(void)state;
-	assert_int_equal(args_build(&args, "/dnsmasq", given, 5, "F", false, &why), 0);
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 5, "F", false, &why), 0);
 	size_t before = args.argc;
-	args_add_limits(&args, 290, 0);
-	args_add_cache(&args, 8 << 20);
+	own_args_add_limits(&args, 290, 0);
+	own_args_add_cache(&args, 8 << 20);
 	assert_int_equal(args.argc, before);
 	assert_int_equal(args.tcp_max, 7);
 	args_free(&args);
@@ -262,17 +275,17 @@ the_dnsmasq_that_clients_ask_asks_all_servers(void **state)
 	char *why;
 
 	(void)state;
-	assert_int_equal(args_build(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
-	args_add_upstream(&args, 290, "cluster.local", &kubedns);
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
+	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
 	assert_true(has("--all-servers"));
 	assert_true(has("--use-stale-cache=120"));
 	args_free(&args);
-	assert_int_equal(args_build(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
-	args_add_upstream(&args, 290, "other.example", &kubedns);
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
+	own_args_add_upstream(&args, 290, "other.example", &kubedns);
 	assert_true(has("--all-servers"));
 	args_free(&args);
-	assert_int_equal(args_build(&args, "/dnsmasq", given, 2, "F", false, &why), 0);
-	args_add_upstream(&args, 290, "cluster.local", &kubedns);
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 2, "F", false, &why), 0);
+	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
 	assert_false(has("--all-servers"));
 	assert_true(has("--use-stale-cache=3600"));
 	assert_true(has("--strip-subnet"));
@@ -288,9 +301,9 @@ an_older_dnsmasq_gets_only_what_it_knows(void **state)
 	char *why;
 
 	(void)state;
-	assert_int_equal(args_build(&args, "/dnsmasq", given, 1, "F", false, &why), 0);
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 1, "F", false, &why), 0);
 	size_t before = args.argc;
-	args_add_upstream(&args, 287, "cluster.local", &kubedns);
+	own_args_add_upstream(&args, 287, "cluster.local", &kubedns);
 	assert_true(has("--all-servers"));
 	assert_int_equal(args.argc, before + 1);
 	args_free(&args);
@@ -309,9 +322,9 @@ what_the_operator_says_of_upstreams_stays(void **state)
 	for (size_t which = 0; which < 2; which++) {
 		char *five[] = { given[0], given[1], given[2], given[3], given[4 + which] };
 
-		assert_int_equal(args_build(&args, "/dnsmasq", five, 5, "F", false, &why), 0);
+		assert_int_equal(build_args(&args, "/dnsmasq", five, 5, "F", false, &why), 0);
 		size_t before = args.argc;
-		args_add_upstream(&args, 290, "cluster.local", &kubedns);
+		own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
 		assert_int_equal(args.argc, before);
 		args_free(&args);
 	}

@@ -1,5 +1,5 @@
-/* dnsmasq's numbers as counters that only grow,
- * over restarts, flushes, wraps and changing upstreams. */
+/* Counters made from the statistics of dnsmasq. They only grow, even if dnsmasq restarts, its cache
+ * is flushed, a number overflows or the upstreams change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ a_restart_counts_on_from_where_it_was(void **state)
 	assert_int_equal(cache.restarts, 1);
 }
 
-/* dnsmasq was restarted and one of its numbers has already passed the old one. */
+/* After a restart of dnsmasq, one of its numbers has already passed the old value. */
 static void
 a_restart_is_seen_in_any_number(void **state)
 {
@@ -198,7 +198,7 @@ an_upstream_that_takes_anothers_place_does_not_inherit_its_queries(void **state)
 	assert_int_equal(cache.upstreams[0].failed, 1);
 }
 
-/* What is taken back leaves its counts to the server that stays. */
+/* When a server is removed, its counts are added to the server that stays. */
 static void
 counts_belong_to_a_generation_and_begin_again_with_it(void **state)
 {
@@ -266,8 +266,7 @@ the_table_of_upstreams_is_bounded(void **state)
 	assert_int_equal(cache.upstreams[5].server.addr.bytes[2], 2);
 }
 
-/* The sidecar's own six questions are hits to dnsmasq,
- * and would make an idle cache look perfect. */
+/* dnsmasq counts six queries of the sidecar as hits. These would make an idle cache look perfect. */
 static void
 the_hit_ratio_leaves_out_our_own_questions(void **state)
 {

@@ -1,11 +1,11 @@
-/* What dnsmasq lists, and what it does not. */
+/* The options that the --help of dnsmasq lists, and options that it does not list. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "nanny/dnsmasq/unknown_args.h"
+#include "nanny/dnsmasq/version.h"
 
 static const char help[] =
     "Usage: dnsmasq [options]\n\nValid options are:\n"

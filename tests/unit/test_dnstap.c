@@ -1,4 +1,4 @@
-/* dnstap: the bytes of a message, and the flag. */
+/* dnstap: the encoding of a message, and the flag --dnstap. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,15 @@ enum { LONGEST = 65535 };
 
 /* --- frames --- */
 
-static const struct dnstap_sender pod = { "a", "v1", INT64_C(1000) * 1000000000 };
+static struct dnstap_sender
+sender_of(const char *identity, const char *version, int64_t wall_ns)
+{
+	struct dnstap_sender sender;
+
+	dnstap_sender_init(&sender, identity, version);
+	sender.wall_ns = wall_ns;
+	return sender;
+}
 
 static struct dnstap_head
 head_of(enum dnstap_kind kind, bool tcp, const char *peer, uint16_t len)
@@ -35,13 +43,14 @@ static void
 assert_frame(const struct dnstap_head *head, const void *want, size_t len)
 {
 	static const uint8_t message[] = { 0xaa, 0xbb };
+	const struct dnstap_sender pod = sender_of("a", "v1", INT64_C(1000) * 1000000000);
 	uint8_t out[DNSTAP_FRAME_MAX];
 
 	assert_int_equal(dnstap_frame(&pod, head, message, out), len);
 	assert_memory_equal(out, want, len);
 }
 
-/* By hand from the encoding of protobuf and the fields of dnstap.info. */
+/* These bytes were written by hand from the encoding of protobuf and the fields of dnstap.info. */
 static void
 a_client_query_has_the_client_as_query_address(void **state)
 {
@@ -82,18 +91,49 @@ a_forwarder_response_has_the_server_as_response_address_and_both_times(void **st
 	assert_frame(&head, want, sizeof want);
 }
 
+/* In a frame, the length of a message has one, two or three bytes. */
+static void
+a_message_of_any_length_follows_its_length(void **state)
+{
+	(void)state;
+	static const uint16_t lengths[] = { 1, 96, 97, 98, 99, 16250, 16350, 16354, 16355, 16356,
+		16357, 16358, 65535 };
+	static uint8_t message[LONGEST], out[DNSTAP_FRAME_MAX];
+	const struct dnstap_sender pod = sender_of("a", "v1", INT64_C(1000) * 1000000000);
+
+	memset(message, 0xaa, sizeof message);
+	for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+		struct dnstap_head head =
+		    head_of(DNSTAP_CLIENT_QUERY, false, "10.0.0.1:12345", lengths[i]);
+		size_t len = dnstap_frame(&pod, &head, message, out);
+		size_t at = 8, said = 0, width = 0;
+
+		assert_int_equal(out[7], 0x72);
+		do {
+			assert_true(width < 3);
+			said |= (size_t)(out[at] & 0x7f) << 7 * width++;
+		} while ((out[at++] & 0x80) != 0);
+		assert_true(width == 1 || out[at - 1] != 0); /* it is not longer than needed */
+		assert_int_equal(at + said + 2, len);
+		assert_true(out[at] == 0x08 && out[at + 1] == 5);
+		for (size_t b = at + said - lengths[i]; b < at + said; b++)
+			assert_int_equal(out[b], 0xaa);
+		assert_true(out[len - 2] == 0x78 && out[len - 1] == 1);
+	}
+}
+
 static void
 the_longest_message_with_the_longest_names_fits(void **state)
 {
 	(void)state;
 	static uint8_t message[LONGEST], out[DNSTAP_FRAME_MAX + 64];
 	char name[2 * DNSTAP_NAME_MAX];
-	struct dnstap_sender sender = { name, name, INT64_MAX / 2 };
 	struct dnstap_head head =
 	    head_of(DNSTAP_FORWARDER_RESPONSE, true, "[fd00::1]:65535", LONGEST);
 	memset(name, 'x', sizeof name);
 	name[sizeof name - 1] = '\0';
 	memset(out, 0x5a, sizeof out);
+	const struct dnstap_sender sender = sender_of(name, name, INT64_MAX / 2);
 	size_t len = dnstap_frame(&sender, &head, message, out);
 	assert_true(len > LONGEST + 2 * DNSTAP_NAME_MAX && len <= DNSTAP_FRAME_MAX);
 	for (size_t i = len; i < sizeof out; i++)
@@ -107,7 +147,7 @@ a_collector_is_a_path_or_an_address_with_a_port(void **state)
 {
 	(void)state;
 	static const struct {
-		const char *text, *why; /* NULL: fine, and written as read */
+		const char *text, *why; /* NULL if `text` is valid */
 	} cases[] = { { "unix:/run/dnstap/d.sock", NULL }, { "tcp:10.0.0.1:6000", NULL },
 		{ "tcp:[fd00::1]:6000", NULL }, { "", "unix:/PATH or tcp:IP:PORT is needed" },
 		{ "/run/d.sock", "unix:/PATH or tcp:IP:PORT is needed" },
@@ -116,7 +156,7 @@ a_collector_is_a_path_or_an_address_with_a_port(void **state)
 		{ "tcp:10.0.0.1", "the port is missing: tcp:IP:PORT" },
 		{ "tcp:collector:6000",
 		    "not an address, but a name; an address such as 10.0.0.10 is needed" } };
-	char text[DNSTAP_TARGET_TEXT_MAX], longest[] = "unix:/" /* and 106 more */
+	char text[DNSTAP_TARGET_TEXT_MAX], longest[] = "unix:/" /* and 106 more bytes */
 						       "1234567890123456789012345678901234567890123"
 						       "456789012345678901234567890123456789012345"
 						       "678901234567890123456";
@@ -148,6 +188,7 @@ main(void)
 		cmocka_unit_test(a_client_query_has_the_client_as_query_address),
 		cmocka_unit_test(
 		    a_forwarder_response_has_the_server_as_response_address_and_both_times),
+		cmocka_unit_test(a_message_of_any_length_follows_its_length),
 		cmocka_unit_test(the_longest_message_with_the_longest_names_fits),
 		cmocka_unit_test(a_collector_is_a_path_or_an_address_with_a_port),
 	};

@@ -1,5 +1,5 @@
-/* One file of manifests: which objects it holds,
- * what YAML makes of a scalar, and what makes a file broken. */
+/* A file of manifests: its objects, the meaning of YAML scalars, and the errors that make a file
+ * invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #include "lib/documents.h"
 
-/* What was handed on: "LINE:HINT:JSON\n" an object. */
+/* The objects that the sink has received: one "LINE:HINT:JSON\n" for each object. */
 static char got[1 << 22];
 static size_t got_len;
 static struct documents_error error;
@@ -25,7 +25,7 @@ note(void *arg, struct json_object *json, const char *hint, unsigned line)
 {
 	(void)arg;
 	if (got_len > sizeof got / 2)
-		return; /* the tests of sizes do not look at it */
+		return; /* the tests of large files do not compare the objects */
 	got_len += (size_t)snprintf(got + got_len, sizeof got - got_len, "%u:%s:%s\n", line,
 	    hint != NULL ? hint : "-",
 	    json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN));
@@ -34,7 +34,8 @@ note(void *arg, struct json_object *json, const char *hint, unsigned line)
 static int
 read_bytes(enum documents_format format, const void *bytes, size_t len)
 {
-	char *copy = malloc(len + 1); /* fmemopen refuses a const buffer, and one of no bytes */
+	/* fmemopen() needs a buffer that is not const and not empty. */
+	char *copy = malloc(len + 1);
 
 	memcpy(copy, bytes, len);
 	FILE *in = len > 0 ? fmemopen(copy, len, "r") : fopen("/dev/null", "r");
@@ -213,7 +214,7 @@ plain_scalars_are_what_kubectl_makes_of_them(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		if (strcmp(rows[i][0], "-") == 0)
-			continue; /* alone it begins a list */
+			continue; /* "-" alone begins a list */
 		assert_scalar(rows[i][0], rows[i][1]);
 	}
 }
@@ -262,7 +263,7 @@ a_broken_file_is_named_with_line_and_reason(void **state)
 	assert_broken(json("{\"a\":\"\xc3"), 1, "utf-8");
 }
 
-/* A file is read in pieces of 64 KiB: a character may lie across the border. */
+/* A file is read in chunks of 64 KiB, so a character may be in two chunks. */
 static void
 json_is_utf8_at_every_place_of_a_character(void **state)
 {
@@ -313,7 +314,7 @@ aliases_tags_and_odd_keys_are_refused(void **state)
 	assert_broken(yaml("? *x\n: 1\n"), 1, "");
 	assert_broken(yaml("\"a\\0b\": 1\n"), 1, "NUL");
 	assert_broken(json("{\"a\\u0000b\":1}"), 1, "NUL");
-	/* An anchor that nothing refers to does no harm. */
+	/* An anchor without an alias is allowed. */
 	assert_int_equal(yaml("a: &x 1\n"), 0);
 }
 
@@ -327,7 +328,7 @@ a_key_that_comes_twice_is_refused(void **state)
 	assert_broken(yaml("items: [1]\nitems: [2]\n"), 2, "twice");
 }
 
-/* `head`, then `body` this often, then `tail`. */
+/* Returns `head`, then `count` times `body`, then `tail`. */
 static char *
 repeat(const char *head, const char *body, size_t count, const char *tail)
 {
@@ -400,7 +401,7 @@ static void
 values_may_lie_across_chunks(void **state)
 {
 	(void)state;
-	/* Each number, name and escape meets the border of a chunk somewhere. */
+	/* With one of the values of `pad`, each number, name and escape is at the end of a chunk. */
 	for (size_t pad = 65500; pad < 65560; pad++) {
 		char *text = repeat("", " ", pad,
 		    "{\"kind\":\"List\",\"items\":[{\"n\":12345,\"b\":true},{\"s\":\"\\u00e9\"}]}");

@@ -1,7 +1,8 @@
 /*
- * What endpoints that share names and addresses cost: whoever may write EndpointSlices can give one name, or
- * one address, to all of them. Times are compared with each other, and with wide room: sixteen times as much
- * takes some sixteen times as long; were it quadratic, 256.
+ * The cost of endpoints that share names and addresses. Anybody who can write EndpointSlices can
+ * use one name or address for all of them. The tests compare times with a wide margin. Sixteen
+ * times as many endpoints take about sixteen times as long. With quadratic cost, they would take
+ * 256 times as long.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@
 #include "tests/unit/cpu_time.h"
 #include "treecache/ports.h"
 
-enum { ENDPOINTS = 500 /* of a slice */, FEW = 8, MANY = 16 * FEW };
+enum { ENDPOINTS = 500 /* per slice */, FEW = 8, MANY = 16 * FEW };
 
 static struct clusterset *set;
 static struct treecache *cache;
@@ -47,7 +48,7 @@ begin(void **state)
 	cache = treecache_new(0x9e3779b97f4a7c15);
 	set = clusterset_new(&config, cache, 0x9e3779b97f4a7c15);
 	zones.tree = cache;
-	bed.config.external = &zones;
+	external_zones_set(&bed.config, &zones);
 	stages_build(&bed.config);
 	bed_reverse_zone("10.0.0.0/8");
 	clusterset_event(set, OBJECT_IMPORT, EVENT_ADDED, &import);
@@ -63,9 +64,13 @@ end(void **state)
 	return bed_end(state);
 }
 
-/* Slices of the import, each endpoint with the host name ("*": one of its own in the slice, the same in all
- * slices), in place of those that there are; returns how long that took. `addrs`: how many addresses those of
- * a slice have; the first is the same in all. 0: as many as endpoints, the same in all. */
+/*
+ * Replaces the slices of the import and returns the time that this takes. Each endpoint has the
+ * host name `hostname`, or none if it is NULL. "*" means that each endpoint of a slice has its own
+ * name, and that all slices have the same names. Each slice has `addrs` different addresses. The
+ * first address is the same in all slices. If `addrs` is 0, each endpoint has its own address, and
+ * all slices have the same addresses.
+ */
 static double
 fill(unsigned slices, unsigned addrs, const char *hostname)
 {
@@ -118,7 +123,8 @@ take(void *arg, const struct zone_record *record)
 	return true;
 }
 
-/* How long the cluster set's zone takes to be walked, and how many records it has. */
+/* Returns the time of a walk over the zone of the cluster set. `*records` gets the number of its
+ * records. */
 static double
 walk(size_t *records)
 {
@@ -136,7 +142,7 @@ walk(size_t *records)
 	return cpu_s() - begun_s;
 }
 
-/* How long one answer takes, of the fastest of some; it has `records`. */
+/* Returns the time of one answer, the fastest of several. The answer must have `records` records. */
 static double
 ask(const char *text, uint16_t type, unsigned records)
 {
@@ -177,7 +183,8 @@ slices_of_one_name_are_taken_in_linear_time(void **state)
 	assert_true(many_s < 60 * few_s + 0.02);
 }
 
-/* Each name is in all slices: a slice that changes does not search the others for each of its names. */
+/* Each name is in all slices. When a slice changes, the other slices must not be searched for each
+ * of its names. */
 static void
 slices_of_the_same_names_are_taken_in_linear_time(void **state)
 {
@@ -194,7 +201,7 @@ slices_of_the_same_names_are_taken_in_linear_time(void **state)
 	    tree_find(tree_current(cache), db)->endpoints->published, MANY * ENDPOINTS);
 }
 
-/* Each address is in all slices; the first to go is the one that counts them. */
+/* Each address is in all slices. The addresses are counted at the slice that is removed first. */
 static void
 slices_of_the_same_addresses_are_taken_in_linear_time(void **state)
 {
@@ -219,12 +226,13 @@ a_zone_is_walked_in_linear_time_whoever_shares_a_name(void **state)
 	double few_s = walk(&few);
 	fill(MANY, ENDPOINTS, "a");
 	double many_s = walk(&many);
-	assert_int_equal(
-	    many - few, 2 * (MANY - FEW) * (ENDPOINTS - 1)); /* addresses, at two names */
+	/* The new records are addresses. Each address is at two names. */
+	assert_int_equal(many - few, 2 * (MANY - FEW) * (ENDPOINTS - 1));
 	assert_true(many_s < 100 * few_s + 0.02);
 }
 
-/* A slice is looked through for the address, which costs its length; what is found costs more. */
+/* The cost of searching a slice for the address grows with its length. Each match costs more than
+ * that. */
 static void
 an_answer_passes_over_what_a_slice_has_again(void **state)
 {
@@ -236,8 +244,8 @@ an_answer_passes_over_what_a_slice_has_again(void **state)
 	assert_true(ask("db.test.svc.clusterset.local", TYPE_SRV, 1) < 20 * once_s);
 }
 
-/* The addresses of each target are looked for in all slices that have it, until that has been in vain often
- * enough; those of a target are there all or not at all. */
+/* For each target, all slices that have the target are searched for its addresses. The searches end
+ * when too many of them have found nothing. The answer has all addresses of a target or none. */
 static void
 the_additional_section_of_shared_names_has_a_bound(void **state)
 {
@@ -250,13 +258,15 @@ the_additional_section_of_shared_names_has_a_bound(void **state)
 	unsigned many = wire_get16(bed.out + 10);
 	assert_in_range(few, 200, ENDPOINTS);
 	assert_in_range(many, 10, 60);
-	assert_true(
-	    many_s < 8 * few_s); /* the records themselves; with the addresses it would be 20 */
+	/* The cost of the records alone is below this limit. With all addresses, the factor would
+	 * be 20. */
+	assert_true(many_s < 8 * few_s);
 }
 
 enum { FEW_TINY = 2000, SOME_TINY = 2 * FEW_TINY, MANY_TINY = 16 * FEW_TINY };
 
-/* Slices of a headless Service with one endpoint each, all of one address and this host name. */
+/* Adds slices of a headless Service. Each slice has one endpoint. All endpoints have the same
+ * address and this host name. */
 static struct owner *
 fill_tiny(unsigned slices, const char *hostname)
 {
@@ -266,7 +276,7 @@ fill_tiny(unsigned slices, const char *hostname)
 		.ready = true,
 		.name = hostname };
 	struct port http = { 80, "\5_http", "\4_tcp" };
-	static struct ports *ports[2]; /* some slices have the one list, some the other */
+	static struct ports *ports[2]; /* some slices use the first list, some the second */
 
 	for (unsigned i = 0; i < 2 && ports[i] == NULL; i++)
 		ports[i] = ports_new(tree_current(bed.cache)->seed, &http, 1);
@@ -300,7 +310,8 @@ drop_tiny(struct owner *owner)
 	treecache_reclaim(bed.cache);
 }
 
-/* Eight times the slices bring nothing more, and cost an answer no more than the bound does. */
+/* There are eight times as many slices, but no more records. An answer does not cost more than the
+ * limit. */
 static void
 an_answer_in_vain_has_a_bound(void **state)
 {
@@ -337,14 +348,16 @@ an_answer_in_vain_has_a_bound(void **state)
 	}
 }
 
-/* Adds a slice to those of fill_tiny(): of this many unnamed endpoints, with this many names of port 80. */
+/* Adds a slice to the slices of fill_tiny(). The new slice has this many unnamed endpoints. Port 80
+ * has this many names. */
 static void
 add_slice(struct owner *owner, unsigned endpoint_count, unsigned port_count)
 {
 	static struct endpoint endpoints[ENDPOINTS];
 	static struct port items[ENDPOINTS];
-	static struct ports
-	    *ports; /* the last list made: the slice's owner has gone before the next */
+	/* The list of the last call. The test removes the owner of the slice before it calls this
+	 * function again. */
+	static struct ports *ports;
 
 	for (unsigned i = 0; i < port_count; i++) {
 		items[i] = (struct port){ .number = 80, .proto = "\4_tcp" };
@@ -366,7 +379,8 @@ add_slice(struct owner *owner, unsigned endpoint_count, unsigned port_count)
 	treecache_publish(bed.cache, 1, true);
 }
 
-/* An unnamed endpoint's target is its address: who else has that under a name is not looked for. */
+/* The target of an unnamed endpoint is its address. Other endpoints with this address have a name,
+ * and are not searched. */
 static void
 the_additional_section_of_an_address_is_the_address(void **state)
 {
@@ -379,15 +393,17 @@ the_additional_section_of_an_address_is_the_address(void **state)
 
 		add_slice(owner, 100, 1);
 		took_s[i] = ask("_p0._tcp.big.test.svc.cluster.local", TYPE_SRV, 100);
-		assert_int_equal(wire_get16(bed.out + 10), 100 + 1); /* and OPT */
-		/* Among any number of those who have its address under a name it is found. */
+		assert_int_equal(wire_get16(bed.out + 10), 100 + 1); /* and the OPT */
+		/* This name finds the endpoint, although many other endpoints have the same address
+		 * and a name. */
 		ask("10-0-0-1.big.test.svc.cluster.local", TYPE_A, 1);
 		drop_tiny(owner);
 	}
 	assert_true(took_s[1] < 8 * took_s[0] + 0.002);
 }
 
-/* With --nearest each slice is looked at, but not of any number; the answer has all of them. */
+/* With --nearest, the slices are examined up to a limit. The answer has the endpoints of all
+ * slices. */
 static void
 slices_beyond_a_bound_are_not_put_in_order(void **state)
 {
@@ -399,12 +415,12 @@ slices_beyond_a_bound_are_not_put_in_order(void **state)
 
 	(void)state;
 
-	bed.config.place = &here;
-	bed.config.nearest = bed.config.zonal = true;
+	bed.parts.choice.place = &here;
+	bed.parts.choice.nearest = bed.parts.choice.zonal = true;
 	for (unsigned i = 0; i < 2; i++) {
 		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, NULL);
 
-		/* Behind all others. */
+		/* This slice comes after all others. */
 		treecache_slice(bed.cache, owner, 0,
 		    &(struct slice_source){ .name = "z",
 			.family = AF_INET,
@@ -419,16 +435,16 @@ slices_beyond_a_bound_are_not_put_in_order(void **state)
 					      .store = bed.store,
 					      .synced = true },
 		    "big.test.svc.cluster.local.", &len);
-		assert_non_null(
-		    strstr(text, i == 0 ? "nearest first (--nearest)"
-					: "32001 EndpointSlices are more than the 4096"));
+		assert_non_null(strstr(text,
+		    i == 0 ? "nearest first (--nearest)"
+			   : "there are 32001 EndpointSlices, and --nearest orders at most 4096"));
 		free(text);
 		drop_tiny(owner);
 	}
 	assert_true(took_s[1] < 6 * took_s[0] + 0.0001);
 }
 
-/* Each of the names is that of a slice among very many. */
+/* There are very many slices. Each name is in one slice. */
 static void
 a_wildcard_for_ports_has_a_bound(void **state)
 {
@@ -436,7 +452,7 @@ a_wildcard_for_ports_has_a_bound(void **state)
 
 	(void)state;
 
-	bed.config.wildcards = true;
+	bed.parts.zone.wildcards = true;
 	for (unsigned i = 0; i < 2; i++) {
 		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, NULL);
 
@@ -447,7 +463,7 @@ a_wildcard_for_ports_has_a_bound(void **state)
 	assert_true(took_s[1] < 8 * took_s[0] + 0.002);
 }
 
-/* How long looking for a port takes. */
+/* Returns the time of a search for a port. */
 static double
 look_for_port(const struct endpoint_set *endpoints, uint64_t label, bool there)
 {
@@ -458,8 +474,8 @@ look_for_port(const struct endpoint_set *endpoints, uint64_t label, bool there)
 	return cpu_s() - begun_s;
 }
 
-/* A question for a port that no endpoint has looks at a bounded number of slices, whatever lists of ports these
- * have; beyond the bound the name exists, without records. */
+/* No endpoint has the port in the query. The search examines a limited number of slices, whatever
+ * port lists the slices have. Beyond the limit, the name exists without records. */
 static void
 a_port_is_looked_for_in_a_bounded_number_of_slices(void **state)
 {

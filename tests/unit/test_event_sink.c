@@ -1,5 +1,5 @@
-/* Where an event ends: in the store, in the settings, in the list of wanted namespaces or in the hosts of
- * namespaces; and what the next turn publishes of it. */
+/* The module that handles each event: the store, the settings, the list of wanted namespaces, or
+ * the hosts of namespaces. The tests also check what the next iteration publishes. */
 #include "tests/unit/main_thread.h"
 
 #include "kubedns/answer/answer.h"
@@ -10,7 +10,7 @@ begin(void **state)
 	struct kubedns *k = main_thread_new(NULL, false);
 
 	k->status.synced = true;
-	publish_turn(k);
+	publish_iteration(k);
 	*state = k;
 	return 0;
 }
@@ -38,13 +38,13 @@ a_service_goes_to_the_store_and_changes_no_settings(void **state)
 
 	service_event(k, EVENT_ADDED, "web", "10.96.0.1");
 	assert_int_equal(store_count(k->status.store, OBJECT_SERVICE), 1);
-	assert_int_equal(turn(k), 1);
+	assert_int_equal(iterate(k), 1);
 	assert_true(readers_see(k, "web.shop.svc"));
 	assert_ptr_equal(context(k), before);
 
 	service_event(k, EVENT_DELETED, "web", "10.96.0.1");
 	assert_int_equal(store_count(k->status.store, OBJECT_SERVICE), 0);
-	turn(k);
+	iterate(k);
 	assert_false(readers_see(k, "web.shop.svc"));
 }
 
@@ -60,7 +60,7 @@ a_listing_without_a_service_removes_it(void **state)
 	assert_int_equal(store_count(k->status.store, OBJECT_SERVICE), 2);
 	event_sink_take(k, OBJECT_SERVICE, EVENT_SYNCED, NULL);
 	assert_int_equal(store_count(k->status.store, OBJECT_SERVICE), 1);
-	turn(k);
+	iterate(k);
 	assert_true(readers_see(k, "web.shop.svc"));
 	assert_false(readers_see(k, "old.shop.svc"));
 }
@@ -73,11 +73,11 @@ the_config_map_goes_to_the_settings(void **state)
 	struct kubedns *k = *state;
 
 	config_map_event(k, EVENT_ADDED, "hosts", "10.0.0.1 db.example");
-	assert_int_equal(turn(k), 1);
+	assert_int_equal(iterate(k), 1);
 	assert_non_null(context(k)->names);
 
 	config_map_event(k, EVENT_DELETED, "hosts", "10.0.0.1 db.example");
-	assert_int_equal(turn(k), 1);
+	assert_int_equal(iterate(k), 1);
 	assert_null(context(k)->names);
 }
 
@@ -88,15 +88,15 @@ a_listing_of_the_config_map_changes_nothing(void **state)
 	struct kubedns *k = *state;
 
 	config_map_event(k, EVENT_ADDED, "hosts", "10.0.0.1 db.example");
-	turn(k);
+	iterate(k);
 	event_sink_take(k, OBJECT_CONFIGMAP, EVENT_LISTING, NULL);
 	event_sink_take(k, OBJECT_CONFIGMAP, EVENT_SYNCED, NULL);
-	assert_int_equal(turn(k), 0);
+	assert_int_equal(iterate(k), 0);
 	assert_non_null(context(k)->names);
 }
 
-/* With --objects-dir the configuration is the directory's alone: a ConfigMap among the manifests is an
- * object that kubedns serves nothing of. */
+/* With --objects-dir, only the directory is the configuration: kubedns ignores a ConfigMap among
+ * the manifests. */
 static void
 a_config_map_among_manifests_is_not_the_configuration(void **state)
 {
@@ -104,7 +104,7 @@ a_config_map_among_manifests_is_not_the_configuration(void **state)
 
 	k->status.manifests = (void *)k; /* only compared with NULL */
 	config_map_event(k, EVENT_ADDED, "hosts", "10.0.0.1 db.example");
-	assert_int_equal(turn(k), 0);
+	assert_int_equal(iterate(k), 0);
 	assert_null(context(k)->names);
 }
 
@@ -120,7 +120,7 @@ a_namespace_is_offered_for_one_that_is_wanted_and_missing(void **state)
 
 	k->status.synced = true;
 	namespace_event(k, EVENT_ADDED, "shop");
-	assert_int_equal(turn(k), 1);
+	assert_int_equal(iterate(k), 1);
 	char *notes = wanted_namespaces_notes(k->status.namespaces, true);
 	assert_non_null(strstr(notes, "\"shpo\""));
 	assert_non_null(strstr(notes, "shop"));
@@ -145,7 +145,7 @@ a_config_map_of_a_namespace_gives_names_and_no_settings(void **state)
 	k->status.hosts = hosts_maps_new(&k->options.answers, namespaces, 1);
 	hosts_sink_take(k, "shop", EVENT_ADDED, &object);
 	assert_null(context(k)->names);
-	assert_int_equal(turn(k), 1);
+	assert_int_equal(iterate(k), 1);
 	assert_non_null(context(k)->names);
 	assert_int_equal(settings_reads(k->status.settings), 0);
 }

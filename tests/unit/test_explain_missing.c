@@ -1,4 +1,5 @@
-/* What an explanation says of names that were not asked for, by DNS to anybody and over HTTP to people. */
+/* The other names that an explanation mentions. An explanation over DNS is for anybody, an
+ * explanation over HTTP for people. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,7 @@ begin(void **state)
 	return 0;
 }
 
-/* From malloc; `by_dns`: to anybody, else over HTTP. */
+/* Returns an explanation from malloc(). It is for DNS if `by_dns`, otherwise for HTTP. */
 static char *
 explanation(const char *name, bool by_dns)
 {
@@ -83,8 +84,8 @@ the_nearest_has_fewest_other_letters_then_comes_first(void **state)
 	expect_nearest("xxxra11.zoo.default.svc.cluster.local.", false, NULL);
 }
 
-/* Whoever asks by DNS gets a worker's time, of a namespace with any number of Services no more than of
- * one with a thousand. People get the nearest of all. */
+/* An explanation over DNS uses the time of a worker. It must not cost more in a namespace with any
+ * number of Services than in one with a thousand. Over HTTP, all names are considered. */
 static void
 by_dns_a_thousand_names_are_looked_at(void **state)
 {
@@ -121,7 +122,7 @@ by_dns_a_thousand_names_are_looked_at(void **state)
 	assert_in_range(found[0], 1, LETTERS / 2);
 }
 
-/* Whether the explanation of the name says this. */
+/* Returns whether the explanation of the name contains this text. */
 static bool
 says(const char *name, bool by_dns, const char *part)
 {
@@ -132,7 +133,8 @@ says(const char *name, bool by_dns, const char *part)
 	return found;
 }
 
-/* Whose names are not said is looked at, too: somebody may have one in any number of namespaces. */
+/* Services count even if they are not mentioned. A tenant may have a Service of this name in any
+ * number of namespaces. */
 static void
 of_a_label_a_thousand_services_are_looked_at(void **state)
 {
@@ -146,23 +148,25 @@ of_a_label_a_thousand_services_are_looked_at(void **state)
 		if (i == 999) {
 			bed_publish();
 			assert_true(
-			    says("out.", true, "no namespace has a Service out that answers"));
+			    says("out.", true, "no namespace has a Service out with records"));
 		}
 	}
 	bed_publish();
-	assert_true(says("out.", true, "and perhaps in others: more than 1000 have one"));
-	assert_false(says("out.", true, "no namespace has a Service out that answers"));
+	assert_true(says("out.", true,
+	    "more than 1000 namespaces have a Service out: the others were not examined"));
+	assert_false(says("out.", true, "no namespace has a Service out with records"));
 	bed_namespace("default");
 }
 
-/* A slice that publishes no endpoint has been looked at, too. */
+/* A slice counts even if it publishes no endpoint. */
 static void
 by_dns_a_thousand_slices_are_looked_at(void **state)
 {
 	char name[16];
 
 	(void)state;
-	for (unsigned i = 0; i < 1000; i++) { /* before that of the endpoint */
+	/* All of these slices come before the slice with the endpoint. */
+	for (unsigned i = 0; i < 1000; i++) {
 		snprintf(name, sizeof name, "a%03u", i);
 		bed_slice("db", name, "sql/tcp/5432", "");
 		if (i == 900) {
@@ -181,7 +185,8 @@ of_a_service_twenty_slices_are_shown(void **state)
 	char name[16], address[32];
 
 	(void)state;
-	for (unsigned i = 0; i < 20; i++) { /* and one that is there */
+	/* The Service already has one slice. */
+	for (unsigned i = 0; i < 20; i++) {
 		if (i == 19) {
 			bed_publish();
 			assert_false(says("db.default.svc.cluster.local.", false, "from more"));
@@ -195,6 +200,37 @@ of_a_service_twenty_slices_are_shown(void **state)
 	    says("db.default.svc.cluster.local.", false, "\n  and from more EndpointSlices\n"));
 	assert_true(says(
 	    "primary.db.default.svc.cluster.local.", false, "\n  and from more EndpointSlices\n"));
+}
+
+/* For a name in our reverse zones, the answer and the explanation agree. */
+static void
+names_of_prefixes_in_reverse_zones_are_ours(void **state)
+{
+	static const struct {
+		const char *name, *says, *rcode;
+	} rows[] = {
+		{ "10.in-addr.arpa.",
+		    "10.in-addr.arpa. is a zone of --reverse-cidrs.\n  10.in-addr.arpa. ",
+		    "NOERROR" },
+		{ "1.10.in-addr.arpa.",
+		    "1.10.in-addr.arpa. exists, in the zone 10.in-addr.arpa. of", "NOERROR" },
+		{ "9.10.in-addr.arpa.",
+		    "NXDOMAIN: 9.10.in-addr.arpa. is in the zone 10.in-addr.arpa. of", "NXDOMAIN" },
+		{ "x.10.in-addr.arpa.",
+		    "NXDOMAIN: x.10.in-addr.arpa. is in the zone 10.in-addr.arpa. of", "NXDOMAIN" },
+		{ "9.0.9.10.in-addr.arpa.", "NXDOMAIN: no Service or endpoint has this address",
+		    "NXDOMAIN" },
+	};
+
+	(void)state;
+	bed_reverse_zone("10.0.0.0/8");
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		assert_true(says(rows[i].name, false, rows[i].says));
+		assert_true(says(rows[i].name, true, rows[i].says));
+		assert_false(says(rows[i].name, false, "not in a zone of this server"));
+		assert_non_null(strstr(bed_ask(rows[i].name, "TXT"), rows[i].rcode));
+	}
+	assert_true(says("9.9.9.in-addr.arpa.", false, "not in a zone of this server"));
 }
 
 int
@@ -213,6 +249,8 @@ main(void)
 		    hosts_of_a_headless_service_are_in_its_ptrs, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    hosts_below_a_cluster_ip_are_for_local_peers_only, begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    names_of_prefixes_in_reverse_zones_are_ours, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    the_nearest_has_fewest_other_letters_then_comes_first, begin, bed_end),
 	};

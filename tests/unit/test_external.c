@@ -1,4 +1,4 @@
-/* Names for the world outside: questions and answers for Services and Ingresses. */
+/* External names: queries and answers for Services and Ingresses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,13 +57,13 @@ load_balancer_known_by_its_host_name_is_an_alias(void **state)
 	EXPECT({ "aws.default.apps.example.com.", "CNAME", "NOERROR CNAME lb.example.net." },
 	    { "aws.default.apps.example.com.", "A", "NOERROR CNAME lb.example.net." },
 	    { "www.apps.example.com.", "TXT", "NOERROR CNAME lb.example.net." },
-	    /* RFC 1034 section 3.6.2: not beside the zone's SOA */
+	    /* RFC 1034 section 3.6.2: the apex has a SOA, so it has no alias */
 	    { "apps.example.com.", "A", NODATA });
 	assert_int_equal(external_refused_total(external), 1);
 	bed_forwarding(true);
 	bed_publish();
 	EXPECT({ "www.apps.example.com.", "A", "CHASE lb.example.net." });
-	/* An address leaves no room for an alias. */
+	/* If the object has an address, its name has no alias. */
 	add(ANNOTATED("aws", JANUARY, "", HOSTNAME("lb.example.net") "," IP("192.0.2.5")));
 	EXPECT({ "aws.default.apps.example.com.", "A", "NOERROR A 192.0.2.5" },
 	    { "www.apps.example.com.", "A", GONE });
@@ -88,7 +88,9 @@ alias_of_one_of_our_names_is_followed(void **state)
 		"NXDOMAIN CNAME nobody.apps.example.com. SOA of apps.example.com." },
 	    { "a.default.apps.example.com.", "TXT",
 		"NOERROR CNAME web.default.apps.example.com. SOA of apps.example.com." });
-	bed_forwarding(true); /* the cluster's names are not told outside, nor asked of others */
+	/* External clients do not see the names of the cluster. Queries for these names are not
+	 * forwarded either. */
+	bed_forwarding(true);
 	bed_publish();
 	EXPECT({ "inside.default.apps.example.com.", "A", "NOERROR CNAME web.default.svc" });
 }
@@ -123,10 +125,10 @@ wildcard_stands_for_what_does_not_exist_below_it(void **state)
 	    { "x.apps.example.com.", "AAAA", NODATA },
 	    { "y.one.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
 	    { "*.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
-	    /* RFC 4592 section 2.2.1: `default` exists, and has no wildcard */
+	    /* RFC 4592 section 2.2.1: `default` exists, so the wildcard does not match */
 	    { "x.default.apps.example.com.", "A", GONE },
 	    { "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.1, A 198.51.100.7" },
-	    /* another zone of ours */
+	    /* this name is in another external zone */
 	    { "x.in.apps.example.com.", "A", "NXDOMAIN SOA of in.apps.example.com." });
 }
 
@@ -142,10 +144,10 @@ zones_have_what_a_parent_needs_to_delegate_to_them(void **state)
 	    { "ns.dns.apps.example.com.", "AAAA", NODATA });
 	assert_non_null(strstr(bed_ask("apps.example.com.", "SOA"),
 	    "SOA ns.dns.apps.example.com. hostmaster.apps.example.com. 1 7200 1800 86400 5"));
-	/* Nobody takes the name server's name away. */
+	/* No object can take the name of the name server. */
 	add(INGRESS("thief", JANUARY, RULE("ns.dns.apps.example.com"), IP("192.0.2.66")));
 	EXPECT({ "ns.dns.apps.example.com.", "A", "NOERROR A 203.0.113.53" });
-	/* The apex may have addresses too. */
+	/* The apex may also have addresses. */
 	add(INGRESS("apex", JANUARY, RULE("apps.example.com"), IP("192.0.2.67")));
 	EXPECT({ "apps.example.com.", "A", "NOERROR A 192.0.2.67" },
 	    { "apps.example.com.", "NS",
@@ -177,7 +179,7 @@ name_server_may_be_a_service_of_the_zone(void **state)
 	zones.primary = NULL;
 }
 
-/* Whoever had the name would be the zones' name server. */
+/* Otherwise, an object that owns the name would be the name server of the zones. */
 static void
 name_servers_name_is_its_services_alone(void **state)
 {
@@ -201,7 +203,7 @@ name_servers_name_is_its_services_alone(void **state)
 	    { "dns.kube-system.apps.example.com.", "A", NODATA },
 	    { "x.kube-system.apps.example.com.", "A", "NOERROR A 192.0.2.66" });
 	assert_int_equal(external_conflicts(external), 1);
-	assert_int_equal(external_name_count(external), 2); /* the wildcards */
+	assert_int_equal(external_name_count(external), 2); /* the two wildcards */
 	assert_true(external_find(external, ns[0].wire, 0, &source, &differs));
 	assert_int_equal(source.kind, OBJECT_KIND_COUNT);
 	assert_false(differs);
@@ -209,7 +211,7 @@ name_servers_name_is_its_services_alone(void **state)
 	assert_int_equal(source.kind, OBJECT_INGRESS);
 	assert_true(differs);
 	assert_false(external_find(external, ns[0].wire, 2, &source, &differs));
-	/* It stays when a name below it comes and goes. */
+	/* The name stays when a name below it is added and removed. */
 	add(INGRESS("below", JANUARY, RULE("x.dns.kube-system.apps.example.com"), IP("192.0.2.4")));
 	tell(EVENT_DELETED, INGRESS("below", JANUARY, RULE("x"), ""));
 	EXPECT({ "dns.kube-system.apps.example.com.", "A", NODATA });
@@ -242,12 +244,13 @@ host_claimed_twice_is_the_first_claims(void **state)
 	add(INGRESS("old", JANUARY, RULE("WWW.apps.example.com"), IP("192.0.2.3")));
 	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
 	assert_int_equal(external_conflicts(external), 1);
-	/* The same addresses are no conflict. */
+	/* Two objects with the same addresses are no conflict. */
 	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.3")));
 	assert_int_equal(external_conflicts(external), 0);
 	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.2")));
 	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
-	/* Who gives it up loses it, and comes last then. */
+	/* When an object gives the name up, it loses the name. If it claims the name again, it
+	 * comes last. */
 	add(ANNOTATED("young", FEBRUARY, "", IP("192.0.2.2")));
 	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
 	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.2")));
@@ -257,7 +260,8 @@ host_claimed_twice_is_the_first_claims(void **state)
 	assert_int_equal(external_conflicts(external), 0);
 }
 
-/* An object that is older than the holder can be edited at any time. */
+/* An object that is older than the owner of a name can be edited at any time. The edit must not
+ * take the name. */
 static void
 no_edit_of_an_older_object_takes_a_name(void **state)
 {
@@ -271,7 +275,7 @@ no_edit_of_an_older_object_takes_a_name(void **state)
 	add(OF("team-b", "old", JANUARY, "shop.apps.example.com", IP("198.51.100.66")));
 	EXPECT({ "shop.apps.example.com.", "A", "NOERROR A 203.0.113.10" });
 	assert_int_equal(external_conflicts(external), 1);
-	/* Nor does a listing, which shows the thief first, or a change of the holder. */
+	/* The name also stays if the thief is first in a listing, or if its owner changes. */
 	external_event(external, OBJECT_SERVICE, EVENT_LISTING, NULL);
 	add(OF("team-b", "old", JANUARY, "shop.apps.example.com", IP("198.51.100.66")));
 	add(OF("team-a", "shop", FEBRUARY, "x.apps.example.com,shop.apps.example.com",
@@ -297,7 +301,8 @@ at_the_beginning_the_order_is_that_of_the_namespaces(void **state)
 	enum { COUNT = sizeof objects / sizeof objects[0] };
 	(void)state;
 
-	for (size_t first = 0; first < COUNT; first++) { /* in whichever order they are listed */
+	/* The listing starts with each of the objects once. */
+	for (size_t first = 0; first < COUNT; first++) {
 		static const char *const want[] = { "y", "z", "a", "a" };
 		struct external_source source;
 		bool differs;
@@ -312,13 +317,14 @@ at_the_beginning_the_order_is_that_of_the_namespaces(void **state)
 			assert_true(external_find(external, www, i, &source, &differs));
 			assert_string_equal(source.name, want[i]);
 		}
-		assert_string_equal(source.namespace, "another"); /* its age is not known */
+		/* The age of the namespace `another` is unknown. */
+		assert_string_equal(source.namespace, "another");
 		tell(EVENT_DELETED, objects[2]);
 		EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
 	}
 }
 
-/* As when an Ingress controller ends, which takes the addresses of all Ingresses away. */
+/* This happens when an Ingress controller ends and removes the addresses of all Ingresses. */
 static void
 object_without_addresses_for_a_while_gets_its_name_back(void **state)
 {
@@ -334,20 +340,20 @@ object_without_addresses_for_a_while_gets_its_name_back(void **state)
 	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), IP("192.0.2.1")));
 	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.1" });
 	assert_int_equal(external_conflicts(external), 1);
-	/* Nobody else claims it: it does not exist meanwhile. */
+	/* No other object claims the name, so it does not exist in the meantime. */
 	tell(EVENT_DELETED, OF("team-b", "thief", JANUARY, "", ""));
 	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), ""));
 	EXPECT({ "www.apps.example.com.", "A", GONE });
 	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), IP("192.0.2.1")));
 	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.1" });
-	/* It gives up the name while it has no address. */
+	/* The object gives up the name while it has no address. */
 	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), ""));
 	add(INGRESS("holder", JANUARY, RULE("other.apps.example.com"), ""));
 	assert_int_equal(external_count(external, OBJECT_INGRESS), 0);
 	add(OF("team-b", "next", JANUARY, "www.apps.example.com", IP("198.51.100.66")));
 	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), IP("192.0.2.1")));
 	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 198.51.100.66" });
-	/* It is deleted. */
+	/* The object is deleted. */
 	tell(EVENT_DELETED, INGRESS("holder", JANUARY, RULE("x"), ""));
 	assert_int_equal(external_conflicts(external), 0);
 }
@@ -375,8 +381,8 @@ what_is_refused_by_the_flag_has_no_name(void **state)
 	EXPECT({ "ips.default.apps.example.com.", "A", GONE });
 }
 
-/* Ingresses of one name, of any age and with one of three sets of addresses, which come, change and
- * go. */
+/* Ingresses with one host name are added, changed and deleted. They have any age and one of three
+ * sets of addresses. */
 static void
 conflicts_are_those_of_whoever_claims_now(void **state)
 {
@@ -447,7 +453,8 @@ service_that_waits_for_its_load_balancer_keeps_its_name(void **state)
 	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
 }
 
-/* Whoever may name a namespace and a Service in it could silence any host of four labels. */
+/* A Service without an address must not block a host. Otherwise, anybody who can choose the names
+ * of a namespace and a Service could block any host of four labels. */
 static void
 service_that_waits_does_not_silence_a_host_that_was_there_before(void **state)
 {
@@ -456,11 +463,12 @@ service_that_waits_does_not_silence_a_host_that_was_there_before(void **state)
 	add(WAITING);
 	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
 	assert_int_equal(external_conflicts(external), 1);
-	add(WEB); /* has addresses: the name is its own */
+	add(WEB); /* with addresses, the Service gets its own name */
 	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" });
 	add(WAITING);
 	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
-	/* After a restart too, for one that waits has never had an address. */
+	/* The result is the same after a restart, because a Service that waits has never had an
+	 * address. */
 	for (int first = 0; first < 2; first++) {
 		begin_listing();
 		add(first == 0 ? WAITING : OTHERS);
@@ -500,7 +508,8 @@ what_is_no_host_name_is_refused(void **state)
 		    bad[i]);
 		add(text);
 		assert_int_equal(external_refused_total(external), i + 1);
-		assert_int_equal(external_name_count(external), 2); /* ns.dns of both zones */
+		/* The two names are ns.dns in each zone. */
+		assert_int_equal(external_name_count(external), 2);
 	}
 }
 
@@ -572,22 +581,24 @@ headless_services_have_their_pods_addresses_when_asked_for(void **state)
 	    { "db-2.db.default.apps.example.com.", "A", GONE },
 	    { "default.apps.example.com.", "A", NODATA },
 	    { "nowhere.apps.example.com.", "A", GONE },
-	    /* Services with a cluster address are not headless, nor are their pods. */
+	    /* The pods of a Service with a ClusterIP have no names, because the Service is not
+	     * headless. */
 	    { "web.default.apps.example.com.", "A", GONE },
 	    { "_http._tcp.web.default.apps.example.com.", "SRV", GONE },
 	    { "_tcp.web.default.apps.example.com.", "SRV", GONE },
 	    { "web-0.web.default.apps.example.com.", "A", GONE });
-	/* Nor are there names of --zonal, whether or not something is in the zone. */
-	bed.config.zonal = true;
+	/* The names of --zonal do not exist either, whether or not the zone has endpoints. */
+	bed.parts.choice.zonal = true;
 	EXPECT({ "_zone.db.default.apps.example.com.", "A", GONE },
 	    { "pin._zone.db.default.apps.example.com.", "A", GONE },
 	    { "prefer._zone.db.default.apps.example.com.", "A", GONE },
 	    { "_tcp.db.default.apps.example.com.", "SRV", NODATA });
-	bed.config.zonal = false;
-	/* Nearer than a wildcard, but not than records. */
+	bed.parts.choice.zonal = false;
+	/* The names of headless Services take precedence over a wildcard, but not over records. */
 	add(INGRESS("wild", JANUARY, RULE("*.apps.example.com"), IP("192.0.2.8")));
 	EXPECT({ "db.default.apps.example.com.", "A", "NOERROR A 10.1.0.1, A 10.1.0.2" });
-	/* It stands for no name below theirs or their namespace (RFC 4592 section 3.3.1). */
+	/* The wildcard does not match names below a headless Service or its namespace (RFC 4592
+	 * section 3.3.1). */
 	EXPECT({ "x.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
 	    { "x.y.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
 	    { "default.apps.example.com.", "A", NODATA },
@@ -596,12 +607,13 @@ headless_services_have_their_pods_addresses_when_asked_for(void **state)
 	    { "nothing.db.default.apps.example.com.", "A", GONE },
 	    { "x._pg._tcp.db.default.apps.example.com.", "A", GONE },
 	    { "a.b.c.x._pg._tcp.db.default.apps.example.com.", "A", GONE });
-	/* In a nearer one's place they are what is below it. */
+	/* A closer wildcard does not match names below a headless Service either. */
 	add(INGRESS("near", JANUARY, RULE("*.default.apps.example.com"), IP("192.0.2.7")));
 	EXPECT({ "nothing.default.apps.example.com.", "A", "NOERROR A 192.0.2.7" },
 	    { "nothing.web.default.apps.example.com.", "A", "NOERROR A 192.0.2.7" },
 	    { "nothing.db.default.apps.example.com.", "A", GONE });
-	/* A namespace without such names is none of the zone's: what a secondary has of it. */
+	/* A namespace without names of headless Services is not part of the zone. A secondary also
+	 * sees it like this. */
 	bed_slice("db", "db-1", "pg/tcp/5432", "!10.1.0.1=db-0");
 	bed_publish();
 	EXPECT({ "nothing.db.default.apps.example.com.", "A", "NOERROR A 192.0.2.7" });
@@ -634,18 +646,20 @@ elsewhere_nothing_but_these_zones_is_answered(void **state)
 	add(WEB);
 	bed_forwarding(true);
 	bed_publish();
-	bed.config.external_only = true;
+	zones.alone = true;
+	stages_build(&bed.config);
 	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" },
 	    { "web.default.svc", "A", "REFUSED" }, { "cluster.local.", "SOA", "REFUSED" },
 	    { "web.default._explain", "TXT", "REFUSED" }, { "example.com.", "A", "REFUSED" },
 	    { "1.0.96.10.in-addr.arpa.", "PTR", "REFUSED" }, { ".", "NS", "REFUSED" });
-	/* No recursion either: the alias is all. */
+	/* There is no recursion either. The answer is only the alias. */
 	add(ANNOTATED("aws", JANUARY, "", HOSTNAME("lb.example.net")));
 	EXPECT({ "aws.default.apps.example.com.", "A", "NOERROR CNAME lb.example.net." });
-	bed.config.external_only = false;
+	zones.alone = false;
+	stages_build(&bed.config);
 }
 
-/* --domain may lie inside a zone for the world outside, and is the cluster's all the same. */
+/* The zone of --domain may be inside an external zone. Its names still belong to the cluster. */
 static void
 elsewhere_a_cluster_domain_inside_such_a_zone_is_not_answered(void **state)
 {
@@ -658,13 +672,14 @@ elsewhere_a_cluster_domain_inside_such_a_zone_is_not_answered(void **state)
 	add(INGRESS("in", JANUARY, RULE("web.default.svc.cluster.local"), IP("192.0.2.9")));
 	add(ANNOTATED("alias", JANUARY, "alias.local", HOSTNAME("web.default.svc.cluster.local")));
 	EXPECT({ "web.default.svc", "A", "NOERROR A 10.96.0.1" });
-	/* No address of an Ingress stands beside a name of the cluster. */
+	/* For a name of the cluster, no address of an Ingress is returned. */
 	add("{'kind':'Service','metadata':{'namespace':'default','name':'lb'},"
 	    "'spec':{'type':'LoadBalancer','clusterIP':'10.96.0.3',"
 	    "'ports':[{'name':'http','port':80}]},'status':{'loadBalancer':{'ingress':[" HOSTNAME(
 		"web.default.svc.cluster.local") "]}}}");
 	EXPECT({ "_http._tcp.lb.default.local.", "SRV", "NOERROR SRV 0 100 80 web.default.svc" });
-	bed.config.external_only = true;
+	zones.alone = true;
+	stages_build(&bed.config);
 	EXPECT({ "shop.local.", "A", "NOERROR A 192.0.2.9" },
 	    { "cluster.local.", "SOA", "REFUSED" }, { "web.default.svc", "A", "REFUSED" },
 	    { "WEB.default.svc.Cluster.local.", "A", "REFUSED" },
@@ -672,7 +687,8 @@ elsewhere_a_cluster_domain_inside_such_a_zone_is_not_answered(void **state)
 	    { "web.default._explain", "TXT", "REFUSED" },
 	    { "1.0.96.10.in-addr.arpa.", "PTR", "REFUSED" },
 	    { "alias.local.", "A", "NOERROR CNAME web.default.svc" });
-	bed.config.external_only = false;
+	zones.alone = false;
+	stages_build(&bed.config);
 }
 
 static bool
@@ -686,7 +702,7 @@ count_record(void *arg, size_t zone, bool added, const struct zone_record *recor
 	return true;
 }
 
-/* A secondary serves the world outside, which does not see the key hosts. */
+/* A secondary serves external clients. They do not see the ConfigMap key `hosts`. */
 static void
 zone_for_a_secondary_is_without_the_key_hosts(void **state)
 {
@@ -704,14 +720,14 @@ zone_for_a_secondary_is_without_the_key_hosts(void **state)
 	assert_non_null(strstr(text, "\nwww.apps.example.com. 60 IN A 192.0.2.5\n"));
 	assert_null(strstr(text, "10.9.9.9"));
 	free(text);
-	/* By IXFR too. */
+	/* The same with IXFR. */
 	struct tree_hold *hold = treecache_hold(external_tree(external));
 	unsigned counts[2] = { 0, 0 };
 	add(ANNOTATED("web", JANUARY, "www.apps.example.com", IP("192.0.2.6")));
-	const struct zone_moments moments = { tree_current(bed.cache), tree_current(bed.cache),
+	const struct zone_snapshots snapshots = { tree_current(bed.cache), tree_current(bed.cache),
 		tree_held(hold), tree_current(external_tree(external)) };
-	assert_true(zone_diff(&bed.config, &moments, count_record, counts));
-	assert_int_equal(counts[0], 3); /* with web.default in both zones */
+	assert_true(zone_diff(&bed.config, &snapshots, count_record, counts));
+	assert_int_equal(counts[0], 3); /* web.default in each of the two zones, and others */
 	assert_int_equal(counts[1], 3);
 	tree_hold_drop(hold);
 }

@@ -1,7 +1,7 @@
 /*
- * What the names for the world outside cost whoever reads them: a tenant may have any number of Gateways and
- * routes. Times are compared with each other, and with wide room: sixteen times as much takes some sixteen
- * times as long; were it quadratic, 256.
+ * The cost of external names. A tenant may have any number of them through Gateways and routes. The
+ * tests compare times with a wide margin. Sixteen times as many objects take about sixteen times as
+ * long. With quadratic cost, they would take 256 times as long.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ end(void **state)
 	return 0;
 }
 
-/* One event of an object. */
+/* Sends one event of an object. */
 static void
 tell(enum object_kind kind, const char *name, struct object_external *from)
 {
@@ -81,7 +81,8 @@ gateway(const char *name, uint32_t addr, struct object_listener *listeners, size
 		.addrs = &of, .addr_count = 1, .listeners = listeners, .listener_count = count });
 }
 
-/* Gateways come, change and go beside as many routes, each with one of them. */
+/* Returns the CPU time for Gateways that are added, changed and deleted. There are as many routes
+ * as Gateways. Each route belongs to one Gateway. */
 static double
 gateways(unsigned count)
 {
@@ -131,7 +132,8 @@ gateways_cost_their_own_routes(void **state)
 	assert_true(many_s < 60 * few_s + 0.02);
 }
 
-/* Namespaces that a label chooses, each with one Ingress that was there before; how long they took. */
+/* Returns the CPU time to add namespaces that a label selects. Each namespace has one Ingress. The
+ * Ingress was added before the namespace. */
 static double
 namespaces(unsigned count)
 {
@@ -141,7 +143,8 @@ namespaces(unsigned count)
 	double took_s = 0;
 
 	for (unsigned step = 0; step < 4; step++) {
-		bool ingresses = step % 2 == 0; /* they come first and go third */
+		/* The Ingresses are added in the first step and deleted in the third. */
+		bool ingresses = step % 2 == 0;
 		double begun_s = cpu_s();
 
 		for (unsigned i = 0; i < count; i++) {
@@ -188,7 +191,7 @@ namespaces_cost_their_own_objects(void **state)
 	label_selector_free(selector);
 }
 
-/* A route whose hosts are at each of a Gateway's listeners; how long it took. */
+/* Returns the CPU time for a route with hosts that match each listener of a Gateway. */
 static double
 route(unsigned listeners)
 {
@@ -228,7 +231,7 @@ route(unsigned listeners)
 	return took_s;
 }
 
-/* The addresses of a Gateway are taken once, by however many of its listeners a host comes. */
+/* The addresses of a Gateway are added once, even if many of its listeners match a host. */
 static void
 listeners_do_not_multiply_a_gateways_addresses(void **state)
 {

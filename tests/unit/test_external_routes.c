@@ -1,4 +1,4 @@
-/* Names for the world outside: Gateways and their routes, chosen namespaces, and any order of arrival. */
+/* External names: Gateways and their routes, selected namespaces, and any order of arrival. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ routes_have_the_address_of_the_gateway_that_took_them(void **state)
 		{ "'r.b.apps.example.com'", GW ",'sectionName':'b'", "True",
 		    "r.b.apps.example.com.", true },
 		{ "'r.b.apps.example.com'", GW ",'port':80", "True", "r.b.apps.example.com.",
-		    true }, /* listener a takes any host name */
+		    true }, /* listener a accepts any host name */
 		{ "'r.b.apps.example.com'", GW ",'port':9", "True", "r.b.apps.example.com.",
 		    false },
 		{ "'*.apps.example.com'", GW ",'sectionName':'c'", "True", "c.apps.example.com.",
@@ -51,11 +51,11 @@ routes_have_the_address_of_the_gateway_that_took_them(void **state)
 		    false },
 		{ "", GW ",'sectionName':'c'", "True", "c.apps.example.com.", true },
 		{ "'b.apps.example.com'", GW ",'sectionName':'b'", "True", "b.apps.example.com.",
-		    false }, /* "*.b" is not b */
+		    false }, /* "*.b" does not match b */
 	};
 
 	static const char *const kinds[] = { "HTTPRoute", "GRPCRoute", "TLSRoute" };
-	/* As `gw`, whose listeners have no names of their own here: another Gateway holds them. */
+	/* The Gateway that GW refers to. Its listener a accepts any host name. */
 	static const char gateway[] =
 	    GATEWAY(LISTENER("a", "80", "") "," LISTENER("b", "443",
 			"*.b.apps.example.com") "," LISTENER("c", "444", "c.apps.example.com"),
@@ -90,7 +90,7 @@ routes_have_the_address_of_the_gateway_that_took_them(void **state)
 	}
 }
 
-/* The label and the annotation of CoreDNS's k8s_gateway. */
+/* The label and the annotation of k8s_gateway, a plugin of CoreDNS. */
 static void
 objects_labelled_to_be_ignored_have_no_names(void **state)
 {
@@ -125,7 +125,7 @@ objects_labelled_to_be_ignored_have_no_names(void **state)
 		if (asprintf(&plain, rows[i].object, "false") < 0 ||
 		    asprintf(&ignored, rows[i].object, "true") < 0)
 			abort();
-		if (rows[i].gateway) /* has no names of its own, and serves routes all the same */
+		if (rows[i].gateway) /* this Gateway has no names itself, but still serves routes */
 			add("{'kind':'Gateway','metadata':{'namespace':'infra','name':'gw',"
 			    "'labels':{'k8s-gateway.dns/ignore':'true'}},'spec':{'listeners':"
 			    "[" LISTENER(
@@ -166,7 +166,8 @@ route_follows_its_gateways(void **state)
 	"{'kind':'HTTPRoute','metadata':{'namespace':'shop','name':'r'},'spec':{'hostnames':["     \
 	"'r.apps.example.com']},'status':{'parents':[" PARENTS "]}}"
 
-/* Of several Gateways it has all addresses, and follows each as long as that has accepted it. */
+/* A route has the addresses of all its Gateways. It has the addresses of a Gateway only while that
+ * Gateway accepts it. */
 static void
 route_follows_each_of_its_gateways(void **state)
 {
@@ -242,7 +243,7 @@ zone_text(void)
 	return text;
 }
 
-/* At the beginning; later, the first claim has a name. */
+/* This order applies after startup. Later, the first object that claims a name gets it. */
 static void
 order_of_arrival_does_not_matter(void **state)
 {

@@ -1,4 +1,4 @@
-/* Who sends most, how much each may have, and the filter that holds clients back. */
+/* The top clients, their shares, and the filter that limits their packets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,8 @@
 
 #include "kubedns/serve/net/socket_filter.h"
 #include "kubedns/serve/fair_share.h"
-#include "kubedns/serve/observe/heavy_hitters.h"
+#include "lib/clock.h"
+#include "tests/unit/emulator.h"
 
 static struct sockaddr_in
 address(uint32_t number)
@@ -74,7 +75,7 @@ addresses_are_told_apart_by_all_their_bytes(void **state)
 		from.sin6_addr.s6_addr[i] = 1;
 		from.sin6_port = (in_port_t)i;
 		heavy_hitters_add(&hitters, (struct sockaddr *)&from);
-		from.sin6_port = 99; /* another port is the same client */
+		from.sin6_port = 99; /* another port counts as the same client */
 		heavy_hitters_add(&hitters, (struct sockaddr *)&from);
 	}
 	assert_int_equal(hitters.used, 16);
@@ -95,7 +96,7 @@ the_level_is_max_min_fair(void **state)
 		{ { 1000, 1000 }, 2, 100, 600, 250 },
 		{ { 1000, 100 }, 2, 0, 600, 500 },
 		{ { 100, 1000, 300 }, 3, 0, 600, 250 },
-		{ { 1000 }, 1, 700, 600, -1 }, /* the others alone are too many */
+		{ { 1000 }, 1, 700, 600, -1 }, /* the other clients alone exceed the capacity */
 		{ { 100, 100 }, 2, 0, 600, 300 },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -106,7 +107,7 @@ the_level_is_max_min_fair(void **state)
 	}
 }
 
-/* A socket bound to an address of ours, of this family and type. */
+/* Opens a socket of this family and type. The socket is bound to a local address. */
 static int
 bound(const char *text, struct sockaddr_storage *ss)
 {
@@ -142,6 +143,7 @@ static void
 the_filter_holds_back_these_clients_and_no_others(void **state)
 {
 	(void)state;
+	skip_under_emulator("SO_ATTACH_FILTER");
 	struct sockaddr_storage at, from;
 	struct client_share shares[SOCKET_FILTER_MAX];
 	int server = bound("127.0.0.1", &at), clients[SOCKET_FILTER_MAX], other;
@@ -174,11 +176,12 @@ static void
 ipv6_clients_too(void **state)
 {
 	(void)state;
+	skip_under_emulator("SO_ATTACH_FILTER");
 	struct sockaddr_storage at, from;
 	struct client_share share = { .share = 0 };
 	int server = bound("::1", &at), client;
 	if (server < 0)
-		skip(); /* no IPv6 here */
+		skip(); /* skipped without IPv6 */
 	client = bound("::1", &from);
 	assert_int_equal(addr_parse("::2", &share.addr), 0);
 	assert_int_equal(socket_filter_set(server, AF_INET6, &share, 1), 0);
@@ -186,13 +189,14 @@ ipv6_clients_too(void **state)
 	assert_int_equal(addr_parse("::1", &share.addr), 0);
 	assert_int_equal(socket_filter_set(server, AF_INET6, &share, 1), 0);
 	assert_int_equal(passed(server, &at, client, 10), 0);
-	assert_int_equal(socket_filter_set(server, AF_INET, &share, 1), 0); /* not of this family */
+	/* The filter has no client of this family. */
+	assert_int_equal(socket_filter_set(server, AF_INET, &share, 1), 0);
 	assert_int_equal(passed(server, &at, client, 10), 10);
 	close(client);
 	close(server);
 }
 
-/* --- the policy, with a clock of ours and packets that were never sent --- */
+/* --- the policy, with simulated time and simulated packets --- */
 
 enum { BATCH = 64, WINDOW_MS = 20 };
 
@@ -201,7 +205,7 @@ static struct worker_context context;
 static struct mmsghdr batch[BATCH];
 static struct sockaddr_in from[BATCH];
 
-/* Fills the socket's queue to more than its half. */
+/* Fills the socket's queue to more than half. */
 static void
 fill(int server, const struct sockaddr_storage *at)
 {
@@ -225,8 +229,9 @@ empty(int server)
 }
 
 /*
- * A window in which 1 in `part` packets is of client 2 and the rest of client 1; each batch takes
- * 100 us, `batches` of them, and the rest of the window the worker waits.
+ * Simulates a window of time. One in `part` packets is from client 2. The other packets are from
+ * client 1. There are `batches` batches of 100 us each. The worker is idle for the rest of the
+ * window.
  */
 static void
 window(struct fair_share *fair, unsigned batches, unsigned part)
@@ -242,7 +247,7 @@ window(struct fair_share *fair, unsigned batches, unsigned part)
 	int64_t idle_ns = WINDOW_MS * INT64_C(1000000) - batches * INT64_C(100000);
 	context.now_ns += idle_ns;
 	fair_share_idle(fair, idle_ns);
-	fair_share_turn(fair);
+	fair_share_iteration(fair);
 }
 
 static void
@@ -257,9 +262,10 @@ nobody_is_held_back_while_there_is_room_and_the_heaviest_when_there_is_none(void
 
 	fair_share_behind(fair, 0); /* the queue is empty */
 	assert_false(context.measuring);
-	assert_int_equal(fair_share_turn(fair), 0);
+	assert_int_equal(fair_share_iteration(fair), CLOCK_NEVER);
 
-	/* What piled up while the worker had no CPU, and is gone soon, is nobody's fault. */
+	/* No client is limited if the queue grew while the worker had no CPU time, and is soon
+	 * empty. */
 	fill(udp.fd, &at);
 	fair_share_behind(fair, 0);
 	assert_true(context.measuring);
@@ -275,13 +281,15 @@ nobody_is_held_back_while_there_is_room_and_the_heaviest_when_there_is_none(void
 	assert_true(held[0].share > 0.1 && held[0].share < 0.6);
 	assert_int_equal(stats.clients_held, 1);
 
-	/* What passes is a part of what it sends: as much again passing says that it sends twice. */
+	/* The share that passes is fixed. If the client sends twice as many packets, twice as many
+	 * pass. */
 	double first = held[0].share;
 	window(fair, 190, 21);
 	assert_int_equal(fair_share_clients(fair, held), 1);
 	assert_true(held[0].share > first * 0.8 && held[0].share < first * 1.2);
 
-	/* It stops. A pause is not the end; then it is let go, and nothing is measured any more. */
+	/* The client stops. A pause does not end the limit at once. Later, the limit and the
+	 * measurement end. */
 	window(fair, 1, 21);
 	assert_int_equal(fair_share_clients(fair, held), 1);
 	for (unsigned i = 0; i < 20; i++)

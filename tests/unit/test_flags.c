@@ -1,4 +1,4 @@
-/* The command line as kube-dns's operators already write it. */
+/* Parsing command lines as operators of kube-dns write them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/addr.h"
+#include "lib/duration.h"
 #include "lib/flags.h"
 
 enum mode { MODE_OFF, MODE_ON, MODE_AUTO };
@@ -22,7 +23,8 @@ struct options {
 	bool share;
 	size_t cache, journal;
 	struct server resolver;
-	char *key, *to;
+	char *key;
+	struct flag_list to;
 	long ttl;
 	int64_t silence;
 	char *domain, *dir;
@@ -45,7 +47,7 @@ static const struct flag table[] = {
 	{ "config-period", FLAG_DURATION, offsetof(struct options, period), "10s", "DURATION",
 	    .help = "how often to look" },
 	{ "wait", FLAG_DURATION, offsetof(struct options, wait), "-1s", "DURATION",
-	    .help = "negative: for ever" },
+	    .help = "negative: forever" },
 	{ "nameservers", FLAG_LIST, offsetof(struct options, nameservers), "8.8.8.8,8.8.4.4",
 	    "IP,...", .help = "upstreams" },
 	{ "probe", FLAG_REPEAT, offsetof(struct options, probes), NULL, "SPEC",
@@ -60,7 +62,7 @@ static const struct flag table[] = {
 	    .min = 64 * 1024, .max = 4 * 1024 * 1024 },
 	{ "resolver", FLAG_SERVER, offsetof(struct options, resolver), "", "IP:PORT",
 	    .help = "a server" },
-	{ "to", FLAG_STRING, offsetof(struct options, to), "", "CIDR",
+	{ "to", FLAG_LIST, offsetof(struct options, to), NULL, "CIDR",
 	    .help = "who gets the zone" },
 	{ "key", FLAG_STRING, offsetof(struct options, key), "", "FILE", .help = "its key",
 	    RULES(
@@ -76,10 +78,9 @@ static const struct flag table[] = {
 
 static struct options o;
 static struct flags_common common;
-static char said[16384]; /* on stdout and stderr together */
+static char said[16384]; /* the output on stdout and stderr */
 
-/* Runs flags_parse on a command line given as words between blanks,
- * with what it says kept in `said`. */
+/* Runs flags_parse() on a command line of words separated by blanks. Its output is in `said`. */
 static int
 parse(const char *words)
 {
@@ -186,7 +187,7 @@ lists_append_and_replace_their_default(void **state)
 	assert_int_equal(o.nameservers.count, 0);
 	reset(NULL);
 	assert_int_equal(parse("--probe=a,127.0.0.1,b.,5,SRV --probe=c,127.0.0.1,d.,5"), 0);
-	assert_int_equal(o.probes.count, 2); /* a repeated flag keeps its commas */
+	assert_int_equal(o.probes.count, 2); /* values of a repeated flag are not split at commas */
 	assert_string_equal(o.probes.items[0], "a,127.0.0.1,b.,5,SRV");
 }
 
@@ -206,7 +207,7 @@ arguments_after_dashes_are_the_callers(void **state)
 	assert_int_equal(common.rest, 1);
 }
 
-/* The arguments of kube-dns's own Deployment. */
+/* The arguments of the Deployment of kube-dns. */
 static void
 klog_flags_are_accepted_with_one_warning(void **state)
 {
@@ -226,8 +227,8 @@ klog_flags_are_accepted_with_one_warning(void **state)
 	assert_int_equal(common.verbosity, 4);
 	const char *warning = strstr(said, "warning: ");
 	assert_non_null(warning);
-	assert_null(
-	    strstr(warning + 1, "warning: ")); /* one line for all of them, each named once */
+	/* One line warns about all flags. It has each name once. */
+	assert_null(strstr(warning + 1, "warning: "));
 	assert_non_null(strstr(warning, "--vmodule, --logtostderr, "));
 	assert_non_null(strstr(warning, "--old-dir, --old-switch\n"));
 	reset(NULL);
@@ -310,18 +311,19 @@ durations_are_those_of_go(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-		assert_int_equal(flags_duration(good[i].text, &ms), 0);
+		assert_int_equal(duration_parse(good[i].text, &ms), 0);
 		assert_int_equal(ms, good[i].ms);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		assert_int_equal(flags_duration(bad[i], &ms), -EINVAL);
+		assert_int_equal(duration_parse(bad[i], &ms), -EINVAL);
 }
 
-/* What parse_exiting() parses with. */
+/* The table for parse_exiting(). */
 static const struct flag *table_in_use = table;
 enum { COUNT_OF_GROUPED = 1 + sizeof table / sizeof table[0] };
 
-/* Runs the parser in a child, because --help and --version exit; their stdout is in `said`. */
+/* Runs the parser in a child process, because --help and --version exit. The child's stdout is in
+ * `said`. */
 static int
 parse_exiting(const char *flag)
 {
@@ -363,11 +365,12 @@ help_lists_every_flag_with_its_default(void **state)
 	assert_int_equal(parse_exiting("-h"), 0);
 }
 
-/* A heading is in --help before its flags; it is no flag, not even one that was probably meant. */
+/* In --help, a heading comes before its flags. A heading is not a flag. It is not suggested for a
+ * misspelt flag. */
 static void
 groups_are_headings_and_no_flags(void **state)
 {
-	struct flag grouped[COUNT_OF_GROUPED] = { { "Basics", .type = FLAG_GROUP } };
+	struct flag grouped[COUNT_OF_GROUPED] = { { "Basics", .type = FLAG_GROUP_FIRST } };
 	char program[] = "kubedns", heading[] = "--Basics=x";
 	char *argv[] = { program, heading, NULL };
 	struct options read = { 0 };
@@ -405,9 +408,9 @@ json_lines_when_asked_for(void **state)
 	assert_int_equal(said[0], '{');
 }
 
-/* --- values and rules that flags_check() reads --- */
+/* --- the values and rules that flags_check() checks --- */
 
-/* As parse(), and then the checks. */
+/* Calls parse(), then flags_check(). */
 static int
 check(const char *words)
 {
@@ -489,6 +492,11 @@ a_flag_that_needs_another_is_refused_without_it(void **state)
 	assert_int_equal(check("--key=/k --to=10.0.0.0/8"), 0);
 	flags_free(table, &o, &common);
 	assert_int_equal(check("--key=/k --domain=x"), 0);
+	flags_free(table, &o, &common);
+	/* If a list flag has an empty value, the earlier values stay. */
+	assert_int_equal(check("--key=/k --to=10.0.0.0/8 --to="), 0);
+	flags_free(table, &o, &common);
+	assert_int_equal(check("--key=/k --to="), -EINVAL);
 }
 
 static void

@@ -1,4 +1,5 @@
-/* The forwarder among upstream servers that are sockets of this test: which of them is asked, and what the client gets. */
+/* The forwarder. The upstream servers are sockets of this test. The tests show which server gets a
+ * query, and what the client gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@ enum { WAIT_MS = 5000 };
 struct peer {
 	int fd;
 	struct server server;
-	uint8_t query[DNS_UDP_QUERY_MAX]; /* the last one it was sent */
+	uint8_t query[DNS_UDP_QUERY_MAX]; /* the last query that the server received */
 	size_t len;
 	struct sockaddr_in from;
 };
@@ -42,7 +43,7 @@ peer_open(void)
 	return peer;
 }
 
-/* The next query that it is sent. */
+/* Reads the next query. */
 static void
 peer_read(struct peer *peer)
 {
@@ -64,7 +65,7 @@ peer_was_asked(const struct peer *peer)
 	return poll(&ready, 1, 0) == 1;
 }
 
-/* Replies to the last query and lets the forwarder read it. */
+/* Replies to the last query, and lets the forwarder read the reply. */
 static void
 peer_reply(struct peer *peer, unsigned rcode)
 {
@@ -77,7 +78,7 @@ peer_reply(struct peer *peer, unsigned rcode)
 	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
 	uint64_t key = event.data.u64;
 	forward_event(forward, worker_key_slot(key), (int)worker_key_tag(key), event.events);
-	forward_turn(forward);
+	forward_iteration(forward);
 }
 
 static void
@@ -94,13 +95,13 @@ query(const char *text)
 	answer_read(&config, wire, len, &info, &path);
 	info.system = SYSTEM_RECURSIVE;
 	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
-	forward_turn(forward);
+	forward_iteration(forward);
 }
 
 static void
 start(const struct peer *peers, size_t count)
 {
-	const struct client_ops clients = { NULL, client_hold, client_room, client_done };
+	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
 	struct server servers[UPSTREAMS_MAX];
 
 	memset(&got, 0, sizeof got);
@@ -126,7 +127,8 @@ finish(struct peer *peers, size_t count)
 		close(peers[i].fd);
 }
 
-/* The first of two refuses; then the list is another one, and the second, which is no longer in it, fails. */
+/* The first of two servers refuses the query. Then the list of servers changes. The second server
+ * is no longer in the list, and fails too. */
 static void
 a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed(void **state)
 {
@@ -143,7 +145,7 @@ a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed(void **state)
 	peer_read(&peers[2]);
 	peer_reply(&peers[2], RCODE_NXDOMAIN);
 	assert_int_equal(got.replies, 1);
-	assert_int_equal(got.room[3] & 15, RCODE_NXDOMAIN);
+	assert_int_equal(got.capacity[3] & 15, RCODE_NXDOMAIN);
 	finish(peers, 3);
 }
 
@@ -162,7 +164,7 @@ refused_is_said_only_of_servers_that_have_refused(void **state)
 	peer_read(&peers[2]);
 	peer_reply(&peers[2], RCODE_SERVFAIL);
 	assert_int_equal(got.replies, 1);
-	assert_int_equal(got.room[3] & 15, RCODE_SERVFAIL);
+	assert_int_equal(got.capacity[3] & 15, RCODE_SERVFAIL);
 	finish(peers, 3);
 }
 
@@ -177,7 +179,7 @@ an_answer_of_a_server_that_left_the_list_is_taken(void **state)
 	forward_servers(forward, &peers[1].server, 1);
 	peer_reply(&peers[0], RCODE_NXDOMAIN);
 	assert_int_equal(got.replies, 1);
-	assert_int_equal(got.room[3] & 15, RCODE_NXDOMAIN);
+	assert_int_equal(got.capacity[3] & 15, RCODE_NXDOMAIN);
 	assert_false(peer_was_asked(&peers[1]));
 	finish(peers, 2);
 }

@@ -1,4 +1,4 @@
-/* Which answers of other servers are kept, for how long, and what becomes of their TTLs. */
+/* Which answers of other servers are cached, for how long, and how their TTLs change. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,8 @@ key_of(struct dname *name, const char *text, uint16_t type)
 	return (struct forwarded_key){ .name = name->wire, .type = type };
 }
 
-/* A reply to name/type with these records, in the order answer, authority (SOA, NS). */
+/* Makes a reply to name/type with these records. A SOA goes into the authority section. All other
+ * records go into the answer section. */
 static size_t
 reply(uint8_t **wire, const char *name, uint16_t type, unsigned rcode, const char *const *records)
 {
@@ -89,7 +90,7 @@ what_is_kept_and_for_how_long(void **state)
 		uint16_t type;
 		unsigned rcode;
 		const char *records[4];
-		unsigned life_s; /* 0: not kept */
+		unsigned life_s; /* 0 if it is not cached */
 	} rows[] = {
 		{ "an address, at most so long", TYPE_A, RCODE_NOERROR,
 		    { "www.example.com. 300 IN A 192.0.2.1" }, FORWARDED_CACHE_MAX_S },
@@ -148,7 +149,7 @@ ttls_are_less_by_the_age(void **state)
 		int64_t age_ns;
 		unsigned less_s;
 	} rows[] = { { 0, 0 }, { second_ns - 1, 0 }, { second_ns, 1 }, { 5 * second_ns - 1, 4 },
-		{ -second_ns, 0 /* another thread's clock was read later */ } };
+		{ -second_ns, 0 /* another thread read its clock later */ } };
 	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	put("www.example.com.", TYPE_A, RCODE_NOERROR, records, start_ns);
 	put("none.example.com.", TYPE_A, RCODE_NXDOMAIN, denial, start_ns);
@@ -162,7 +163,8 @@ ttls_are_less_by_the_age(void **state)
 		assert_int_equal(ldns_rr_ttl(ldns_rr_list_rr(answer, 0)), 60 - rows[i].less_s);
 		assert_int_equal(ldns_rr_ttl(ldns_rr_list_rr(answer, 1)), 300 - rows[i].less_s);
 		ldns_pkt_free(pkt);
-		/* A denial's SOA counts down from what the denial is worth: RFC 2308 section 5. */
+		/* RFC 2308 section 5: the TTL of a SOA in a negative answer starts at the lifetime
+		 * of the negative answer. */
 		len = get("none.example.com.", TYPE_A, start_ns + rows[i].age_ns, out);
 		assert_int_equal(ldns_wire2pkt(&pkt, out, len), LDNS_STATUS_OK);
 		assert_int_equal(
@@ -203,7 +205,7 @@ an_answer_is_for_all_that_it_depends_on(void **state)
 	forwarded_cache_free(cache);
 }
 
-/* With this seed the hash is the same however groups of eight bytes are ordered. */
+/* With this seed, the hash does not depend on the order of groups of eight bytes. */
 static void
 names_with_one_hash_are_told_apart(void **state)
 {
@@ -222,7 +224,7 @@ only_plain_queries_are_looked_for(void **state)
 	(void)state;
 	static const struct {
 		uint16_t type, udp_size, flags;
-		size_t more; /* bytes of EDNS options */
+		size_t more; /* the length of the EDNS options */
 		bool takes;
 	} rows[] = {
 		{ TYPE_A, 0, FLAG_RD, 0, true },
@@ -248,7 +250,8 @@ only_plain_queries_are_looked_for(void **state)
 	}
 }
 
-/* A change of the configuration: what was known ends, and what is under way is not kept. */
+/* When the configuration changes, cached answers are dropped. Answers in flight at that time are
+ * not cached. */
 static void
 a_flush_drops_all_and_rests(void **state)
 {
@@ -267,7 +270,8 @@ a_flush_drops_all_and_rests(void **state)
 	forwarded_cache_free(cache);
 }
 
-/* However many names: no more than fits, and what is asked for again and again stays. */
+/* Whatever the number of names, the cache stores only as many as fit. Names that are often looked
+ * up stay. */
 static void
 what_is_used_stays_when_the_cache_is_full(void **state)
 {
@@ -327,7 +331,8 @@ a_message_with_a_mistake_is_not_kept(void **state)
 	forwarded_cache_free(cache);
 }
 
-/* A slot's size bounds it; each record needs two bytes more, for where its TTL is. */
+/* A message must fit into a slot. Each of its records needs two more bytes, for the offset of its
+ * TTL. */
 static void
 a_message_longer_than_a_slot_is_not_kept(void **state)
 {
@@ -374,7 +379,8 @@ people_are_told_the_age_whatever_the_flags(void **state)
 
 enum { THREADS = 3, ROUNDS = 3000, SHARED_NAMES = 40 };
 
-/* Keeps and asks for a few names, the address of each its number; how many answers were there. */
+/* Stores and looks up a few names. The address of each name is its number. Returns the number of
+ * hits. */
 static void *
 use_cache(void *arg)
 {

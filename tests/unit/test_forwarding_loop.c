@@ -5,8 +5,20 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/dnsmasq/process.h"
+#include "nanny/engine.h"
+#include "nanny/process.h"
 #include "lib/forwarding_loop.h"
+
+static enum log_level
+level_of(const char *line)
+{
+	struct process process;
+	enum log_level level;
+
+	process_init(&process, &dnsmasq_engine);
+	dnsmasq_engine.log_line(&process, line, &level);
+	return level;
+}
 
 static struct addr
 addr(const char *text)
@@ -107,19 +119,16 @@ static void
 dnsmasq_log_lines_have_levels(void **state)
 {
 	(void)state;
-	assert_int_equal(process_log_level("started, version 2.90 cachesize 150"), LOG_LEVEL_INFO);
-	assert_int_equal(process_log_level("using nameserver 8.8.8.8#53"), LOG_LEVEL_DEBUG);
+	assert_int_equal(level_of("started, version 2.90 cachesize 150"), LOG_LEVEL_INFO);
+	assert_int_equal(level_of("using nameserver 8.8.8.8#53"), LOG_LEVEL_DEBUG);
+	assert_int_equal(level_of("query[A] failed.example from 127.0.0.1"), LOG_LEVEL_DEBUG);
 	assert_int_equal(
-	    process_log_level("query[A] failed.example from 127.0.0.1"), LOG_LEVEL_DEBUG);
-	assert_int_equal(
-	    process_log_level(
-		"failed to create listening socket for port 53: Address already in use"),
+	    level_of("failed to create listening socket for port 53: Address already in use"),
+	    LOG_LEVEL_WARN);
+	assert_int_equal(level_of("Maximum number of concurrent DNS queries reached (max: 150)"),
 	    LOG_LEVEL_WARN);
 	assert_int_equal(
-	    process_log_level("Maximum number of concurrent DNS queries reached (max: 150)"),
-	    LOG_LEVEL_WARN);
-	assert_int_equal(
-	    process_log_level("ignoring nameserver 127.0.0.1 - local interface"), LOG_LEVEL_WARN);
+	    level_of("ignoring nameserver 127.0.0.1 - local interface"), LOG_LEVEL_WARN);
 }
 
 static void

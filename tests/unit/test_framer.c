@@ -1,4 +1,5 @@
-/* Objects cut out of a response that arrives in any pieces, and what is no list and no event. */
+/* Objects in a response that arrives in pieces of any size. Some tests send input that is neither a
+ * list nor events. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +13,10 @@
 
 #include "kubedns/api/framer.h"
 
-/* What was handed on, each followed by a bar; heads as "KEY=VALUE". */
+/* The items that the framer passed on. A bar follows each item. The members of the head are
+ * "KEY=VALUE". */
 static char got[4096];
-static int refuse_after; /* items; then the sink says -ECANCELED */
+static int refuse_after; /* the sink returns -ECANCELED after this many items */
 static const char *why;
 static size_t held_max;
 
@@ -46,7 +48,8 @@ on_head(void *arg, const char *key, const char *bytes, size_t len)
 	return 0;
 }
 
-/* The whole text in pieces of `piece` bytes, each in memory of its own size; the end included. */
+/* Feeds the whole text in pieces of `piece` bytes, and then the end. Each piece is a separate heap
+ * block. */
 static int
 feed(enum framer_form form, const char *text, size_t len, size_t piece, size_t item_max)
 {
@@ -72,7 +75,7 @@ feed(enum framer_form form, const char *text, size_t len, size_t piece, size_t i
 	return error;
 }
 
-/* In pieces of every size it must be the same. */
+/* The result must not depend on the size of the pieces. */
 static void
 expect(enum framer_form form, const char *text, int error, const char *wanted)
 {
@@ -100,7 +103,7 @@ a_list_gives_kind_metadata_and_items_whatever_the_pieces(void **state)
 	    "\"c\":\"\\\"{\\\\\"}]}|");
 }
 
-/* As the API server writes those of custom resources. */
+/* The API server writes lists of custom resources in this order. */
 static void
 a_list_whose_items_come_before_its_kind_and_metadata_gives_them_in_that_order(void **state)
 {
@@ -194,7 +197,8 @@ html_garbage_and_wrong_shapes_are_errors(void **state)
 static void
 an_object_over_the_limit_is_an_error_and_one_at_it_is_not(void **state)
 {
-	static const char text[] = "{\"items\":[{\"a\":\"123456789\"}]}"; /* an item of 17 bytes */
+	/* The item has 17 bytes. */
+	static const char text[] = "{\"items\":[{\"a\":\"123456789\"}]}";
 
 	(void)state;
 	for (size_t piece = 1; piece < sizeof text; piece++) {
@@ -239,8 +243,8 @@ a_sink_that_refuses_ends_it(void **state)
 	refuse_after = 0;
 }
 
-/* The same by a plain reading, byte by byte;
- * a backslash outside a string, which is no JSON, escapes too. */
+/* Reads byte by byte, and must find the same end. A backslash outside a string is invalid JSON, but
+ * also escapes the next byte. */
 static const char *
 nested_slowly(const char *p, const char *end)
 {
@@ -280,7 +284,8 @@ the_fast_scan_finds_what_a_slow_one_finds(void **state)
 				      ? alphabet[(size_t)rand_r(&seed) % 10]
 				      : 'x';
 		const char *wanted = nested_slowly(text, text + len), *end = NULL;
-		size_t cut = (size_t)rand_r(&seed) % len; /* two pieces */
+		/* The input is split into two pieces. */
+		size_t cut = (size_t)rand_r(&seed) % len;
 		struct json_skip scan = { 0 };
 		end = cut ? json_skip_nested(&scan, text, text + cut) : NULL;
 		if (end == NULL)

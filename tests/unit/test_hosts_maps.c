@@ -1,4 +1,5 @@
-/* ConfigMaps of --hosts-namespaces: which give names, who has a name that several claim, what is refused. */
+/* ConfigMaps of --hosts-namespaces: which ConfigMaps provide names, which one owns a name if
+ * several claim it, and which content is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +11,9 @@
 
 #include "kubedns/answer/answer.h"
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/local_names.h"
 #include "kubedns/config/hosts_maps.h"
+#include "lib/clock.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
 #include "lib/metrics.h"
@@ -22,7 +24,7 @@ static struct answer_config answers;
 static struct external_zones external;
 static struct dname external_zone;
 static struct hosts_maps *maps;
-static struct own_names *in_force, *trusted[2];
+static struct local_names *in_force, *trusted[2];
 
 static char shop[] = "shop", team[] = "team", all[] = "all";
 static struct hosts_namespace namespaces[] = { { shop, NULL, 0 }, { team, NULL, 0 },
@@ -36,7 +38,7 @@ begin_with(size_t count)
 	dname_from_text(&answers.zone, "cluster.local.");
 	dname_from_text(&external_zone, "apps.example.");
 	external = (struct external_zones){ .zones = &external_zone, .zone_count = 1 };
-	answers.external = &external;
+	external_zones_set(&answers, &external);
 	answers.ttl_s = 30;
 	maps = hosts_maps_new(&answers, namespaces, count);
 	return 0;
@@ -49,7 +51,7 @@ begin(void **state)
 	return begin_with(3);
 }
 
-/* With one namespace, whose bounds are those of all. */
+/* Begins with one namespace, which has the whole limit. */
 static int
 begin_alone(void **state)
 {
@@ -90,19 +92,20 @@ event(enum event_type type, const char *namespace, const char *name, int64_t cre
 static void
 settle(void)
 {
-	const struct own_names *blocks[2 + HOSTS_MAPS_MAX] = { trusted[0], trusted[1] };
+	const struct local_names *blocks[2 + HOSTS_MAPS_MAX] = { trusted[0], trusted[1] };
 	const char *texts[2 + HOSTS_MAPS_MAX] = { "hosts", "records" };
-	struct own_names *before = in_force;
+	struct local_names *before = in_force;
 	const struct hosts_maps_round round = { 0, before, 2, stubs, stubs_len };
 	size_t count = hosts_maps_take(maps, &round, blocks + 2, texts + 2);
 
-	in_force = own_names_merge(&(struct own_sources){
+	in_force = local_names_merge(&(struct own_sources){
 	    blocks, texts, 2 + count, 2, stubs, stubs_len, hosts_maps_claim, maps });
 	hosts_maps_judge(maps, in_force);
 	free(before);
 }
 
-/* Whose the name is, with the last byte of its address: "shop/a 1"; "" nobody's. */
+/* Returns the owner of the name and the last byte of its address: "shop/a 1". Returns "" if the
+ * name has no owner. */
 static const char *
 owner_of(const char *text)
 {
@@ -112,11 +115,11 @@ owner_of(const char *text)
 	settle();
 	dname_from_text(&name, text);
 	const struct own_name *own =
-	    in_force == NULL ? NULL : own_names_find(in_force, name.wire, name.len);
+	    in_force == NULL ? NULL : local_names_find(in_force, name.wire, name.len);
 	if (own == NULL)
 		return "";
 	const struct rrset *set = own_name_rrset(own, TYPE_A);
-	const char *source = own_names_source(in_force, own), *space = strrchr(source, ' ');
+	const char *source = local_names_source(in_force, own), *space = strrchr(source, ' ');
 	snprintf(out, sizeof out, "%s %u", space == NULL ? source : space + 1, set->data[15]);
 	return out;
 }
@@ -130,7 +133,7 @@ metric(const char *line)
 	hosts_maps_metrics(maps, m);
 	char *text = metrics_finish(m, &len), *at = text;
 	while ((at = strstr(at, line)) != NULL && at > text && at[-1] != '\n')
-		at++; /* not of a comment */
+		at++; /* skips comments */
 	assert_non_null(at);
 	double value = strtod(at + strlen(line), NULL);
 	free(text);
@@ -149,12 +152,13 @@ the_order_of_the_flag_decides_between_namespaces_and_age_within_one(void **state
 	assert_string_equal(owner_of("b.example"), "shop/young 2");
 	assert_string_equal(owner_of("c.example"), "team/old 1");
 	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 3);
-	event(
-	    EVENT_ADDED, "shop", "first", 20, "10.0.0.4 a.example"); /* of the same age: by name */
+	/* If two ConfigMaps have the same age, their names decide. */
+	event(EVENT_ADDED, "shop", "first", 20, "10.0.0.4 a.example");
 	assert_string_equal(owner_of("a.example"), "shop/first 4");
 }
 
-/* A ConfigMap can be older than another namespace's claim, and be edited at any time. */
+/* A ConfigMap may be older than the claim of another namespace, and it can be edited at any time.
+ * The edit must not take the name. */
 static void
 no_edit_takes_a_name_from_the_namespace_that_has_it(void **state)
 {
@@ -169,7 +173,8 @@ no_edit_takes_a_name_from_the_namespace_that_has_it(void **state)
 	assert_string_equal(owner_of("git.example"), "team/a 2");
 	assert_string_equal(owner_of("x.example"), "shop/old 6");
 	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 1);
-	/* Nor does a listing, an edit of its holder, or a younger ConfigMap in the place of that. */
+	/* The namespace also keeps the name in three other cases: during a listing, if the owner is
+	 * edited, and if a younger ConfigMap replaces the owner. */
 	event(EVENT_LISTING, "team", NULL, 0, NULL);
 	assert_string_equal(owner_of("git.example"), "team/a 2");
 	event(EVENT_ADDED, "team", "a", 50, "10.0.0.2 git.example");
@@ -180,17 +185,17 @@ no_edit_takes_a_name_from_the_namespace_that_has_it(void **state)
 	event(EVENT_ADDED, "team", "b", 90, "10.0.0.4 git.example");
 	event(EVENT_DELETED, "team", "a", 50, NULL);
 	assert_string_equal(owner_of("git.example"), "team/b 4");
-	/* When its namespace gives it up, the next one gets it. */
+	/* When the namespace gives the name up, the next namespace gets it. */
 	event(EVENT_MODIFIED, "team", "b", 90, "10.0.0.4 other.example");
 	assert_string_equal(owner_of("git.example"), "shop/old 6");
 	event(EVENT_MODIFIED, "team", "b", 90, "10.0.0.4 git.example");
 	assert_string_equal(owner_of("git.example"), "shop/old 6");
-	event(EVENT_MODIFIED, "shop", "old", 1, NULL); /* its key is gone */
+	event(EVENT_MODIFIED, "shop", "old", 1, NULL); /* the key is deleted */
 	assert_string_equal(owner_of("git.example"), "team/b 4");
 	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 0);
 }
 
-/* Each namespace has a watch of its own, and none waits for another. */
+/* Each namespace has its own watch. No watch waits for another watch. */
 static void
 the_order_of_the_first_listings_does_not_matter(void **state)
 {
@@ -244,7 +249,7 @@ a_stub_domains_names_need_a_domain_of_the_flag(void **state)
 
 	(void)state;
 	dname_from_text(&suffix, "corp.example");
-	dname_from_text(&stub, "zz.example"); /* sorted behind the other */
+	dname_from_text(&stub, "zz.example"); /* sorts after `suffix` */
 	memcpy(stubs, stub.wire, stub.len);
 	stubs_len = stub.len;
 	memcpy(stubs + stubs_len, suffix.wire, suffix.len);
@@ -261,7 +266,7 @@ a_stub_domains_names_need_a_domain_of_the_flag(void **state)
 	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 3);
 	event(EVENT_ADDED, "team", "b", 2, "10.0.0.2 x.corp.example");
 	assert_string_equal(owner_of("x.corp.example"), "team/b 2");
-	stubs_len = 0; /* the stub domains go */
+	stubs_len = 0; /* the stub domains are removed */
 	assert_string_equal(owner_of("corp.example"), "shop/a 1");
 	assert_string_equal(owner_of("x.corp.example"), "team/b 2");
 }
@@ -276,18 +281,19 @@ the_operators_names_and_zones_are_not_given(void **state)
 	char *why;
 
 	assert_int_equal(conf_hosts_parse("10.0.0.9 mine.example", 21, &hosts, &why), 0);
-	trusted[0] = own_names_of_hosts(&hosts, true, 30, 1);
+	trusted[0] = local_names_of_hosts(&hosts, true, 30, 1);
 	conf_hosts_free(&hosts);
 	assert_int_equal(
 	    conf_records_parse(lines, strlen(lines), "cluster.local", &records, &why), 0);
-	trusted[1] = own_names_of_records(&records, 30, 1);
+	trusted[1] = local_names_of_records(&records, 30, 1);
 	conf_records_free(&records);
 	event(EVENT_ADDED, "shop", "a", 1,
 	    "10.0.0.1 mine.example x.corp.example x.wild.example wild.example ok.example");
 	assert_string_equal(owner_of("mine.example"), "hosts 9");
 	assert_string_equal(owner_of("x.corp.example"), "");
 	assert_string_equal(owner_of("x.wild.example"), "");
-	assert_string_equal(owner_of("wild.example"), "shop/a 1"); /* no wildcard is for it */
+	/* The wildcard does not match this name. */
+	assert_string_equal(owner_of("wild.example"), "shop/a 1");
 	assert_string_equal(owner_of("ok.example"), "shop/a 1");
 	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 3);
 	assert_true(metric("kubedns_hosts_names{state=\"in_force\"} ") == 2);
@@ -332,7 +338,7 @@ no_address_gets_a_ptr(void **state)
 	event(EVENT_ADDED, "shop", "a", 1, "10.96.0.1 a.example");
 	settle();
 	dname_from_text(&name, "1.0.96.10.in-addr.arpa");
-	assert_null(own_names_find(in_force, name.wire, name.len));
+	assert_null(local_names_find(in_force, name.wire, name.len));
 }
 
 static void
@@ -342,7 +348,8 @@ a_listing_sweeps_its_namespace_alone(void **state)
 	event(EVENT_ADDED, "shop", "a", 1, "10.0.0.1 a.example");
 	event(EVENT_ADDED, "team", "b", 1, "10.0.0.2 b.example");
 	event(EVENT_LISTING, "shop", NULL, 0, NULL);
-	assert_string_equal(owner_of("a.example"), "shop/a 1"); /* until it is known to be gone */
+	/* The name stays until the listing ends. */
+	assert_string_equal(owner_of("a.example"), "shop/a 1");
 	event(EVENT_ADDED, "shop", "c", 1, "10.0.0.3 c.example");
 	event(EVENT_SYNCED, "shop", NULL, 0, NULL);
 	assert_string_equal(owner_of("a.example"), "");
@@ -350,7 +357,7 @@ a_listing_sweeps_its_namespace_alone(void **state)
 	assert_string_equal(owner_of("c.example"), "shop/c 3");
 }
 
-/* A text of that many names. */
+/* Returns a text with this many names. */
 static char *
 many(unsigned count, const char *prefix)
 {
@@ -371,7 +378,7 @@ the_bounds_hold(void **state)
 	event(EVENT_ADDED, "shop", "big", 1, text);
 	assert_true(metric("kubedns_hosts_configmaps_refused ") == 1);
 	free(text);
-	for (unsigned i = 0; i < 11; i++) { /* the newest has no room */
+	for (unsigned i = 0; i < 11; i++) { /* the newest ConfigMap does not fit */
 		snprintf(name, sizeof name, "m%u", i);
 		text = many(1000, name);
 		event(EVENT_ADDED, "shop", name, 100 - i, text);
@@ -396,7 +403,7 @@ the_bounds_hold(void **state)
 	free(text);
 }
 
-/* Whichever order they come in, those that are known are the oldest. */
+/* The oldest ConfigMaps are accepted, in whatever order they arrive. */
 static void
 the_oldest_are_known(void **state)
 {
@@ -420,7 +427,7 @@ the_oldest_are_known(void **state)
 	assert_string_equal(owner_of("m0.example"), "shop/m0 3");
 }
 
-/* Whatever the others do, a namespace keeps its part. */
+/* A namespace keeps its share, whatever the other namespaces do. */
 static void
 no_namespace_uses_up_anothers_part(void **state)
 {
@@ -436,28 +443,28 @@ no_namespace_uses_up_anothers_part(void **state)
 	}
 	assert_string_equal(owner_of("printer.example"), "team/young 1");
 	assert_true(metric("kubedns_hosts_configmaps ") == HOSTS_MAPS_MAX / 3 + 1);
-	assert_true(metric("kubedns_hosts_names{state=\"in_force\"} ") == 3001); /* 3 of 3333 */
+	/* The share is 3,333 names. Three ConfigMaps of 1,000 names fit into it. */
+	assert_true(metric("kubedns_hosts_names{state=\"in_force\"} ") == 3001);
 	event(EVENT_ADDED, "team", "more", 5001, "10.0.0.2 printer-2.example");
 	assert_string_equal(owner_of("printer-2.example"), "team/more 2");
 }
 
-/* However often they change, they are taken once a period; what is the same is no change. */
+/* Changes are applied once per period, however many there are. Identical content is not a change. */
 static void
 changes_are_taken_together(void **state)
 {
 	(void)state;
-	assert_int_equal(hosts_maps_wait_ms(maps, 5000), -1);
+	assert_int_equal(hosts_maps_due_ms(maps), CLOCK_NEVER);
 	event(EVENT_ADDED, "shop", "a", 1, "10.0.0.1 a.example");
-	assert_int_equal(hosts_maps_wait_ms(maps, 5000), 0);
-	const struct own_names *blocks[HOSTS_MAPS_MAX];
+	assert_true(hosts_maps_due_ms(maps) <= 5000);
+	const struct local_names *blocks[HOSTS_MAPS_MAX];
 	const char *texts[HOSTS_MAPS_MAX];
 	const struct hosts_maps_round at = { 5000, NULL, 0, NULL, 0 };
 	assert_int_equal(hosts_maps_take(maps, &at, blocks, texts), 1);
 	event(EVENT_MODIFIED, "shop", "a", 1, "10.0.0.1   a.example # the same");
-	assert_int_equal(hosts_maps_wait_ms(maps, 5100), -1);
+	assert_int_equal(hosts_maps_due_ms(maps), CLOCK_NEVER);
 	event(EVENT_MODIFIED, "shop", "a", 1, "10.0.0.2 a.example");
-	assert_int_equal(hosts_maps_wait_ms(maps, 5100), HOSTS_MAPS_PERIOD_MS - 100);
-	assert_int_equal(hosts_maps_wait_ms(maps, 6000), 0);
+	assert_int_equal(hosts_maps_due_ms(maps), 5000 + HOSTS_MAPS_PERIOD_MS);
 }
 
 int

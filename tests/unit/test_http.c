@@ -1,9 +1,10 @@
-/* What the HTTP server answers: routes, methods, headers, bodies, streams. */
+/* The HTTP server's responses: routes, methods, headers, bodies, streams. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <microhttpd.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,8 +175,10 @@ handlers_see_decoded_path_query_and_accept(void **state)
 		{ "GET /echo?name", "/echo|(none)|text/plain" },
 		{ "GET /echo", "/echo|(none)|text/plain" },
 		{ "GET /echo?name=a%00b",
-		    "/echo|(none)|text/plain" }, /* never cut into another name */
-		{ "GET /echo?name=%zz%", "/echo|%zz%|text/plain" },
+		    "/echo|(none)|text/plain" }, /* a NUL byte does not truncate the value */
+		/* libmicrohttpd 1.0 drops invalid escapes; older versions keep them */
+		{ "GET /echo?name=%zz%", MHD_VERSION >= 0x01000000 ? "/echo|(none)|text/plain"
+								   : "/echo|%zz%|text/plain" },
 		{ "GET /healthcheck/a%2Fb%3Cscript%3E",
 		    "/healthcheck/a/b<script>|(none)|text/plain" },
 	};
@@ -207,7 +210,8 @@ other_methods_get_405_and_their_body_is_not_read(void **state)
 		assert_int_equal(status(), 405);
 		assert_non_null(strstr(reply, "Allow: GET, HEAD\r\n"));
 	}
-	/* a gigabyte is announced; the answer comes at once and the connection ends */
+	/* The request announces a gigabyte. The response comes at once, and the connection is
+	 * closed. */
 	ask_raw(
 	    "127.0.0.1", "POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
 	assert_int_equal(status(), 405);
@@ -220,7 +224,7 @@ serve_change(const struct http_request *request, struct http_response *response,
 	http_text(response, 200, "%s", request->method == HTTP_PUT ? "put" : "deleted");
 }
 
-/* No page of another site can send them by name of its own, and a proxy's clients are not local. */
+/* Pages of other sites cannot send these requests. Clients behind a proxy do not count as local. */
 static void
 put_and_delete_change_what_has_a_route_for_them_and_only_from_the_pod_itself(void **state)
 {
@@ -254,7 +258,7 @@ put_and_delete_change_what_has_a_route_for_them_and_only_from_the_pod_itself(voi
 	assert_int_equal(status(), 400);
 }
 
-/* Were the body skipped or misread, a second answer would appear: request smuggling. */
+/* If the server skipped or misread the body, it would send a second response (request smuggling). */
 static void
 a_get_with_a_body_is_refused_and_the_connection_ends(void **state)
 {
@@ -315,8 +319,7 @@ a_stream_is_written_as_it_is_read(void **state)
 	assert_int_equal(streams_freed, 2);
 }
 
-/* A reader must be able to tell a page that ended
- * from one that broke: the last chunk is missing. */
+/* A client must see whether a page is complete. If a page is aborted, its last chunk is missing. */
 static void
 a_broken_stream_is_cut_visibly(void **state)
 {
@@ -344,7 +347,7 @@ a_client_that_leaves_during_a_stream_frees_it(void **state)
 	assert_true(receive(fd, "0123456789"));
 	close(fd);
 	for (int64_t end = now_ms() + 5000; streams_freed == 0 && now_ms() < end;)
-		turn(-1, 20);
+		iterate(-1, 20);
 	assert_int_equal(streams_freed, 1);
 }
 

@@ -1,5 +1,5 @@
-/* Where the HTTP server listens, who may read its local pages, and what it says when it cannot
- * listen. */
+/* The addresses that the HTTP server listens on, and the clients that may read local pages. Also
+ * the error if the server cannot listen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "lib/addr.h"
@@ -57,8 +58,8 @@ wildcard_addresses_listen_on_both_families(void **state)
 	}
 }
 
-/* An address of this machine that is not loopback, so that a connection to it comes from it; false
- * without a network. */
+/* Finds an address of this machine other than loopback. A connection to this address also comes
+ * from it. Returns false without a network. */
 static bool
 outer_address(char *text)
 {
@@ -94,7 +95,8 @@ local_pages_are_refused_to_other_hosts(void **state)
 	assert_int_equal(status(), 403);
 	ask_raw(outer, "GET /metrics HTTP/1.0\r\n\r\n");
 	assert_int_equal(status(), 200);
-	ask_raw("127.0.0.1", "GET /cache HTTP/1.0\r\n\r\n"); /* v4-mapped at our end */
+	/* On the server's side, the address of this connection is IPv4-mapped. */
+	ask_raw("127.0.0.1", "GET /cache HTTP/1.0\r\n\r\n");
 	assert_int_equal(status(), 200);
 	ask_raw("::1", "GET /cache HTTP/1.0\r\n\r\n");
 	assert_int_equal(status(), 200);
@@ -105,7 +107,7 @@ local_pages_are_refused_to_other_hosts(void **state)
 	assert_int_equal(status(), 200);
 }
 
-/* As ask_raw, from this address of our own. */
+/* Like ask_raw(), but the client has this local address. */
 static void
 ask_from(const char *source, const char *request)
 {
@@ -124,7 +126,7 @@ ask_from(const char *source, const char *request)
 	close(fd);
 }
 
-/* A service mesh's proxy in the pod hands every client's request on from 127.0.0.6. */
+/* A service mesh's proxy in the pod forwards the requests of all clients from 127.0.0.6. */
 static void
 local_pages_are_refused_to_other_loopback_addresses(void **state)
 {
@@ -183,7 +185,7 @@ local_pages_are_refused_to_names_that_were_rebound(void **state)
 	}
 }
 
-/* What a start that fails says, on stderr. */
+/* The error on stderr if the server cannot start. */
 static int
 start_failing(const struct http_config *c, char *said, size_t size)
 {
@@ -207,17 +209,18 @@ static void
 a_port_in_use_is_reported_with_its_holder(void **state)
 {
 	struct http_config c = config();
-	char said[512], expected[256];
+	char said[512], expected[256], name[16];
 
 	(void)state;
+	assert_int_equal(prctl(PR_GET_NAME, name), 0);
 	start(&c);
 	struct http *first = http;
 	c.port = http_port(first);
 	assert_int_equal(start_failing(&c, said, sizeof said), -EADDRINUSE);
 	snprintf(expected, sizeof expected,
 	    "t: error: http: cannot listen on tcp 127.0.0.1:%u: port %u is in use by %s (pid %d): "
-	    "stop it, or take another port\n",
-	    c.port, c.port, "test_http_bind", (int)getpid());
+	    "stop it, or use another port\n",
+	    c.port, c.port, name, (int)getpid());
 	assert_non_null(strstr(said, expected));
 	http = first;
 }

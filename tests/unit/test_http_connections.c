@@ -1,4 +1,5 @@
-/* The HTTP server's connections: how many it keeps, how long, and which go first. */
+/* The HTTP server's connections: their number, their lifetime, and the order in which they are
+ * closed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/addr.h"
+#include "lib/clock.h"
 #include "tests/unit/http_client.h"
 
 static char page_text[] = "hello";
@@ -61,7 +63,7 @@ connections_are_kept_and_requests_may_be_pipelined(void **state)
 	close(fd);
 }
 
-/* Idle connections cannot keep a new client, such as the kubelet's probe, out. */
+/* Idle connections cannot lock out a new client, such as the probe of the kubelet. */
 static void
 beyond_the_limit_the_longest_waiting_connection_makes_room(void **state)
 {
@@ -75,21 +77,22 @@ beyond_the_limit_the_longest_waiting_connection_makes_room(void **state)
 	start(&c);
 	for (size_t i = 0; i < CLIENTS; i++) {
 		fds[i] = dial("127.0.0.1");
-		turn(-1, 20);
+		iterate(-1, 20);
 		ask("GET /metrics", "");
 		assert_int_equal(status(), 200);
 	}
 	assert_true(http_dropped(http) >= CLIENTS - LIMIT);
-	assert_int_equal(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0); /* the first to come is gone */
+	assert_int_equal(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0); /* the first connection was
+								    * closed */
 	ssize_t n = recv(fds[CLIENTS - 1], &byte, 1, MSG_DONTWAIT);
 	assert_int_equal(n, -1);
-	assert_int_equal(errno, EAGAIN); /* the last is still welcome */
+	assert_int_equal(errno, EAGAIN); /* the last connection is still open */
 	for (size_t i = 0; i < CLIENTS; i++)
 		close(fds[i]);
 }
 
-/* While the server has no time at all: a connection that finds no room would be let in seconds
- * later, or never. */
+/* If the server gets no CPU time, connections wait in the backlog. Without room in the backlog,
+ * they would be accepted seconds later, or never. */
 static void
 a_burst_of_connections_is_let_in(void **state)
 {
@@ -107,7 +110,7 @@ a_burst_of_connections_is_let_in(void **state)
 	for (size_t i = 0; i < BURST; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 		connect(fds[i], (const struct sockaddr *)&ss, len);
-		/* On loopback it is there at once, or was turned away. */
+		/* On loopback, the connection is established or refused at once. */
 		struct pollfd pollfd = { .fd = fds[i], .events = POLLOUT };
 		assert_int_equal(poll(&pollfd, 1, 500), 1);
 		assert_int_equal(send(fds[i], get, strlen(get), 0), strlen(get));
@@ -118,7 +121,7 @@ a_burst_of_connections_is_let_in(void **state)
 		close(fds[i]);
 }
 
-/* What an answered connection holds in memory is what 32 may hold. */
+/* After their response, at most 32 connections are kept. This limits their memory. */
 static void
 beyond_32_kept_connections_each_gets_its_answer_and_is_closed(void **state)
 {
@@ -137,11 +140,11 @@ beyond_32_kept_connections_each_gets_its_answer_and_is_closed(void **state)
 		assert_string_equal(body(), "hello");
 		assert_int_equal(strstr(reply, "Connection: close") == NULL, i < KEPT);
 	}
-	/* Those that stay are served again, and one that leaves makes room for another. */
+	/* Kept connections are served again. When one is closed, there is room for a new one. */
 	assert_int_equal(send(fds[0], get, strlen(get), 0), strlen(get));
 	assert_true(receive(fds[0], "hello"));
 	close(fds[1]);
-	turn(-1, 50);
+	iterate(-1, 50);
 	fds[1] = dial("127.0.0.1");
 	assert_int_equal(send(fds[1], get, strlen(get), 0), strlen(get));
 	assert_true(receive(fds[1], "hello"));
@@ -151,7 +154,7 @@ beyond_32_kept_connections_each_gets_its_answer_and_is_closed(void **state)
 	assert_int_equal(http_dropped(http), 0);
 }
 
-/* libmicrohttpd's own timer starts again at every byte. */
+/* The timer of libmicrohttpd restarts at every byte, so the server needs its own timer. */
 static void
 a_request_that_trickles_is_dropped_in_time(void **state)
 {
@@ -168,7 +171,7 @@ a_request_that_trickles_is_dropped_in_time(void **state)
 	while (n != 0 && now_ms() < begun + 5000) {
 		send(fd, *head != '\0' ? head++ : "a", 1, MSG_NOSIGNAL);
 		for (int64_t next = now_ms() + 10; now_ms() < next;)
-			turn(-1, 5);
+			iterate(-1, 5);
 		n = recv(fd, &byte, 1, MSG_DONTWAIT);
 		if (n < 0 && errno == ECONNRESET)
 			n = 0;
@@ -203,15 +206,15 @@ nothing_to_do_means_no_timeout(void **state)
 
 	(void)state;
 	start(&c);
-	assert_int_equal(http_timeout_ms(http), -1);
+	assert_int_equal(http_due_ms(http), CLOCK_NEVER);
 	ask("GET /metrics", "");
 	for (int i = 0; i < 3; i++)
-		turn(-1, 0);
+		iterate(-1, 0);
 	int fd = dial("127.0.0.1");
-	turn(-1, 20);
-	turn(-1, 20);
-	assert_in_range(
-	    http_timeout_ms(http), 1, 10000); /* the deadline of the request that may come */
+	iterate(-1, 20);
+	iterate(-1, 20);
+	/* This is the deadline of the next request. */
+	assert_in_range(http_due_ms(http) - clock_mono_ms(), 1, 10000);
 	close(fd);
 }
 

@@ -1,4 +1,4 @@
-/* --ready: a program that hangs is not ready, and the probe says so in time. */
+/* --ready: a program that hangs is not ready, and the probe reports this in time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,9 +16,9 @@
 #include "lib/http_ready.h"
 #include "lib/own_loopback.h"
 
-enum { SOON_MS = 1900 }; /* of one second, on a busy machine */
+enum { SOON_MS = 1900 }; /* the limit of one second, plus time for a busy machine */
 
-/* A listener where the probe asks, and its port. */
+/* Makes a listener at the address and port that the probe uses. */
 static int
 listen_there(struct server *server)
 {
@@ -55,7 +55,7 @@ a_process_that_accepts_nothing_takes_a_second(void **state)
 
 	(void)state;
 
-	/* More than the backlog: of these the last ones do not get through either. */
+	/* The backlog has no room for the last connections, so they are not established. */
 	for (unsigned i = 0; i < 8; i++) {
 		waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		(void)connect(waiting[i], (struct sockaddr *)&ss, len);

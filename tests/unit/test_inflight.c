@@ -1,4 +1,5 @@
-/* Queries in flight to another server: bounds, deadline, retries, and who gives way to whom. */
+/* Queries in flight to another server: their limits, deadlines and retries, and which query is
+ * evicted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,15 +15,15 @@
 
 enum { ASKED_MAX = 4096, DEADLINE_MS = FORWARD_TIMEOUT_MS };
 
-/* A forwarder and clients that only write down what happens. */
+/* The calls of a forwarder and of clients. The forwarder and the clients only record them. */
 static struct {
-	struct inflight *asked[ASKED_MAX]; /* NULL: ended */
+	struct inflight *asked[ASKED_MAX]; /* NULL after the query has ended */
 	unsigned count, retried;
 	unsigned replies, held;
-	uint32_t client; /* of the last reply */
+	uint32_t client; /* the client that got the last reply */
 	unsigned rcode;
 	uint16_t id;
-	uint8_t room[DNS_TCP_MAX];
+	uint8_t capacity[DNS_TCP_MAX];
 } seen;
 
 static void
@@ -59,12 +60,12 @@ hold(void *arg, const struct client *client)
 }
 
 static uint8_t *
-room(void *arg, const struct client *client, size_t *max)
+capacity(void *arg, const struct client *client, size_t *max)
 {
 	(void)arg;
 	(void)client;
 	*max = DNS_UDP_PAYLOAD;
-	return seen.room;
+	return seen.capacity;
 }
 
 static void
@@ -74,14 +75,14 @@ done(void *arg, const struct client *client, size_t len)
 	assert_true(len >= DNS_HEADER);
 	seen.replies++;
 	seen.client = client->hash;
-	seen.rcode = seen.room[3] & 15;
-	seen.id = wire_get16(seen.room);
+	seen.rcode = seen.capacity[3] & 15;
+	seen.id = wire_get16(seen.capacity);
 }
 
 static void
 start(unsigned max, unsigned client_max, int64_t hold_ms)
 {
-	const struct client_ops clients = { NULL, hold, room, done };
+	const struct client_ops clients = { NULL, hold, capacity, done };
 
 	memset(&seen, 0, sizeof seen);
 	memset(&stats, 0, sizeof stats);
@@ -100,7 +101,7 @@ static void
 pass_ms(int64_t ms)
 {
 	context.now_ns += ms * 1000000;
-	inflight_turn(table);
+	inflight_iteration(table);
 }
 
 static void
@@ -111,7 +112,8 @@ finish(void)
 	inflight_free(table);
 }
 
-/* The client asks for this outside name; its rcode if it was answered, or -1. */
+/* Sends a query of the client for this external name. Returns the rcode if there was a reply, else
+ * -1. */
 static int
 query_for(struct client client, uint16_t id, const char *text)
 {
@@ -124,14 +126,14 @@ query_for(struct client client, uint16_t id, const char *text)
 	assert_int_equal(dname_from_text(&name, text), 0);
 	size_t len = query_write(wire, sizeof wire, id, name.wire, TYPE_A, CLASS_IN, 0);
 	answer_read(&config, wire, len, &info, &path);
-	info.system = SYSTEM_RECURSIVE; /* answer_found() says so */
+	info.system = SYSTEM_RECURSIVE; /* answer_found() sets this */
 	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
 	return seen.replies > replies && seen.client == client.hash && seen.id == id
 		   ? (int)seen.rcode
 		   : -1;
 }
 
-/* The address with this hash asks for a name that nobody else asks for. */
+/* Sends a query from the client whose address has this hash. No other client looks up the name. */
 static int
 query_from(uint32_t hash, uint16_t id)
 {
@@ -142,7 +144,7 @@ query_from(uint32_t hash, uint16_t id)
 	return query_for((struct client){ .proto = PROTO_UDP, .hash = hash }, id, text);
 }
 
-/* Asks until it is refused; returns how many are in flight then. */
+/* Sends queries until one is refused. Returns how many queries are in flight at that time. */
 static unsigned
 greedy(uint32_t hash)
 {
@@ -154,7 +156,7 @@ greedy(uint32_t hash)
 	return count;
 }
 
-/* An upstream's reply to the query: NXDOMAIN. */
+/* Delivers an upstream reply to the query: NXDOMAIN. */
 static void
 reply_to(struct inflight *inflight)
 {
@@ -250,7 +252,7 @@ when_full_the_oldest_query_of_who_has_most_makes_room(void **state)
 	assert_int_equal(seen.rcode, RCODE_SERVFAIL);
 	for (uint32_t client = 100; client < 103; client++)
 		assert_int_equal(query_from(client, 0), -1);
-	/* Each has one: among equals the one that comes last is refused. */
+	/* Each client has one query, so the newest query is refused. */
 	assert_int_equal(query_from(200, 0), RCODE_REFUSED);
 	assert_int_equal(stats.dropped[DROP_FORWARD_TOTAL], 1);
 	assert_int_equal(stats.dropped[DROP_FORWARD_EVICTED], 4);
@@ -289,7 +291,7 @@ an_answered_query_is_not_held(void **state)
 	finish();
 }
 
-/* However many clients: the resolver is never given more than it takes. */
+/* The resolver never gets more queries than it accepts, however many clients there are. */
 static void
 a_holding_resolver_is_never_given_more_than_it_takes(void **state)
 {
@@ -324,7 +326,7 @@ a_query_longer_than_another_server_reads_is_refused(void **state)
 	finish();
 }
 
-/* Its answer, for a minute. */
+/* Delivers an answer with a TTL of a minute. */
 static void
 answer_to(struct inflight *inflight)
 {
@@ -349,9 +351,9 @@ what_is_kept_is_answered_at_once_and_takes_no_place(void **state)
 	inflight_cache(table, cache);
 	assert_int_equal(
 	    query_for((struct client){ .proto = PROTO_UDP, .hash = 1 }, 1, "www.example.com."), -1);
-	unsigned asked = greedy(1) + 1; /* it has no answer yet: all of these are asked */
+	unsigned asked = greedy(1) + 1; /* none has an answer yet, so all are sent */
 	assert_int_equal(stats.cache_misses, asked + 1);
-	assert_true(context.stirred); /* their timers run */
+	assert_true(context.stirred); /* the timers of the queries are running */
 	answer_to(seen.asked[0]);
 	context.stirred = false;
 	for (uint16_t id = 0; id < 100; id++)
@@ -396,7 +398,8 @@ identical_questions_are_asked_once_and_all_answered(void **state)
 	finish();
 }
 
-/* Each has its own answer: another name, or a client over TCP, which needs all of a long answer. */
+/* Each query needs its own answer. Its name is different, or its client uses TCP and needs the
+ * whole of a long answer. */
 static void
 other_questions_are_not_joined(void **state)
 {
@@ -421,8 +424,8 @@ who_joins_counts_as_every_query(void **state)
 	finish();
 }
 
-/* No server answers: each client has SERVFAIL at its own deadline, and the question is asked again only
- * when the query that was asked ends, for the one that waits longest. */
+/* No server responds. Each client gets SERVFAIL at its own deadline. Several clients may wait for
+ * one query. When it ends, it is sent again for the client with the latest deadline. */
 static void
 a_query_that_ends_hands_its_question_on(void **state)
 {
@@ -462,7 +465,8 @@ what_was_never_asked_is_not_held(void **state)
 	finish();
 }
 
-/* A client whose new names nobody answers still gets those that had an answer. */
+/* The server does not answer new names of the client. The client can still query names that had an
+ * answer before. */
 static void
 known_names_are_asked_when_the_resolver_holds_too_many(void **state)
 {
@@ -476,7 +480,7 @@ known_names_are_asked_when_the_resolver_holds_too_many(void **state)
 	assert_int_equal(query_for(udp_1, 1, "WWW.example.com."), -1);
 	assert_int_equal(seen.count, asked + 1);
 	for (unsigned i = 0; i < 200;
-	     i++) { /* unanswered, too: no place is left, and nothing breaks */
+	     i++) { /* these are unanswered too: no place is left, and nothing breaks */
 		pass_ms(DEADLINE_MS / 20);
 		query_for(udp_1, 1, "www.example.com.");
 		query_from(1, 1);

@@ -1,4 +1,5 @@
-/* What DNS needs of each kind is kept, and nothing that a tenant can fill. */
+/* For each kind, the fields that DNS needs are kept. No field is kept that a tenant could fill with
+ * other data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@ expect(const struct json_prune_keep *keep, const char *json, const char *wanted)
 {
 	size_t len = strlen(json);
 	char *in = malloc(len),
-	     *out = malloc(len + 1); /* exact, so that a sanitizer sees one byte too many */
+	     *out = malloc(len + 1); /* exact size, so a sanitizer detects overruns */
 
 	memcpy(in, json, len);
 	size_t n = json_prune_object(keep, in, len, out);
@@ -65,7 +66,7 @@ elements_of_arrays_are_trimmed(void **state)
 	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"nodeName\":\"n\",\"targetRef\":{"
 	    "\"kind\":"
 	    "\"Pod\",\"name\":\"p\"},\"zone\":\"z\"},{}],\"ports\":[{\"port\":80}]}");
-	for (unsigned i = 0; i < 4; i++) /* whatever else is wanted */
+	for (unsigned i = 0; i < 4; i++) /* with any of the other options */
 		expect(json_prune_slice_for(i & 1, i & 2, true),
 		    "{\"endpoints\":[{\"zone\":\"z\"}]}", "{\"endpoints\":[{\"zone\":\"z\"}]}");
 	expect(json_prune_slice_places,

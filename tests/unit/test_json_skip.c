@@ -1,6 +1,7 @@
 /*
- * Where a JSON value ends. A plain scanner, byte by byte, is the judge of the one that takes 64 at a
- * time, with the value at every offset of a block and cut at every place.
+ * The end of a JSON value. The scanner under test reads 64 bytes at a time. A simple scanner, which
+ * reads byte by byte, checks it. The value is placed at every offset in a block, and split at every
+ * position.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +29,7 @@ static const char *const nested[] = {
 	 "\"long\":\"0123456789012345678901234567890123456789012345678901234567890123456789\"}"),
 };
 
-/* Where the value that begins at `text` ends: the judge. */
+/* Returns the end of the value that starts at `text`. The simple scanner finds it. */
 static const char *
 plain_end(const char *text)
 {
@@ -76,7 +77,7 @@ the_end_is_found_wherever_the_input_is_cut(void **state)
 
 		for (size_t cut = 1; cut < len; cut++) {
 			struct json_skip scan = { 0 };
-			/* Each piece is a block of its own on the heap: reading beyond is seen. */
+			/* Each piece is a separate heap block, so a sanitizer detects overreads. */
 			char *first = strndup(nested[i], cut), *second = strdup(nested[i] + cut);
 
 			assert_null(json_skip_nested(&scan, first, first + cut));

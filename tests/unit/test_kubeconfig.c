@@ -1,4 +1,4 @@
-/* A kubeconfig's cluster and user of the current context, and what is refused with which words. */
+/* The cluster and the user in the current context of a kubeconfig, and the error texts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ read_text(const char *text)
 	return error;
 }
 
-/* The smallest file, with these lines in its cluster and its user (flow style). */
+/* Reads the smallest kubeconfig that has these lines in its cluster and its user (flow style). */
 static int
 read_with(const char *cluster, const char *user)
 {
@@ -119,7 +119,7 @@ static void
 programs_and_passwords_are_refused_with_what_to_use(void **state)
 {
 	(void)state;
-	refused(read_with("", "exec: {command: aws}"), "exec plugins are not run");
+	refused(read_with("", "exec: {command: aws}"), "exec plugins are not supported");
 	refused(read_with("", "exec: {command: aws}, token: abc"), "use a token");
 	refused(read_with("", "auth-provider: {name: gcp}"), "auth-provider");
 	refused(read_with("", "username: a, password: b"), "password");
@@ -131,11 +131,11 @@ what_is_missing_is_named(void **state)
 	(void)state;
 	refused(read_text("kind: Config\n"), "current-context is missing");
 	refused(read_text("current-context: production\ncontexts: []\n"),
-	    "context \"production\": there is none");
+	    "context \"production\": not in the file");
 	refused(read_text("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\n"),
-	    "cluster \"k\": there is none");
+	    "cluster \"k\": not in the file");
 	refused(read_text("current-context: c\ncontexts: [{name: c, context: {user: u}}]\n"),
-	    "names no cluster");
+	    "has no cluster");
 	refused(read_text("current-context: c\ncontexts: [{name: c, context: {cluster: "
 			  "k}}]\nclusters: [{name: k, cluster: {}}]\n"),
 	    "server is missing");

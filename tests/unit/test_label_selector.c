@@ -1,4 +1,4 @@
-/* Kubernetes label selectors: which labels each selects, and what is no selector. */
+/* Kubernetes label selectors: the labels that each selector selects, and texts that are invalid. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 enum { LABELS_MAX = 4 };
 
-/* "env=prod,tier=" as labels, in `text`, which is cut up. */
+/* Parses "env=prod,tier=" into labels. Changes `text`. */
 static size_t
 labels_of(char *text, struct object_key_value labels[LABELS_MAX])
 {
@@ -31,7 +31,7 @@ labels_of(char *text, struct object_key_value labels[LABELS_MAX])
 	return count;
 }
 
-/* The longest name or value: 63 letters. */
+/* The longest possible name or value has 63 letters. */
 #define LONGEST "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
 
 static void
@@ -50,7 +50,7 @@ a_selector_selects_what_the_api_server_would(void **state)
 		{ "env=prod,tier=web", "env=prod", false },
 		{ "env!=prod", "env=test", true },
 		{ "env!=prod", "env=prod", false },
-		{ "env!=prod", "", true }, /* a missing label has no value that could be it */
+		{ "env!=prod", "", true }, /* a missing label counts as another value */
 		{ "env in (prod,test)", "env=test", true },
 		{ "env in (prod, test)", "env=dev", false },
 		{ "env in (prod)", "", false },
@@ -68,7 +68,8 @@ a_selector_selects_what_the_api_server_would(void **state)
 		{ "env in (,prod)", "env=", true },
 		{ "env in (prod,)", "env=prod", true },
 		{ "in in (in,notin)", "in=notin",
-		    true }, /* words of the grammar as key and value */
+		    /* the keywords are used as key and value */
+		    true },
 		{ "notin", "notin=1", true },
 		{ "example.com/team=a_b.c-d", "example.com/team=a_b.c-d", true },
 		{ "example.com/team=a", "team=a", false },
@@ -79,7 +80,7 @@ a_selector_selects_what_the_api_server_would(void **state)
 		{ "rank<3", "", false },
 		{ "!env,tier notin (db),team in (a,b)", "tier=web,team=b", true },
 		{ "!env,tier notin (db),team in (a,b)", "tier=db,team=b", false },
-		{ "env=PROD", "env=prod", false }, /* letters count */
+		{ "env=PROD", "env=prod", false }, /* upper and lower case differ */
 		{ "env=" LONGEST, "env=" LONGEST, true },
 	};
 

@@ -1,4 +1,5 @@
-/* Log lines as an operator and a log collector see them: whole, unforgeable, never in the way. */
+/* Log lines as an operator and a log collector see them. They are complete, cannot be forged, and
+ * never block the program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 
 #include "lib/log.h"
 
-/* The far end of stderr while a test runs. */
+/* The reading end of stderr during a test. */
 struct capture {
 	int saved, reader;
 	char text[1 << 17];
@@ -43,14 +44,15 @@ capture_pipe(struct capture *c)
 	capture_begin(c, fds[1], fds[0]);
 }
 
-/* What has been written so far. */
+/* Returns the output so far. */
 static const char *
 capture_text(struct capture *c)
 {
 	size_t len = 0;
 	ssize_t n = 0;
 
-	while ((n = read(c->reader, c->text + len, sizeof c->text - 1 - len)) > 0)
+	while (len < sizeof c->text - 1 &&
+	       (n = read(c->reader, c->text + len, sizeof c->text - 1 - len)) > 0)
 		len += (size_t)n;
 	c->text[len] = '\0';
 	return c->text;
@@ -65,7 +67,7 @@ capture_end(struct capture *c)
 	log_init("", LOG_FORMAT_TEXT, 0);
 }
 
-/* The line after its time stamp, whose form is checked. */
+/* Returns the line after its time stamp, and checks the format of the time stamp. */
 static const char *
 after_time(const char *line)
 {
@@ -143,8 +145,8 @@ the_verbosity_changes_while_the_program_runs(void **state)
 	log_init("", LOG_FORMAT_TEXT, 0);
 }
 
-/* Line ends, terminal controls, bidirectional overrides
- * and broken UTF-8, from a name that a stranger chose. */
+/* A client chose a name with line ends, terminal controls, bidirectional overrides and invalid
+ * UTF-8. */
 static void
 strangers_cannot_forge_a_line(void **state)
 {
@@ -214,7 +216,7 @@ a_long_line_is_cut_and_still_whole(void **state)
 	char *text = malloc(LONG + 1);
 
 	(void)state;
-	memset(text, '\x01', LONG); /* each becomes six bytes of JSON */
+	memset(text, '\x01', LONG); /* in JSON, each byte becomes six bytes */
 	text[LONG] = '\0';
 	capture_pipe(&capture);
 	log_init("t", LOG_FORMAT_JSON, 0);
@@ -228,7 +230,8 @@ a_long_line_is_cut_and_still_whole(void **state)
 	free(text);
 }
 
-/* Logs far more than fits while nobody reads; alarm(2) ends the test if that blocks. */
+/* Logs far more than the pipe can hold while nobody reads. alarm(2) ends the test if logging
+ * blocks. */
 static void
 overfill(struct capture *c)
 {
@@ -245,7 +248,7 @@ overfill(struct capture *c)
 		lines++;
 	assert_int_not_equal(lines, 0);
 	assert_int_equal(log_suppressed() - before,
-	    20000 - lines); /* every line is either shown whole or counted */
+	    20000 - lines); /* every line is either written completely or counted */
 	assert_int_equal(c->text[strlen(c->text) - 1], '\n');
 }
 
@@ -256,8 +259,8 @@ a_full_pipe_drops_lines_and_counts_them(void **state)
 	capture_pipe(&capture);
 	log_init("t", LOG_FORMAT_TEXT, 0);
 	overfill(&capture);
-	assert_int_equal(
-	    fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0); /* others may share the description */
+	/* Other processes may share the file description, so logging must not set O_NONBLOCK. */
+	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
 	log_info("after");
 	assert_non_null(strstr(capture_text(&capture), "t: info: after\n"));
 	capture_end(&capture);
@@ -276,7 +279,7 @@ a_full_socket_drops_lines_and_counts_them(void **state)
 	capture_end(&capture);
 }
 
-/* A terminal whose owner has pressed ^S or whose emulator hangs. */
+/* The user of a terminal has pressed ^S, or its emulator hangs. */
 static void
 a_stopped_terminal_drops_lines(void **state)
 {
@@ -332,10 +335,37 @@ strangers_get_ten_lines_a_second(void **state)
 		log_neterr("192.0.2.1: malformed query %u", i);
 	for (const char *p = capture_text(&capture); (p = strchr(p, '\n')) != NULL; p++)
 		lines++;
-	assert_in_range(lines, 10, 20); /* the second may turn while we write */
+	assert_in_range(lines, 10, 20); /* the second may end during the loop */
 	assert_int_equal(log_suppressed() - before, 1000 - lines);
 	log_warnx("ours are not limited");
 	assert_non_null(strstr(capture_text(&capture), "ours are not limited"));
+	capture_end(&capture);
+}
+
+/* Messages of libmicrohttpd about client errors appear at level debug. */
+static void
+strangers_get_ten_debug_lines_a_second_which_take_no_warning(void **state)
+{
+	unsigned lines = 0;
+
+	(void)state;
+	capture_pipe(&capture);
+	log_init("t", LOG_FORMAT_TEXT, 4);
+	assert_true(log_is_debug());
+	uint64_t before = log_suppressed();
+	for (unsigned i = 0; i < 1000; i++)
+		log_netdebug("http: wrong request %u", i);
+	for (const char *p = capture_text(&capture); (p = strchr(p, '\n')) != NULL; p++)
+		lines++;
+	assert_in_range(lines, 10, 20);
+	assert_int_equal(log_suppressed() - before, 1000 - lines);
+	capture_end(&capture);
+	capture_pipe(&capture);
+	log_init("t", LOG_FORMAT_TEXT, 0);
+	before = log_suppressed();
+	log_netdebug("not shown, and not counted");
+	assert_string_equal(capture_text(&capture), "");
+	assert_int_equal(log_suppressed(), before);
 	capture_end(&capture);
 }
 
@@ -377,6 +407,7 @@ main(void)
 		cmocka_unit_test(a_stopped_terminal_drops_lines),
 		cmocka_unit_test(a_reader_that_went_away_ends_nothing),
 		cmocka_unit_test(strangers_get_ten_lines_a_second),
+		cmocka_unit_test(strangers_get_ten_debug_lines_a_second_which_take_no_warning),
 		cmocka_unit_test(fatal_exits_with_status_one),
 	};
 

@@ -1,5 +1,5 @@
-/* Manifests as a source of events: what a change of the files sends, and what a broken file does
- * not. */
+/* Manifests as a source of events: the events after a change of the files, and the changes that an
+ * invalid file does not cause. */
 #include "kubedns/manifests/manifests.h"
 #include "tests/unit/manifests_fixture.h"
 
@@ -91,7 +91,8 @@ a_file_that_is_broken_from_the_start_counts_when_it_is_whole(void **state)
 	put(f, "a.yaml", both(service("web", "10.96.0.1"), "---\nx: [\n"));
 	put(f, "b.yaml", service("db", "10.96.0.2"));
 	start(f);
-	/* What was sent of it is taken back before anyone is told that the list is whole. */
+	/* The objects of the invalid file are removed again before the end of the listing is
+	 * reported. */
 	assert_string_equal(f->events,
 	    "LISTING\nADDED services default/web 10.96.0.1\nADDED services default/db 10.96.0.2\n"
 	    "DELETED services default/web\nSYNCED\n");
@@ -108,7 +109,7 @@ a_file_is_not_read_while_it_is_being_written(void **state)
 
 	put(f, "a.yaml", both(service("web", "10.96.0.1"), service("db", "10.96.0.2")));
 	start(f);
-	FILE *out = fopen(in(f, "a.yaml"), "w"); /* empty from now on */
+	FILE *out = fopen(in(f, "a.yaml"), "w"); /* the file is now empty */
 	assert_non_null(out);
 	put(f, "b.yaml", service("mail", "10.96.0.3"));
 	assert_string_equal(changes(f), "ADDED services default/mail 10.96.0.3\n");
@@ -155,9 +156,9 @@ the_last_file_in_name_order_counts(void **state)
 	manifests_status(f->m, &status);
 	assert_int_equal(status.objects, 3);
 	assert_int_equal(status.duplicates, 2);
-	assert_non_null(strstr(
-	    status.error, "c.yaml:2: Service default/web is in b.yaml too; this one counts"));
-	/* A change of one that does not count changes nothing. */
+	assert_non_null(strstr(status.error,
+	    "c.yaml:2: Service default/web is also in b.yaml; kubedns uses the object in c.yaml"));
+	/* If another file takes precedence, a change in this file changes nothing. */
 	put(f, "a.yaml", service("web", "10.96.0.9"));
 	assert_string_equal(changes(f), "");
 	unlink(in(f, "c.yaml"));
@@ -178,8 +179,7 @@ within_a_file_the_first_of_two_counts(void **state)
 	put(f, "a.yaml", both(service("web", "10.96.0.1"), service("web", "10.96.0.2")));
 	start(f);
 	assert_string_equal(f->events, "LISTING\nADDED services default/web 10.96.0.1\nSYNCED\n");
-	assert_non_null(
-	    strstr(error(f), "a.yaml:6: Service default/web: comes twice in this file"));
+	assert_non_null(strstr(error(f), "a.yaml:6: Service default/web: is in this file twice"));
 	put(f, "a.yaml", both(service("web", "10.96.0.1"), service("web", "10.96.0.3")));
 	assert_string_equal(changes(f), "");
 }
@@ -196,7 +196,7 @@ an_object_with_a_bad_field_keeps_what_it_last_said(void **state)
 	assert_non_null(strstr(error(f),
 	    "a.yaml:2: Service default/web: clusterIP \"10.96.0.300\" is not an address; "
 	    "keeping previous"));
-	/* A new one has nothing to keep: it is there without the field. */
+	/* A new object has no previous state. It is accepted without the invalid field. */
 	put(f, "b.yaml", service("mail", "10.96.0.400"));
 	assert_string_equal(changes(f), "ADDED services default/mail\n");
 	assert_int_equal(mistakes(f), 2);
@@ -212,7 +212,7 @@ nothing_is_deleted_from_a_file_with_an_object_that_cannot_be_told(void **state)
 	put(f, "a.yaml", both(service("WEB_", "10.96.0.1"), service("db", "10.96.0.3")));
 	assert_string_equal(changes(f), "MODIFIED services default/db 10.96.0.3\n");
 	assert_non_null(strstr(error(f), "a.yaml:2: WEB_: metadata.name is not a DNS label: small "
-					 "letters, digits and '-'; left out"));
+					 "letters, digits and '-'; ignored"));
 	put(f, "a.yaml", service("db", "10.96.0.3"));
 	assert_string_equal(changes(f), "DELETED services default/web\n");
 }
@@ -277,7 +277,7 @@ a_change_of_any_field_that_dns_reads_is_seen(void **state)
 	}
 }
 
-/* What the program writes to standard error while `step` runs. */
+/* Returns the text that the program writes to standard error during `step`. */
 static char *
 said(void (*step)(struct fixture *f), struct fixture *f)
 {
@@ -324,12 +324,12 @@ a_misspelled_member_is_named_and_the_object_keeps_what_it_last_said(void **state
 	put(f, "a.yaml", "kind: Service\nmetadata: {name: web}\nspec: {clusterIp: 10.96.0.2}\n");
 	assert_string_equal(changes(f), "");
 	assert_non_null(strstr(error(f), "a.yaml:1: Service default/web: \"clusterIp\" is unknown; "
-					 "clusterIP is meant; keeping previous"));
+					 "did you mean clusterIP?; keeping previous"));
 	put(f, "a.yaml",
 	    "kind: EndpointSlice\nmetadata: {name: web}\naddressType: IPv4\n"
 	    "endpoints: [{addresses: [10.1.0.1], conditions: {raedy: false}}]\n");
 	changes(f);
-	assert_non_null(strstr(error(f), "\"raedy\" is unknown; ready is meant"));
+	assert_non_null(strstr(error(f), "\"raedy\" is unknown; did you mean ready?"));
 	assert_int_equal(manifests_check(f->dir, false, false), 1);
 }
 
@@ -342,8 +342,8 @@ a_misspelled_kind_is_named_and_nothing_of_its_file_is_deleted(void **state)
 	start(f);
 	put(f, "a.yaml", "kind: Servcie\nmetadata: {name: web}\nspec: {clusterIP: 10.96.0.2}\n");
 	assert_string_equal(changes(f), "");
-	assert_non_null(
-	    strstr(error(f), "a.yaml:1: kind \"Servcie\" is unknown; Service is meant; left out"));
+	assert_non_null(strstr(
+	    error(f), "a.yaml:1: kind \"Servcie\" is unknown; did you mean Service?; ignored"));
 	assert_int_equal(manifests_check(f->dir, false, false), 1);
 }
 

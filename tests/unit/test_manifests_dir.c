@@ -1,4 +1,4 @@
-/* The directory of manifests itself: missing, swapped, unreadable, large. */
+/* The directory of manifests: it is missing, replaced, unreadable or large. */
 #include "kubedns/manifests/manifests.h"
 #include "tests/unit/manifests_fixture.h"
 
@@ -34,7 +34,7 @@ an_unreadable_file_keeps_its_objects_and_a_chmod_mends_it(void **state)
 {
 	struct fixture *f = *state;
 
-	/* Root reads everything. */
+	/* Root can read everything, so the test drops its privileges. */
 	uid_t user = geteuid(), reader = user == 0 ? 65534 : user;
 	chmod(f->root, 0711);
 	put(f, "a.yaml", service("web", "10.96.0.1"));
@@ -50,7 +50,7 @@ an_unreadable_file_keeps_its_objects_and_a_chmod_mends_it(void **state)
 	assert_string_equal(changes(f), "MODIFIED services default/web 10.96.0.2\n");
 }
 
-/* One key of a mounted ConfigMap: the kubelet's file behind `..data`. */
+/* Sets one key of a mounted ConfigMap. Like the kubelet, it replaces the directory behind `..data`. */
 static void
 set(const struct fixture *f, const char *version, const char *text)
 {
@@ -89,7 +89,7 @@ a_directory_put_in_its_place_is_followed(void **state)
 	start(f);
 	snprintf(other, sizeof other, "%s/other", f->root);
 	snprintf(away, sizeof away, "%s/away", f->root);
-	/* Gone: everything stays as it was. */
+	/* While the directory is missing, the objects stay. */
 	assert_int_equal(rename(f->dir, away), 0);
 	assert_string_equal(changes(f), "");
 	assert_int_equal(mistakes(f), 1);
@@ -198,7 +198,7 @@ many_objects_in_many_files_are_all_seen(void **state)
 	assert_int_equal(status.objects, 500);
 }
 
-/* A Service and as many bytes as one run reads. */
+/* Writes a file with a Service. The file has as many bytes as one run reads. */
 static void
 put_large(const struct fixture *f, const char *name, const char *text)
 {
@@ -211,7 +211,7 @@ put_large(const struct fixture *f, const char *name, const char *text)
 	fclose(out);
 }
 
-/* Whoever runs it has other work too: HTTP, signals. */
+/* A run must be short, because the caller also handles HTTP and signals. */
 static void
 a_large_directory_is_read_a_run_at_a_time_and_synced_at_the_end(void **state)
 {
@@ -225,7 +225,7 @@ a_large_directory_is_read_a_run_at_a_time_and_synced_at_the_end(void **state)
 	assert_true(manifests_run(f->m, false));
 	assert_string_equal(f->events, "LISTING\nADDED services default/a 10.96.0.1\n");
 	assert_false(manifests_synced(f->m));
-	/* What changes meanwhile, before and behind that place, is not missed. */
+	/* The reader must not miss changes before and after its current position. */
 	put(f, "a.yaml", service("a", "10.96.0.4"));
 	unlink(in(f, "b.yaml"));
 	assert_string_equal(changes(f), "ADDED services default/c 10.96.0.3\n"

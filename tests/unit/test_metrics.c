@@ -1,5 +1,5 @@
-/* The metrics page, in both forms that Prometheus reads.
- * promtool judges whole pages in the system tests. */
+/* The metrics page in the two formats that Prometheus reads. In the system tests, promtool checks
+ * whole pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ a_counter_loses_total_only_in_openmetrics_type_lines(void **state)
 	}
 }
 
-/* kube-dns's names stay; OpenMetrics allows no counter without _total. */
+/* The names of metrics from kube-dns stay the same. In OpenMetrics, a counter must end in _total. */
 static void
 a_counter_without_total_is_unknown_to_openmetrics(void **state)
 {
@@ -206,7 +206,7 @@ the_accept_header_decides(void **state)
 		{ "", METRICS_TEXT },
 		{ "*/*", METRICS_TEXT },
 		{ "text/html,application/xhtml+xml,*/*;q=0.8", METRICS_TEXT },
-		/* Prometheus 2.42 */
+		/* the header of Prometheus 2.42 */
 		{ "application/openmetrics-text;version=1.0.0,application/"
 		  "openmetrics-text;version=0.0.1;q=0.75,"
 		  "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
@@ -231,7 +231,7 @@ the_accept_header_decides(void **state)
 	    "application/openmetrics-text; version=1.0.0; charset=utf-8");
 }
 
-/* The value of the sample line that begins with `name`. */
+/* Returns the value in the sample line that begins with `name`. */
 static double
 sample(const char *page, const char *name)
 {

@@ -1,4 +1,5 @@
-/* --nearest and --zonal: the specification of nearest.c and reply_endpoints.c, from an EndpointSlice's JSON to the answer. */
+/* --nearest and --zonal: the specification of nearest.c and reply_endpoints.c. The tests begin with
+ * the JSON of an EndpointSlice and end with the answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ tell(enum object_kind kind, const char *json)
 	json_object_put(tree);
 }
 
-/* A slice of Service db; endpoints as JSON without their braces, NULL ends. */
+/* Adds a slice of the Service db. `endpoints` are JSON objects without their braces. The list ends
+ * with NULL. */
 static void
 slice(const char *name, const char *const *endpoints)
 {
@@ -59,12 +61,12 @@ static void
 be_at(const char *node, const char *zone)
 {
 	here = client_place_of(node, zone);
-	bed.config.place = &here;
-	bed.config.nearest = true;
+	bed.parts.choice.place = &here;
+	bed.parts.choice.nearest = true;
 }
 
-/* The last bytes of the addresses of db in the order of the answer, such as "1 2 5"; `tcp`: all of them. Of
- * SRV records the address is in the target: "10-1-0-5". */
+/* Returns the last bytes of the addresses of db in the order of the answer, such as "1 2 5". With
+ * `tcp`, the answer has all addresses. In SRV records, the address is in the target: "10-1-0-5". */
 static const char *
 order_of(uint16_t type, uint32_t rotation, bool tcp)
 {
@@ -108,14 +110,14 @@ order(uint32_t rotation, bool tcp)
 	return order_of(TYPE_A, rotation, tcp);
 }
 
-/* --- how near one endpoint is --- */
+/* --- the class of one endpoint --- */
 
 static void
 an_endpoint_is_as_near_as_its_hints_say_or_without_any_as_it_is(void **state)
 {
 	static const struct {
 		const char *endpoint;
-		enum near near; /* to a client on node n1 in zone a */
+		enum near near; /* as a client on node n1 in zone a sees the endpoint */
 	} rows[] = {
 		{ "\"nodeName\": \"n1\", \"zone\": \"a\"", NEAR_NODE },
 		{ "\"nodeName\": \"n1\"", NEAR_NODE },
@@ -156,7 +158,7 @@ an_endpoint_is_as_near_as_its_hints_say_or_without_any_as_it_is(void **state)
 		{ "\"nodeName\": \"n1\", \"zone\": \"b\", \"hints\": {\"forNodes\": [{\"name\": "
 		  "\"n2\"}]}",
 		    NEAR_FAR },
-		/* hints that say nothing */
+		/* the hints are empty */
 		{ "\"nodeName\": \"n2\", \"zone\": \"a\", \"hints\": {\"forZones\": [], "
 		  "\"forNodes\": null}",
 		    NEAR_ZONE },
@@ -189,7 +191,7 @@ an_endpoint_is_as_near_as_its_hints_say_or_without_any_as_it_is(void **state)
 
 /* --- the whole answer --- */
 
-/* 1, 2 on the node; 3, 4, 5 in the zone; 6 to 9 elsewhere; over two slices. */
+/* The endpoints of two slices: 1 and 2 are on the node, 3 to 5 in the zone, 6 to 9 elsewhere. */
 static void
 nine(void)
 {
@@ -235,14 +237,14 @@ those_at_a_place_that_are_not_ready_are_found_at_once(void **state)
 	assert_false(slice_ready(made, place_entry(&found, 0)));
 }
 
-/* However many there are: to look at each would cost a tenant's Service of 100,000 endpoints on one node a
- * millisecond of everybody's worker, for every query. */
+/* A lookup must not examine each endpoint. If a tenant has a Service with 100,000 endpoints on one
+ * node, that would take a millisecond of a worker for every query. */
 static void
 those_for_a_node_and_for_a_zone_are_found_by_both(void **state)
 {
 	static const struct {
 		const char *endpoint;
-		bool both; /* for node n1 and zone a */
+		bool both; /* whether the key for node n1 and zone a finds it */
 	} rows[] = {
 		{ "\"nodeName\": \"n1\", \"zone\": \"a\"", true },
 		{ "\"nodeName\": \"N1\", \"zone\": \"A\"", true },
@@ -284,7 +286,7 @@ the_nearest_come_first_and_each_class_begins_anywhere(void **state)
 {
 	static const struct {
 		const char *node, *zone;
-		const char *orders[4]; /* by rotation */
+		const char *orders[4]; /* the orders for rotation 0 to 3 */
 	} rows[] = {
 		{ "n1", "a",
 		    { "1 2 3 4 5 6 7 8 9", "2 1 4 5 3 7 8 9 6", "1 2 5 3 4 8 9 6 7",
@@ -303,9 +305,9 @@ the_nearest_come_first_and_each_class_begins_anywhere(void **state)
 			be_at(rows[i].node, rows[i].zone);
 			assert_string_equal(order(r, true), rows[i].orders[r]);
 		}
-	/* Without the flag: in order, from anywhere. */
+	/* Without the flag, the addresses are in order. The first one depends on the rotation. */
 	be_at("n1", "a");
-	bed.config.nearest = false;
+	bed.parts.choice.nearest = false;
 	assert_string_equal(order(1, true), "3 6 7 2 4 5 8 9 1");
 }
 
@@ -316,7 +318,7 @@ every_endpoint_of_the_nearest_class_comes_first_equally_often(void **state)
 
 	(void)state;
 	nine();
-	be_at("none", "a"); /* 1 to 5 */
+	be_at("none", "a"); /* endpoints 1 to 5 are in the zone */
 	for (uint32_t r = 0; r < 5000; r++)
 		first[atoi(order(r, true))]++;
 	for (unsigned i = 0; i < 10; i++)
@@ -360,12 +362,12 @@ nearest_only_leaves_the_rest_out_while_a_near_one_is_ready(void **state)
 	(void)state;
 
 	nine();
-	bed.config.nearest_only = true;
+	bed.parts.choice.nearest_only = true;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		be_at(rows[i].node, rows[i].zone);
 		assert_string_equal(order(0, true), rows[i].order);
 	}
-	/* One that is not ready is not published. */
+	/* An endpoint that is not ready is not in the answer. */
 	slice("s2", (const char *const[]){ "\"addresses\": [\"10.1.0.8\"], \"nodeName\": \"n8\", "
 					   "\"conditions\": {\"ready\": false}",
 			NULL });
@@ -386,7 +388,7 @@ one_that_is_published_though_not_ready_leaves_nothing_out(void **state)
 
 	(void)state;
 	store_event(bed.store, OBJECT_SERVICE, EVENT_ADDED, &o);
-	bed.config.nearest_only = true;
+	bed.parts.choice.nearest_only = true;
 	be_at("n1", "a");
 	slice("s1", (const char *const[]){
 			"\"addresses\": [\"10.1.0.1\"], \"nodeName\": \"n1\", \"zone\": \"a\", "
@@ -400,7 +402,8 @@ one_that_is_published_though_not_ready_leaves_nothing_out(void **state)
 	assert_string_equal(order(0, true), "1 2");
 }
 
-/* 3,000 endpoints, every third in the zone: 60 to 75 fit into a UDP reply. */
+/* There are 3,000 endpoints. Every third endpoint is in the zone. 60 to 75 endpoints fit into a UDP
+ * reply. */
 static void
 what_fits_into_a_reply_are_near_ones(void **state)
 {
@@ -425,16 +428,16 @@ what_fits_into_a_reply_are_near_ones(void **state)
 	be_at("", "b");
 	for (unsigned subset = 0; subset < 2; subset++)
 		for (uint32_t r = 0; r < 1000; r += 37) {
-			bed.config.udp_subset = subset;
+			bed.parts.choice.udp_subset = subset;
 			char *text = strdup(order(r, false)), *rest = text, *word;
 			unsigned count = 0;
 			for (; (word = strsep(&rest, " ")) != NULL; count++)
 				assert_int_equal(atoi(word) % 3, 1);
 			assert_true(count > 60);
-			assert_int_equal((bed.out[2] & 2) != 0, !subset); /* TC */
+			assert_int_equal((bed.out[2] & 2) != 0, !subset); /* the bit TC */
 			free(text);
 		}
-	bed.config.udp_subset = false;
+	bed.parts.choice.udp_subset = false;
 }
 
 static void
@@ -445,7 +448,7 @@ srv_records_come_in_the_same_order_with_the_weight_of_the_set(void **state)
 	be_at("n1", "a");
 	assert_string_equal(order_of(TYPE_SRV, 0, true), "1 2 3 4 5 6 7 8 9");
 	assert_string_equal(order_of(TYPE_SRV, 1, true), "2 1 4 5 3 7 8 9 6");
-	bed.config.nearest_only = true;
+	bed.parts.choice.nearest_only = true;
 	bed_expect("_pg._tcp.db.default.svc", "SRV",
 	    "NOERROR SRV 0 11 5432 10-1-0-1.db.default.svc, SRV 0 11 5432 10-1-0-2.db.default.svc, "
 	    "SRV 0 11 5432 10-1-0-3.db.default.svc, SRV 0 11 5432 10-1-0-4.db.default.svc, "
@@ -458,7 +461,7 @@ srv_records_come_in_the_same_order_with_the_weight_of_the_set(void **state)
 	    "NOERROR SRV 0 11 5432 10-1-0-6.db.default.svc + 10-1-0-6.db.default.svc: A 10.1.0.6");
 }
 
-/* --- names of --zonal --- */
+/* --- the names of --zonal --- */
 
 static void
 names_of_zones(void **state)
@@ -472,7 +475,7 @@ names_of_zones(void **state)
 	static const struct {
 		const char *name, *type, *want;
 	} rows[] = {
-		/* as CoreDNS has them */
+		/* CoreDNS has the same names */
 		{ "a.pin._zone.db.default.svc", "A", a },
 		{ "A.PIN._ZONE.db.default.svc", "A", a },
 		{ "b.pin._zone.db.default.svc", "A", "NOERROR A 10.1.0.6" },
@@ -494,7 +497,8 @@ names_of_zones(void **state)
 		{ "a.pin._zone.db.default.pod", "A", denied },
 		{ "corp.example.com.pin._zone.dotted.default.svc", "A", "NOERROR A 10.1.0.20" },
 		{ "example.com.pin._zone.dotted.default.svc", "A", empty },
-		/* beyond: the word may be left out before a zone without dots */
+		/* CoreDNS does not have these names: after a zone without dots, the word `pin` may
+		 * be omitted */
 		{ "a._zone.db.default.svc", "A", a },
 		{ "z._zone.db.default.svc", "A", empty },
 		{ "corp.example.com._zone.dotted.default.svc", "A", denied },
@@ -503,11 +507,11 @@ names_of_zones(void **state)
 		{ "_zone._tcp.db.default.svc", "SRV", denied },
 		{ "_a._zone.db.default.svc", "SRV", denied },
 		{ "_http._tcp.a.pin._zone.db.default.svc", "SRV", denied },
-		/* and the zone: it is the client's */
+		/* the zone may be omitted too; then it is the zone of the client */
 		{ "_zone.db.default.svc", "A", "NOERROR A 10.1.0.6" },
 		{ "pin._zone.db.default.svc", "A", "NOERROR A 10.1.0.6" },
 		{ "prefer._zone.db.default.svc", "A", "NOERROR A 10.1.0.6" },
-		/* what does not exist has nothing below it */
+		/* if a name does not exist, there are no names below it */
 		{ "late.default.svc", "A", denied },
 		{ "a.pin._zone.late.default.svc", "A", denied },
 		{ "a.prefer._zone.late.default.svc", "A", denied },
@@ -528,24 +532,24 @@ names_of_zones(void **state)
 			    "\"endpoints\": [{\"addresses\": "
 			    "[\"10.1.0.20\"], \"zone\": \"Corp.Example.com\"}]}");
 	bed_publish();
-	bed.config.zonal = true;
+	bed.parts.choice.zonal = true;
 	be_at("n6", "b");
-	bed.config.nearest = false;
+	bed.parts.choice.nearest = false;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		bed_expect(rows[i].name, rows[i].type, rows[i].want);
-	/* Where the client is, is not known: nothing is near it. */
-	bed.config.place = NULL;
+	/* The place of the client is unknown, so no endpoint is near the client. */
+	bed.parts.choice.place = NULL;
 	bed_expect("_zone.db.default.svc", "A", empty);
 	bed_expect("pin._zone.db.default.svc", "A", empty);
 	bed_expect("prefer._zone.db.default.svc", "A", all);
-	/* Without the flag there are no such names. */
-	bed.config.zonal = false;
+	/* Without the flag, these names do not exist. */
+	bed.parts.choice.zonal = false;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		if (strstr(rows[i].name, "_zone.") != NULL)
 			bed_expect(rows[i].name, rows[i].type, denied);
 }
 
-/* Hints are a routing decision, the zone in a name is a place. */
+/* Hints decide about routing. A zone in a name is the location of the endpoints. */
 static void
 a_zone_in_a_name_is_where_endpoints_are_not_whom_they_are_for(void **state)
 {
@@ -556,18 +560,18 @@ a_zone_in_a_name_is_where_endpoints_are_not_whom_they_are_for(void **state)
 				   "{\"forZones\": [{\"name\": \"b\"}]}",
 		"\"addresses\": [\"10.1.0.2\"], \"zone\": \"b\"", NULL });
 	bed_publish();
-	bed.config.zonal = true;
+	bed.parts.choice.zonal = true;
 	bed_expect("a.pin._zone.db.default.svc", "A", "NOERROR A 10.1.0.1");
 	bed_expect("b.pin._zone.db.default.svc", "A", "NOERROR A 10.1.0.2");
 }
 
-/* --- many changes, against a model --- */
+/* --- many changes, compared with a model --- */
 
 enum { SLICES = 12, ENTRIES = 20, NODES = 6, ZONES = 3 };
 
 static struct model_entry {
 	bool there, ready;
-	unsigned addr, node, zone, for_zone; /* for_zone 0: no hint */
+	unsigned addr, node, zone, for_zone; /* for_zone is 0 if there is no hint */
 } model[SLICES][ENTRIES];
 
 static unsigned
@@ -607,7 +611,7 @@ write_slice(unsigned s)
 	slice(name, rows);
 }
 
-/* How near the entry is to a client on node 1 in zone 1. */
+/* Returns the class of the entry for a client on node 1 in zone 1. */
 static enum near
 model_class(const struct model_entry *e)
 {
@@ -616,7 +620,8 @@ model_class(const struct model_entry *e)
 	return e->node == 1 ? NEAR_NODE : zone == 1 ? NEAR_ZONE : NEAR_FAR;
 }
 
-/* The classes that an address may have: of the entries of the lowest slice that publishes it. */
+/* Returns the classes that an address may have. The lowest slice that publishes the address
+ * decides. The classes are those of its entries with the address. */
 static unsigned
 model_classes(unsigned addr)
 {

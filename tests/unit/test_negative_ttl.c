@@ -1,4 +1,5 @@
-/* How long denials may be kept: a row for each way in which a name can be missing. */
+/* How long negative answers may be cached. There is a row for each reason why a name can be
+ * missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,10 +8,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/answer/negative_ttl.h"
+#include "kubedns/answer/zone_lookup.h"
 #include "tests/unit/answer_bed.h"
 
-/* Asks, and returns the TTL of the SOA in the authority section; its MINIMUM must be the same. */
+/* Sends a query. Returns the TTL of the SOA in the authority section. The MINIMUM of the SOA must
+ * be the same. */
 static unsigned
 kept_s(const char *name, const char *type, const char *rcode)
 {
@@ -57,7 +59,7 @@ headless_service_without_a_ready_endpoint_is_about_to_exist(void **state)
 	(void)state;
 	bed_service("db", SERVICE_HEADLESS, NULL, "sql/tcp/5432");
 	bed_publish();
-	assert_int_equal(missing("db.default.svc"), 0); /* its slice is on its way */
+	assert_int_equal(missing("db.default.svc"), 0); /* the slice has not arrived yet */
 	assert_int_equal(missing("db-0.db.default.svc"), 0);
 	assert_int_equal(missing("_sql._tcp.db.default.svc"), 0);
 	bed_slice("db", "db-1", "sql/tcp/5432", "!10.1.0.1=db-0");
@@ -89,11 +91,11 @@ empty_cluster_ip_service_with_ignore_empty_service_too(void **state)
 	bed_slice("web", "web-1", "", "!10.1.0.1");
 	bed_publish();
 	assert_int_equal(kept_s("web.default.svc", "AAAA", "NOERROR"), 5);
-	bed.config.ignore_empty_service = true;
+	bed.parts.zone.ignore_empty_service = true;
 	assert_int_equal(missing("web.default.svc"), 0);
 }
 
-/* `example.com` in a pod of the namespace default, with ndots:5. */
+/* A pod of the namespace default with ndots:5 looks up `example.com`. */
 static void
 what_search_lists_make_of_outside_names_is_kept_longer(void **state)
 {
@@ -150,7 +152,7 @@ the_apexs_soa_and_nodata_are_as_they_were(void **state)
 	assert_int_equal(wire_get32(bed.out + bed.info.len - 4), 5);
 }
 
-/* What a query over UDP that may wait, or may not, is answered. */
+/* Returns the outcome for a query over UDP. `may_wait` says whether the query may wait. */
 static enum answer_outcome
 outcome_of(const char *text, bool may_wait)
 {
@@ -177,9 +179,9 @@ with_hold_ms_what_is_on_its_way_is_waited_for(void **state)
 	(void)state;
 	bed_service("db", SERVICE_HEADLESS, NULL, "");
 	bed_publish();
-	assert_int_equal(outcome_of(db, true), ANSWER_REPLY); /* off */
-	bed.config.hold_ms = 300;
-	assert_int_equal(outcome_of(db, true), ANSWER_WAIT); /* its slice is on its way */
+	assert_int_equal(outcome_of(db, true), ANSWER_REPLY); /* the option is off */
+	bed.parts.zone.hold_ms = 300;
+	assert_int_equal(outcome_of(db, true), ANSWER_WAIT); /* its slice has not arrived yet */
 	assert_int_equal(outcome_of(member, true), ANSWER_WAIT);
 	assert_int_equal(outcome_of(db, false), ANSWER_REPLY);
 	bed_slice("db", "db-1", "", "!10.1.0.1=db-0");
@@ -191,10 +193,11 @@ with_hold_ms_what_is_on_its_way_is_waited_for(void **state)
 	assert_int_equal(outcome_of(member, true), ANSWER_WAIT);
 	bed_slice("db", "db-1", "", "10.1.0.1=db-0");
 	bed_publish();
-	assert_int_equal(outcome_of(member, true), ANSWER_REPLY); /* nothing shows it */
+	/* Nothing shows that the name will exist. */
+	assert_int_equal(outcome_of(member, true), ANSWER_REPLY);
 	bed_slice("db", "db-1", "", "");
 	bed_publish();
-	assert_int_equal(outcome_of(db, true), ANSWER_REPLY); /* scaled to nothing */
+	assert_int_equal(outcome_of(db, true), ANSWER_REPLY); /* the Service is scaled to zero */
 }
 
 static void
@@ -207,7 +210,7 @@ with_hold_ms_nothing_else_is_waited_for(void **state)
 		"default.svc.cluster.local", "cluster.local" };
 
 	(void)state;
-	bed.config.hold_ms = 300;
+	bed.parts.zone.hold_ms = 300;
 	bed_service("db", SERVICE_HEADLESS, NULL, "");
 	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "");
 	bed_slice("web", "web-1", "", "!10.1.0.9");

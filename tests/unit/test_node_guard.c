@@ -1,4 +1,5 @@
-/* The process that sees to the node's rules: it ends with the nanny, and does not keep it. */
+/* The process that manages the rules of the node. It ends when the nanny ends. The nanny does not
+ * wait for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,8 @@
 #include "nanny/node/guard.h"
 #include "nanny/privileges.h"
 
-/* A child that waits for the pipe's end; `stopped`: it sees nothing. */
+/* Makes a child that waits for the end of the pipe. If `stopped`, the child does not notice the
+ * end. */
 static struct node_guard
 guard_of_child(bool stopped)
 {
@@ -25,7 +27,7 @@ guard_of_child(bool stopped)
 	assert_int_equal(pipe(ends), 0);
 	struct node_guard guard = { .pid = fork() };
 	if (guard.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* with a test that fails */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child also ends if a test fails */
 		close(ends[1]);
 		if (stopped)
 			raise(SIGSTOP);

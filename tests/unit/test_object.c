@@ -1,5 +1,5 @@
-/* What DNS reads from a Kubernetes object,
- * and what it makes of fields that are missing, null or wrong. */
+/* The fields that DNS reads from a Kubernetes object. The tests also show what happens if a field
+ * is missing, null or invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #define META "\"metadata\":{\"name\":\"web\",\"namespace\":\"default\",\"resourceVersion\":\"7\"}"
 
-/* One object at a time, freed by the next and by the test's end. */
+/* The current object. It is freed before the next object, or at the end of the test. */
 static struct json_object *tree;
 static struct object object;
 static const char *why;
@@ -48,7 +48,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* A Service whose spec has these members; no complaint. */
+/* Reads a Service whose spec has these members. There must be no complaint. */
 static const struct object_service *
 service(const char *spec)
 {
@@ -61,7 +61,7 @@ service(const char *spec)
 	return &object.service;
 }
 
-/* The one slice of an EndpointSlice with these members. */
+/* Reads an EndpointSlice object with these members, and returns its single slice. */
 static const struct object_slice *
 slice(const char *members)
 {
@@ -132,7 +132,7 @@ kinds_that_dns_does_not_need_are_not_supported(void **state)
 	(void)state;
 	assert_int_equal(
 	    extract("{\"kind\":\"Deployment\",\"apiVersion\":\"apps/v1\"," META "}"), -ENOTSUP);
-	/* Knative has a Service too. */
+	/* Knative has a kind Service too. */
 	assert_int_equal(
 	    extract("{\"kind\":\"Service\",\"apiVersion\":\"serving.knative.dev/v1\"," META "}"),
 	    -ENOTSUP);
@@ -266,7 +266,8 @@ ports_have_name_protocol_and_number(void **state)
 	assert_int_equal(svc->ports[0].port, 80);
 	assert_string_equal(svc->ports[1].name, "");
 	assert_string_equal(svc->ports[1].protocol, "udp");
-	/* Missing and null mean "", TCP, and no SRV. */
+	/* If a field is missing or null, the name is "", the protocol is TCP, and the port has no
+	 * SRV record. */
 	assert_string_equal(svc->ports[2].name, "");
 	assert_string_equal(svc->ports[2].protocol, "tcp");
 	assert_int_equal(svc->ports[2].port, 0);
@@ -411,12 +412,12 @@ an_endpoint_is_named_for_its_hostname_and_pod_if_they_are_labels(void **state)
 	assert_null(endpoint("\"hostname\":\"a.b\"")->hostname);
 	assert_non_null(why);
 	assert_null(endpoint("\"targetRef\":{\"kind\":\"Pod\",\"name\":\"old.pod\"}")->pod);
-	assert_null(why); /* a pod's name may hold dots */
+	assert_null(why); /* the name of a pod may contain dots */
 	assert_null(endpoint("\"targetRef\":{\"kind\":\"Node\",\"name\":\"n1\"}")->pod);
 	assert_null(endpoint("\"targetRef\":null")->pod);
 }
 
-/* `{"a":[ITEM,ITEM,...]}` around `count` items, read as a slice or an Endpoints object. */
+/* Reads `{"a":[ITEM,ITEM,...]}` with `count` items, as an EndpointSlice or an Endpoints object. */
 static int
 extract_many(const char *head, const char *item, size_t count, const char *tail)
 {

@@ -1,4 +1,5 @@
-/* The observers of the main thread: what they are given, and what is counted when they are slow. */
+/* The observers of the main thread: the records that they get, and the counts if an observer is too
+ * slow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +88,7 @@ an_observer_that_is_on_gets_each_answer_of_all_rings_once(void **state)
 	struct world *world = *state;
 	struct seen seen = { 0 };
 
-	answered(world->rings[0], 1, 0); /* before it is on */
+	answered(world->rings[0], 1, 0); /* an answer before the observer is enabled */
 	observers_set(world->observers, &all, &seen);
 	observers_drain(world->observers);
 	assert_int_equal(seen.count, 0);
@@ -149,7 +150,7 @@ an_observer_of_samples_that_is_woken_in_time_skips_none(void **state)
 
 /* --- the query log --- */
 
-/* Ends the log, and what it wrote to stderr meanwhile; caller frees. */
+/* Ends the log and returns what the log wrote to stderr during this call. The caller frees it. */
 static char *
 written_at_end(struct query_log *log)
 {
@@ -217,14 +218,16 @@ of_too_many_answers_the_query_log_has_an_even_sample(void **state)
 	struct world *world = *state;
 	struct treecache *cache = treecache_new(1);
 	struct store *store = store_new(cache, &no_pods);
-	struct query_log *log = new_log(world, store, "rate=1000"); /* 200 in a turn */
+	struct query_log *log = new_log(world, store, "rate=1000"); /* 200 lines per iteration */
 
 	for (unsigned n = 0; n < 2000; n++)
 		answered(world->rings[n % RINGS], n, n < 1000 ? RCODE_REFUSED : 0);
 	char *text = written_at_end(log);
 	assert_int_equal(occurrences(text, "query 0.0.0.0:0 udp"), 200);
-	assert_in_range(occurrences(text, " REFUSED "), 60, 140); /* 5 deviations */
-	assert_non_null(strstr(text, "200 of 2000 answers were written: rate=1000 lines a second"));
+	/* The bounds are more than five standard deviations from the mean. */
+	assert_in_range(occurrences(text, " REFUSED "), 60, 140);
+	assert_non_null(strstr(
+	    text, "200 of 2000 answers were written: the limit is rate=1000 lines a second"));
 	free(text);
 	store_free(store);
 	treecache_free(cache);
@@ -245,7 +248,7 @@ the_query_log_says_how_many_answers_it_has_not_seen(void **state)
 	uint64_t skipped = observers_skipped(world->observers, &query_log_observer);
 	assert_true(skipped > 0);
 	char *text = written_at_end(log);
-	snprintf(line, sizeof line, "%llu answers were not seen", (unsigned long long)skipped);
+	snprintf(line, sizeof line, "%llu answers were missed", (unsigned long long)skipped);
 	assert_non_null(strstr(text, line));
 	free(text);
 	store_free(store);

@@ -1,4 +1,5 @@
-/* Names below an own name (hosts, records, rewrites) stay with the stub domain around it: whom dnsmasq is told to ask. */
+/* Names below a local name (`hosts`, `records`, `rewrites`). If such a name is in a stub domain,
+ * dnsmasq must still send it to the servers of the stub domain. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 
 #include "nanny/config.h"
+#include "nanny/engine.h"
 
 #define NOTHING "# nothing\n"
 
@@ -24,8 +26,8 @@ key(const char *name, const char *value)
 
 static bool kubedns_has_address = true;
 
-/* The table as `domain=server,server domain=...`; kubedns is 10.0.0.53, and dnsmasq's command line has
- * 10.7.7.7 for given.example. */
+/* Returns the table as `domain=server,server domain=...`. kubedns is 10.0.0.53. The command line of
+ * dnsmasq has 10.7.7.7 for given.example. */
 static const char *
 table_with_records(const char *stubs, const char *hosts, const char *rewrites, const char *records)
 {
@@ -38,9 +40,12 @@ table_with_records(const char *stubs, const char *hosts, const char *rewrites, c
 	struct forwarding_loop guard = { .port = 53 };
 	struct resolv resolv = { 0 };
 	struct config config = { 0 };
-	struct config_rules rules = {
-		.path = "/etc/k8s", .domain = "cluster.local.", .args = &args, .guard = &guard
-	};
+	static const struct engine engine = { .name = "dnsmasq" };
+	struct config_rules rules = { .path = "/etc/k8s",
+		.domain = "cluster.local.",
+		.args = &args,
+		.engine = &engine,
+		.guard = &guard };
 	struct server kubedns, other;
 	char text[SERVER_TEXT_MAX];
 	size_t len = 0;
@@ -56,7 +61,8 @@ table_with_records(const char *stubs, const char *hosts, const char *rewrites, c
 	    domain_servers_add_server(domain_table_add(&args.fixed, "in-addr.arpa"), &kubedns));
 	assert_true(config_apply(&config, &set, &rules));
 	assert_int_equal(conf_keys_mistakes(&config.keys), 0);
-	assert_false(config_apply(&config, &set, &rules)); /* the same again is no change */
+	/* If the same configuration is applied again, that is not a change. */
+	assert_false(config_apply(&config, &set, &rules));
 	struct domain_table table = config_domain_table(&config, &resolv, NULL, &guard, NULL);
 	for (size_t i = 0; i < table.count; i++) {
 		len += (size_t)snprintf(listed + len, sizeof listed - len, "%s%s=", i ? " " : "",
@@ -115,7 +121,7 @@ below_an_own_name_the_servers_of_the_command_line_are_asked(void **state)
 	    "h.b.given.example=10.0.0.53:53 h.given.example=10.0.0.53:53");
 }
 
-/* --local=/cluster.local/ */
+/* dnsmasq has --local=/cluster.local/. */
 static void
 without_an_address_of_kubedns_own_names_are_nobodys(void **state)
 {

@@ -1,4 +1,4 @@
-/* The address that a pod has for itself where another pod of its kind may be in the same network. */
+/* The loopback address of a pod. Another pod of the same kind may share the pod's network. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ the_word_stands_for_it_wherever_an_address_can(void **state)
 	struct addr addr;
 	char text[ADDR_TEXT_MAX], wanted[256];
 	static const struct {
-		const char *from, *to; /* %s: the address */
+		const char *from, *to; /* %s stands for the address */
 	} cases[] = {
 		{ "own-loopback", "%s" },
 		{ "--listen-address=own-loopback", "--listen-address=%s" },

@@ -1,4 +1,4 @@
-/* The ordered set of pairs: what is in it, what an older moment keeps, and how full its nodes are. */
+/* The ordered set of pairs: its contents, its earlier snapshots, and how full its nodes are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ put_key(struct treecache *cache, struct pair_btree *index, unsigned i, bool pres
 		assert_true(pair_btree_remove(cache, index, (const uint8_t *)&key, i));
 }
 
-/* The index holds what is there, in order, and nothing else. */
+/* Checks that the index has exactly the expected pairs, in order. */
 static void
 check_keys(const struct pair_btree *index, const bool *there, unsigned count)
 {
@@ -121,7 +121,7 @@ a_pair_more_among_full_nodes_replaces_its_path_alone(void **state)
 	treecache_free(cache);
 }
 
-/* Bytes a pair of an index of these keys, in this order. */
+/* Returns the bytes per pair of an index. The keys are inserted in this order. */
 static double
 bytes_a_pair(const uint32_t *keys, unsigned count)
 {
@@ -130,7 +130,7 @@ bytes_a_pair(const uint32_t *keys, unsigned count)
 
 	for (unsigned i = 0; i < count; i++)
 		put_key(cache, &index, keys[i], true);
-	/* Once it is published, whoever empties it replaces each node. */
+	/* The tree is published first. So each node is replaced when the index is emptied. */
 	treecache_publish(cache, 1, true);
 	for (unsigned i = 0; i < count; i++)
 		put_key(cache, &index, keys[i], false);
@@ -151,7 +151,8 @@ addresses_that_come_in_ascending_order_fill_their_nodes(void **state)
 	for (unsigned i = 0; i < KEYS; i++)
 		keys[i] = i;
 	double ascending = bytes_a_pair(keys, KEYS);
-	/* Pods in the order of their names: two Deployments, each in ascending runs, shuffled. */
+	/* The pods are in the order of their names. They belong to two Deployments in turn. The
+	 * runs of a Deployment ascend, and the keys of a run are shuffled. */
 	for (unsigned i = 0; i < KEYS; i++)
 		keys[i] = (i / RUN % 2) << 24 | (i / RUN / 2 * RUN + i * 7 % RUN);
 	double runs = bytes_a_pair(keys, KEYS);
@@ -192,7 +193,7 @@ the_last_pair_of_all_is_found(void **state)
 	treecache_free(cache);
 }
 
-/* Some keys have no value, some one, some more than a leaf has room for. */
+/* Some keys have no value, some have one value, some have more values than fit into a leaf. */
 static unsigned
 values_of(unsigned i)
 {

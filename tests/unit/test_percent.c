@@ -1,4 +1,4 @@
-/* Percent-encoding: RFC 3986's unreserved set stays, every other byte is encoded. */
+/* Percent-encoding. The unreserved characters of RFC 3986 stay, and all other bytes are encoded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Who holds a port. */
+/* Finding the process that uses a port. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,12 +7,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/port.h"
 
-/* A socket of this family at `text`, port 0 for a free one; its port in `*port`. */
+/* Opens a socket at the address `text`. If `*port` is 0, the kernel chooses a port. `*port` gets
+ * the port of the socket. */
 static int
 bound(const char *text, uint16_t *port)
 {
@@ -35,11 +37,12 @@ static void
 the_holder_of_a_udp_port_is_found(void **state)
 {
 	struct server server = { .addr = { AF_INET, { 127, 0, 0, 1 } } };
-	char holder[PORT_HOLDER_MAX], expected[64];
+	char holder[PORT_HOLDER_MAX], expected[64], name[16];
 
 	(void)state;
+	assert_int_equal(prctl(PR_GET_NAME, name), 0);
 	int fd = bound("127.0.0.1", &server.port);
-	snprintf(expected, sizeof expected, "test_port (pid %d)", (int)getpid());
+	snprintf(expected, sizeof expected, "%s (pid %d)", name, (int)getpid());
 	assert_string_equal(port_holder(SOCK_DGRAM, &server, holder), expected);
 	close(fd);
 	assert_null(port_holder(SOCK_DGRAM, &server, holder));
@@ -55,7 +58,7 @@ holds(const char *text, uint16_t port)
 	return port_holder(SOCK_DGRAM, &server, holder) != NULL;
 }
 
-/* The first process found at the port was blamed, whatever address it had. */
+/* Earlier, the first process at the port was reported, whatever its address. */
 static void
 who_has_another_address_is_not_the_holder(void **state)
 {
@@ -109,7 +112,8 @@ reusing(const char *text, uint16_t *port)
 	return fd;
 }
 
-/* SO_REUSEADDR lets several UDP sockets have one address and port; a connected one is no exception. */
+/* With SO_REUSEADDR, several UDP sockets can have the same address and port. One of them may be
+ * connected. */
 static void
 all_udp_sockets_at_a_port_are_listed(void **state)
 {
@@ -138,7 +142,7 @@ all_udp_sockets_at_a_port_are_listed(void **state)
 	close(beside);
 }
 
-/* Two kubedns of an update share a port; one that is connected to nobody gets no query. */
+/* During an update, two kubedns share a port. A connected socket gets no queries. */
 static void
 servers_at_a_udp_port_are_counted(void **state)
 {
@@ -149,7 +153,9 @@ servers_at_a_udp_port_are_counted(void **state)
 
 	(void)state;
 	assert_non_null(table);
-	close(bound("127.0.0.4", &port)); /* one that the kernel chose would be lost below */
+	/* `fd` is bound to a known port. If the kernel chose the port, `fd` would lose it when it
+	 * is disconnected. */
+	close(bound("127.0.0.4", &port));
 	int fd = bound("127.0.0.4", &port), beside = bound("127.0.0.5", &port);
 	server.port = port;
 	assert_int_equal(port_udp_servers(table, &server, 0), 1);
@@ -170,9 +176,9 @@ servers_at_a_udp_port_are_counted(void **state)
 	fclose(table);
 }
 
-/* A table of which a reading may miss a row, or have it twice, as those of the kernel. */
+/* A table like those of the kernel: in some readings, a row is missing or is repeated. */
 struct restless {
-	const char *rows; /* of each reading, how often */
+	const char *rows; /* for each reading, how often the row is in it */
 	size_t reading, at;
 	char text[512];
 };
@@ -189,13 +195,13 @@ restless_read(void *cookie, char *buf, size_t size)
 }
 
 static int
-restless_seek(void *cookie, off64_t *offset, int whence)
+restless_seek(void *cookie, off64_t *offset, int origin)
 {
 	static const char row[] =
 	    "  1: 0400007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 1\n";
 	struct restless *r = cookie;
 
-	if (whence != SEEK_SET || *offset != 0)
+	if (origin != SEEK_SET || *offset != 0)
 		return -1;
 	r->at = 0;
 	r->text[0] = '\0';

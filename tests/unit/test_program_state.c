@@ -1,4 +1,5 @@
-/* The states that programs tell each other: each has a name of its own, and an unknown name is no state. */
+/* States that the programs report to each other. Each state has a unique name. An unknown name is
+ * not a state. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Why there is no answer, as a client that sends an OPT reads it. */
+/* The reason for a negative answer. A client that sends an OPT gets it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,9 @@
 #include "kubedns/answer/reason.h"
 #include "tests/unit/answer_bed.h"
 
-/* default: web, db (db-0, db-1 not ready, 10.1.0.3 not ready); prod: api, ghost (headless, nobody ready),
- * empty (headless), elsewhere (ExternalName). */
+/* The Services of the namespace default: web and db (db-0 is ready; db-1 and 10.1.0.3 are not). The
+ * Services of prod: api, ghost (headless, no ready endpoint), empty (headless), elsewhere
+ * (ExternalName). */
 static int
 begin(void **state)
 {
@@ -38,16 +39,17 @@ static const struct {
 	{ "10-1-0-3.db.default.svc", "A", "0: 10-1-0-3 is not ready" },
 	{ "db-7.db.default.svc", "A", "0: no endpoint db-7 in Service db" },
 	{ "ghost-1.ghost.prod.svc", "A", "0: ghost-1 is not ready" },
-	{ "ghost-2.ghost.prod.svc", "A", "0: no endpoint of Service ghost is ready, of 2" },
-	{ "ghost.prod.svc", "A", "0: no endpoint of Service ghost is ready, of 2" },
-	{ "_sql._tcp.ghost.prod.svc", "SRV", "0: no endpoint of Service ghost is ready, of 2" },
+	{ "ghost-2.ghost.prod.svc", "A", "0: no endpoint of Service ghost is ready (total: 2)" },
+	{ "ghost.prod.svc", "A", "0: no endpoint of Service ghost is ready (total: 2)" },
+	{ "_sql._tcp.ghost.prod.svc", "SRV",
+	    "0: no endpoint of Service ghost is ready (total: 2)" },
 	{ "empty.prod.svc", "A", "0: Service empty has no endpoints" },
 	{ "_sqk._tcp.db.default.svc", "SRV",
 	    "0: Service db has no port of this name and protocol" },
 	{ "_http._udp.web.default.svc", "SRV",
 	    "0: Service web has no port of this name and protocol" },
 	{ "a.pin._zone.web.default.svc", "A",
-	    "0: with --zonal headless Services have ZONE.pin._zone and ZONE.prefer._zone" },
+	    "0: with --zonal, headless Services have names ZONE.pin._zone and ZONE.prefer._zone" },
 	{ "x.web.default.svc", "A", "0: no endpoint x in Service web" },
 	/* Services and namespaces */
 	{ "api.default.svc", "A", "0: Service api is in namespace prod, not in default" },
@@ -57,7 +59,7 @@ static const struct {
 	    "0: no namespace prdo: perhaps a search-list expansion of wbe.prdo" },
 	{ "prdo.svc", "A", "0: no namespace prdo" },
 	{ "db-0.dbx.default.svc", "A", "0: no Service dbx in namespace default" },
-	/* what no PTR tells is not told */
+	/* a reason does not mention a name that no PTR record shows */
 	{ "elsewhere.default.svc", "A", "0: no Service elsewhere in namespace default" },
 	{ "ghost.default.svc", "A", "0: no Service ghost in namespace default" },
 	/* search lists */
@@ -70,25 +72,25 @@ static const struct {
 	    "0: no Service local: a search-list expansion of web.default.svc.cluster.local" },
 	{ "api.prod.default.svc", "A", "0: no Service prod: a search-list expansion of api.prod" },
 	/* short names */
-	{ "api.prod", "A", "0: svc is missing: ask api.prod.svc.cluster.local" },
+	{ "api.prod", "A", "0: the label svc is missing: use api.prod.svc.cluster.local" },
 	{ "api", "A", "0: no name api in cluster.local; Service api is in namespace prod" },
 	{ "nothing", "A", "0: no name nothing in cluster.local" },
 	{ "x.dns", "A", "0: no name x in cluster.local" },
 	/* pods */
 	{ "10-1-0-9.nowhere.pod", "A", "0: no namespace nowhere" },
-	{ "db-0.default.pod", "A", "0: db-0 is no address with dashes, such as 10-1-2-3" },
-	{ "x.10-1-0-9.default.pod", "A", "0: nothing is below the name of a pod" },
-	/* it exists */
+	{ "db-0.default.pod", "A", "0: db-0 is not an address with dashes, such as 10-1-2-3" },
+	{ "x.10-1-0-9.default.pod", "A", "0: no name exists below the name of a pod" },
+	/* the name exists */
 	{ "web.default.svc", "AAAA", "0: the name has IPv4 addresses only" },
 	{ "db.default.svc", "AAAA", "0: the name has IPv4 addresses only" },
 	{ "db-0.db.default.svc", "AAAA", "0: the name has IPv4 addresses only" },
 	{ "10-1-0-9.default.pod", "AAAA", "0: the name has IPv4 addresses only" },
-	{ "web.default.svc", "MX", "0: the name exists, without records of type MX" },
+	{ "web.default.svc", "MX", "0: the name exists, but has no records of type MX" },
 	{ "default.svc", "A", "0: the name has no records of its own" },
-	/* and has what was asked for */
+	/* the name has the records */
 	{ "web.default.svc", "A", "" },
 	{ "db.default.svc", "A", "" },
-	/* a stranger's bytes */
+	/* the client chose these bytes */
 	{ "a\\000b\\.c.default.svc", "A", "0: no Service a\\000b\\046c in namespace default" },
 };
 
@@ -117,12 +119,12 @@ a_sentence_without_room_is_left_out_whole(void **state)
 	const char *a60 = "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffff";
 
 	(void)state;
-	/* 60 bytes thrice, and what DNS itself needs: a sentence that repeats them is cut */
+	/* The name has three labels of 60 bytes. A sentence that repeats the labels is truncated. */
 	snprintf(name, sizeof name, "%s.%s.%s.default.svc", a60, a60, a60);
 	const char *why = bed_why(name, "A", 1232);
 	assert_non_null(strstr(why, "no Service aaaaaaaaaa"));
 	assert_true(strlen(why) <= 3 + REASON_TEXT_MAX);
-	bed_why(name, "A", 512); /* asserts the length */
+	bed_why(name, "A", 512); /* the reply must fit into 512 bytes */
 	assert_int_equal(bed.info.rcode, RCODE_NXDOMAIN);
 	assert_false(bed.info.truncated);
 }
@@ -151,7 +153,9 @@ few_of_the_same_name_are_told_many_are_not(void **state)
 	}
 	bed_namespace("t0");
 	for (unsigned i = 0; i < 6;
-	     i++) { /* t9 to t4 go: the lowest is named, whatever came first */
+	     /* t9 to t4 are deleted. The reason names the lowest namespace, in whatever order they
+	      * were added. */
+	     i++) {
 		bed.namespace = namespaces[i];
 		bed_service_delete("cache");
 	}
@@ -210,19 +214,20 @@ a_refusal_says_why(void **state)
 {
 	(void)state;
 	context(false, 0);
-	bed_expect_why("example.com.", "A",
-	    "20: not in cluster.local, and there is no server that other names are asked of");
+	bed_expect_why(
+	    "example.com.", "A", "20: not in cluster.local, and kubedns has no upstream server");
 	treecache_publish(bed.cache, 1700000001, false);
-	bed_expect_why("web.default.svc", "A", "14: not synced yet: the cluster is being read");
+	bed_expect_why(
+	    "web.default.svc", "A", "14: not synced yet: kubedns is still reading the cluster");
 }
 
 static void
 pod_names_by_mode(void **state)
 {
 	(void)state;
-	bed.config.pods = PODS_DISABLED;
-	bed_expect_why("10-1-0-9.default.pod", "A", "0: pod names are off (--pods=disabled)");
-	bed.config.pods = PODS_VERIFIED;
+	bed.parts.zone.pods = PODS_DISABLED;
+	bed_expect_why("10-1-0-9.default.pod", "A", "0: pod names are disabled (--pods=disabled)");
+	bed.parts.zone.pods = PODS_VERIFIED;
 	bed_expect_why("10-1-0-9.default.pod", "A",
 	    "0: no running pod in namespace default has the address 10-1-0-9");
 }

@@ -1,4 +1,4 @@
-/* The relay and a resolver that is a socket of this test, or gone. */
+/* The relay. Its resolver is a socket of this test, or is down. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,13 +12,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/upstream/relay.h"
+#include "lib/clock.h"
 #include "tests/unit/worker_world.h"
 
 enum { WAIT_MS = 5000 };
 
 static struct relay *relay;
-/* A port of 127.0.0.1 at which no program listens: it is bound to another address. */
+
+/* Returns a port of 127.0.0.1 without a listener. The port is bound at another address, so no
+ * program takes it. */
 static struct server
 closed_port(int *fd)
 {
@@ -54,26 +58,33 @@ static void
 at_ms(int64_t ms)
 {
 	context.now_ns = 1 + ms * 1000000;
-	relay_turn(relay);
+	relay_iteration(relay);
 }
 
-/* Takes the event: the resolver's host has refused what was sent. */
-static void
-take_refusal(void)
+/* Handles the next event of the socket of the relay. */
+static uint32_t
+take_event(void)
 {
 	struct epoll_event event;
 
 	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
 	uint64_t key = event.data.u64;
-	assert_true((event.events & EPOLLERR) != 0);
 	relay_udp_event(relay, worker_key_slot(key), worker_key_tag(key), event.events);
+	return event.events;
+}
+
+/* Handles the next event. It must be the refusal of a query by the resolver's host. */
+static void
+take_refusal(void)
+{
+	assert_true((take_event() & EPOLLERR) != 0);
 }
 
 static void
 each_refused_query_waits_for_its_own_pause(void **state)
 {
 	(void)state;
-	const struct client_ops clients = { NULL, client_hold, client_room, client_done };
+	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
 	int fd;
 	struct server server = closed_port(&fd);
 	memset(&stats, 0, sizeof stats);
@@ -102,11 +113,91 @@ each_refused_query_waits_for_its_own_pause(void **state)
 	close(fd);
 }
 
+/* Reads a query and replies to it, as a resolver with the socket `fd`. */
+static void
+answer_at(int fd)
+{
+	struct sockaddr_in from;
+	socklen_t from_len = sizeof from;
+	uint8_t wire[DNS_UDP_QUERY_MAX];
+
+	ssize_t len = recvfrom(fd, wire, sizeof wire, 0, (struct sockaddr *)&from, &from_len);
+	assert_true(len > DNS_HEADER);
+	wire[2] |= 0x80;
+	assert_true(sendto(fd, wire, (size_t)len, 0, (struct sockaddr *)&from, from_len) == len);
+}
+
+/* Returns the next record, which must have this kind. */
+static struct ring_record
+next_record(struct ring_follower *follower, enum record_kind kind)
+{
+	struct ring_record record;
+
+	ring_follow_iteration(follower);
+	assert_true(ring_follow_next(follower, &record, NULL));
+	assert_int_equal(record.kind, kind);
+	return record;
+}
+
+/* For the worker, two queries of one batch have the same time, and so have two responses that are
+ * read together. Their records have different times. */
+static void
+each_message_to_and_from_the_resolver_has_its_own_time(void **state)
+{
+	(void)state;
+	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct server server = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } } };
+	struct ring_follower follower;
+	socklen_t len = sizeof in;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
+	server.port = ntohs(in.sin_port);
+	memset(&stats, 0, sizeof stats);
+	memset(&got, 0, sizeof got);
+	context.epoll = epoll_create1(EPOLL_CLOEXEC);
+	context.now_ns = clock_mono_ns();
+	context.ring = ring_new(
+	    &(struct ring_config){ .bytes = RING_WHOLE_MIN, .whole = true, .wake = -1, .seed = 1 });
+	ring_follow(&follower, context.ring);
+	table = inflight_new(&context, &clients, 100, 100);
+	relay = relay_new(&context, table, &server);
+	query("a.example.com.");
+	query("b.example.com.");
+	relay_iteration(relay);
+	answer_at(fd);
+	answer_at(fd);
+	take_event();
+	assert_int_equal(got.replies, 2);
+	int64_t sent_ns[2], before_ns = context.now_ns;
+	for (int i = 0; i < 2; i++) {
+		sent_ns[i] = next_record(&follower, RECORD_SERVER_QUERY).at_ns;
+		assert_true(sent_ns[i] > before_ns);
+		before_ns = sent_ns[i];
+	}
+	for (int i = 0; i < 2; i++) {
+		struct ring_record said = next_record(&follower, RECORD_SERVER_RESPONSE);
+
+		assert_true(said.at_ns > before_ns);
+		assert_int_equal(said.at_ns - said.took_ns, sent_ns[i]);
+		before_ns = next_record(&follower, RECORD_ANSWER).at_ns;
+		assert_true(before_ns >= said.at_ns);
+	}
+	inflight_free(table);
+	relay_free(relay);
+	ring_free(context.ring);
+	context.ring = NULL;
+	close(context.epoll);
+	close(fd);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_refused_query_waits_for_its_own_pause),
+		cmocka_unit_test(each_message_to_and_from_the_resolver_has_its_own_time),
 	};
 
 	return cmocka_run_group_tests(tests, make_world, end_world);

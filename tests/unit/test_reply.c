@@ -1,4 +1,4 @@
-/* The writer of replies: what fits, what is cut, and what is always there. */
+/* The reply writer: the records that fit, truncation, and the records that are always included. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@ static uint8_t out[DNS_TCP_MAX], wire[512];
 static struct query query;
 static struct reply reply;
 
-/* Begins a reply to a/A of a client that takes `size` bytes (0: no EDNS); `max`: of the room. */
+/* Starts a reply to a/A for a client that accepts `size` bytes. `size` is 0 without EDNS. `max` is
+ * the size of the buffer. */
 static void
 begin(uint16_t size, bool tcp, size_t max)
 {
@@ -53,7 +54,8 @@ is_cut(void)
 	return wire_get16(out + 2) & FLAG_TC;
 }
 
-/* 512 bytes without EDNS, what the client says up to 1,232 with it, all over TCP; OPT included. */
+/* The limit includes the OPT. It is 512 bytes without EDNS. With EDNS, it is the size that the
+ * client sent, up to 1,232 bytes. TCP has no limit. */
 static void
 answers_fill_what_the_client_takes_and_no_more(void **state)
 {
@@ -77,14 +79,15 @@ answers_fill_what_the_client_takes_and_no_more(void **state)
 	}
 }
 
-/* The last record that fits is whole, and the first that does not is the last that is tried. */
+/* The last record that fits is complete. After the first record that does not fit, no other record
+ * is tried. */
 static void
 answer_section_is_cut_on_a_record_border(void **state)
 {
 	(void)state;
 	begin(0, false, DNS_UDP_PAYLOAD);
-	size_t room = 512 - reply.w.len;
-	put_addrs((unsigned)(room / 16));
+	size_t capacity = 512 - reply.w.len;
+	put_addrs((unsigned)(capacity / 16));
 	assert_false(reply.truncated || reply.full);
 	reply_addr(&reply, DNS_HEADER, AF_INET6, (uint8_t[16]){ 0 });
 	assert_true(reply.truncated && reply.full);
@@ -92,7 +95,7 @@ answer_section_is_cut_on_a_record_border(void **state)
 	put_addrs(1);
 	assert_int_equal(reply.w.len, before);
 	assert_int_equal(reply_end(&reply), before);
-	assert_int_equal(count_of(SECTION_ANSWER), room / 16);
+	assert_int_equal(count_of(SECTION_ANSWER), capacity / 16);
 }
 
 static void
@@ -121,7 +124,8 @@ header_says_what_the_query_said_and_that_recursion_is_there(void **state)
 	assert_memory_equal(out + DNS_HEADER, wire + DNS_HEADER, query.question_len);
 }
 
-/* RFC 8914: the code, then text for people; the text goes before a record does. */
+/* RFC 8914: an extended error is a code and then a text for people. The text is dropped before a
+ * record is dropped. */
 static void
 extended_error_has_room_and_its_text_if_there_is_some(void **state)
 {
@@ -143,12 +147,12 @@ extended_error_has_room_and_its_text_if_there_is_some(void **state)
 	}
 }
 
-/* The set begins at another record each time, and all of them come. */
+/* In each answer, the set starts with another record. All records are included. */
 static void
 sets_are_rotated(void **state)
 {
-	_Alignas(struct rrset) uint8_t room[sizeof(struct rrset) + 3 * 16];
-	struct rrset *set = (void *)room;
+	_Alignas(struct rrset) uint8_t capacity[sizeof(struct rrset) + 3 * 16];
+	struct rrset *set = (void *)capacity;
 
 	(void)state;
 
@@ -181,7 +185,7 @@ record_that_comes_twice_is_written_once(void **state)
 	begin(0, true, DNS_TCP_MAX);
 	table.mask = 0;
 	reply.table = &table;
-	reply.once = true;
+	reply.dedup = true;
 	for (unsigned round = 0; round < 3; round++)
 		put_addrs(1000);
 	reply_end(&reply);
@@ -189,7 +193,7 @@ record_that_comes_twice_is_written_once(void **state)
 	assert_false(is_cut());
 }
 
-/* Names in it are pointers to the question, which ends in the zone. */
+/* The names in the SOA are compressed. They point at the question, which ends with the zone. */
 static void
 soa_has_the_trees_serial_and_the_negative_ttl(void **state)
 {

@@ -1,4 +1,4 @@
-/* The name servers of a resolv.conf, and every line that is none. */
+/* The name servers of a resolv.conf, and the lines that are not name servers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "lib/resolv.h"
 
-/* The servers of `text` as one line, and in brackets how many were passed over. */
+/* Returns the servers of `text` as one line, and the number of skipped lines in brackets. */
 static const char *
 parse(const char *text)
 {

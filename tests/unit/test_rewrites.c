@@ -1,4 +1,4 @@
-/* The key rewrites: which name is looked up in place of which, and what is refused. */
+/* The ConfigMap key `rewrites`: the replacement of each name, and texts that are invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,8 @@
 #include "tests/unit/answer_bed.h"
 #include "lib/xalloc.h"
 
-/* What `name` is rewritten to, "-" if it is not, "limit"; or why the text is refused, after '!'. */
+/* Returns the name to which `name` is rewritten. Returns "-" if `name` is not rewritten, and
+ * "limit" if a pattern reaches its limit. If the text is invalid, returns '!' and the reason. */
 static const char *
 rewritten(const char *text, const char *name)
 {
@@ -67,11 +68,12 @@ each_name_is_rewritten_once_or_not_at_all(void **state)
 		{ "suffix old new\nexact a.old b.example", "a.old.", "b.example." },
 		{ "regex a\\.(.+) {1}.b\nexact a.example c", "a.example.", "c." },
 		{ "regex (.+)\\.(.+)\\.example {2}.{1}.test", "a.b.example.", "b.a.test." },
-		{ "regex (.+)\\.example {1}", "x.example.org.", "-" }, /* the whole name */
+		/* The pattern must match the whole name. */
+		{ "regex (.+)\\.example {1}", "x.example.org.", "-" },
 		{ "regex a b.example\nregex (.) c.example", "a.", "b.example." },
-		{ "regex (x)?a {1}b.example", "a.", "b.example." }, /* a group that is not set */
+		{ "regex (x)?a {1}b.example", "a.", "b.example." }, /* the group matches nothing */
 		{ "regex a {5}b.example", "a.", "b.example." },
-		/* With what a pattern's names end decides first. */
+		/* If all names of a pattern have the same literal end, this end is checked first. */
 		{ "regex (.+)\\.old\\.example {1}.new", "x.old.example.", "x.new." },
 		{ "regex (.+)\\.old\\.example {1}.new", "x.old-example.", "-" },
 		{ "regex a\\.b|c\\.d x.y", "a.b.", "x.y." },
@@ -79,26 +81,26 @@ each_name_is_rewritten_once_or_not_at_all(void **state)
 		{ "regex a\\.\\x62c new", "a.bc.", "new." },
 		{ "regex a\\x2ebc new", "a.bc.", "new." },
 		{ "regex a\\d\\.bc new", "a1.bc.", "new." },
-		{ "regex a\\\\.c new", "a\\\\b.c.", "-" }, /* a backslash, then any */
+		{ "regex a\\\\.c new", "a\\\\b.c.", "-" }, /* a backslash, then any character */
 		{ "regex (?i)(.+)\\.B {1}.new", "a.b.", "a.new." },
 		{ "regex \\Qa.b\\E\\.c new", "a.b.c.", "new." },
 		{ "regex [a-c]+\\.ab* new", "c.abb.", "new." },
 		{ "regex a {x}.example", "a.", "{x}.example." },
-		{ "regex a ..", "a.", "-" }, /* what comes out is no name */
+		{ "regex a ..", "a.", "-" }, /* the result is not a name */
 		{ "regex a .", "a.", "-" },
-		{ "regex (A) b", "a.", "-" }, /* names are seen in lower case */
+		{ "regex (A) b", "a.", "-" }, /* names are in lower case */
 		{ "regex (a|aa)+[xy] b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.",
 		    "limit" },
 		{ "regex (a|aa)+[xy] b\nregex a+ c",
 		    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.", "c." },
 		{ "# exact a b\n\n\texact  a\tc  \r\n", "a.", "c." },
 		{ "null", "a.", "-" },
-		{ "exact a", "a.", "!line 1: \"exact\": needs the name" },
+		{ "exact a", "a.", "!line 1: \"exact\": must be followed by the queried name" },
 		{ "exact a b c", "a.", "!line 1: \"c\": is one word too many" },
 		{ "\nprefix a b", "a.", "!line 2: \"prefix\": not exact, suffix or regex" },
 		{ "exact -a b", "a.", "!line 1: \"-a\": not a domain name" },
 		{ "exact a . ", "a.", "!line 1: \".\": the root" },
-		{ "exact a b\nexact A c", "a.", "!\"a.\": is rewritten twice" },
+		{ "exact a b\nexact A c", "a.", "!\"a.\": has two rewrites" },
 		{ "exact a b\nsuffix a c", "a.", "b." },
 		{ "regex (a b", "a.", "!line 1: the pattern, at character 3: missing closing" },
 		{ "regex \\C b", "a.", "!line 1: the pattern" },
@@ -129,7 +131,7 @@ a_name_that_would_be_too_long_is_not_rewritten(void **state)
 	assert_string_equal(rewritten(text, name), "-");
 }
 
-/* A search walk goes on with the name that it has. */
+/* If a replacement is not a name, the search list continues with the original name. */
 static void
 replacement_that_is_no_name_leaves_the_caller_s_name_as_it_was(void **state)
 {
@@ -158,7 +160,7 @@ replacement_that_is_no_name_leaves_the_caller_s_name_as_it_was(void **state)
 	}
 }
 
-/* The worst that the bounds allow: every pattern to its end, for a name as long as names are. */
+/* The worst case within the limits. For the longest possible name, each pattern reaches its limit. */
 static void
 all_patterns_together_take_a_bounded_time(void **state)
 {
@@ -188,17 +190,17 @@ all_patterns_together_take_a_bounded_time(void **state)
 	double ms =
 	    (double)(end.tv_sec - begin.tv_sec) * 100 + (double)(end.tv_nsec - begin.tv_nsec) / 1e7;
 	print_message("32 patterns at their bound: %.2f ms a name\n", ms);
-	assert_true(ms < 100); /* 32 exponential ones would be years */
+	assert_true(ms < 100); /* without a limit, 32 exponential patterns would take years */
 	rewrites_free(rewrites);
 	conf_rewrites_free(&conf);
 }
 
-/* As dnsmasq sends names: its closest domain's servers are asked. */
+/* dnsmasq forwards a name to the servers of its closest domain. */
 static void
 name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one(void **state)
 {
 	static const struct {
-		const char *rewrites, *stub, *name; /* of the stubs there may be several */
+		const char *rewrites, *stub, *name; /* `stub` may have several stub domains */
 		bool want;
 	} rows[] = {
 		{ "suffix old new.old", NULL, "a.new.old.", true },
@@ -207,13 +209,14 @@ name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one(void **state
 		{ "suffix new.old x", "old.", "a.new.old.", true },
 		{ "suffix new.old x", "old. x. b.a.new.old.", "a.new.old.", true },
 		{ "suffix new.old x", "old. a.new.old. x. new.old.", "a.new.old.", false },
-		/* Its last bytes are the stub domain's, its last labels are not. */
+		/* The last bytes of the name equal the stub domain, but its last labels do not. */
 		{ "suffix old new.old", "b.new.old.", "a\\001b.new.old.", true },
 		{ "suffix old new.old", "new.old. b.new.old.", "a\\001b.new.old.", false },
 		{ "suffix old new.old", "b.new.old.", "a.b.new.old.", false },
-		{ "suffix old new", NULL, "a.new.", false }, /* it would not be rewritten */
+		{ "suffix old new", NULL, "a.new.", false }, /* the name would not be rewritten */
 		{ "exact a.old b.old", "old.", "a.old.", true },
-		/* Names below an exact one stay with the stub domain around it. */
+		/* If `exact` rewrites a name in a stub domain, the names below it stay with the
+		 * stub domain. */
 		{ "exact old x\nregex (.+) y.{1}", "corp.", "a.old.", true },
 		{ "exact old.corp x\nregex (.+) y.{1}", "corp.", "a.old.corp.", false },
 		{ "exact old.corp x\nregex (.+) y.{1}\nsuffix corp z", "x.", "a.old.corp.", true },
@@ -250,7 +253,7 @@ is_authoritative(void)
 	return wire_get16(bed.out + 2) & FLAG_AA;
 }
 
-/* What the other name's servers say, under the asked name. */
+/* The servers of the replacement answer. Their replies get the name in the query. */
 static void
 answers_of_other_servers_have_no_aa_and_their_denials_a_soa_of_the_asked_name(void **state)
 {
@@ -269,10 +272,10 @@ answers_of_other_servers_have_no_aa_and_their_denials_a_soa_of_the_asked_name(vo
 	assert_string_equal(bed_told("NXDOMAIN", "", soa), "NXDOMAIN SOA of a.example.");
 	assert_false(is_authoritative());
 	size_t at = DNS_HEADER + (size_t)bed.info.query.question_len;
-	assert_int_equal(wire_get32(bed.out + at + 6), 20); /* the SOA's minimum */
+	assert_int_equal(wire_get32(bed.out + at + 6), 20); /* the MINIMUM of the SOA */
 	bed_ask("a.example.", "AAAA");
 	assert_string_equal(bed_told("NOERROR", "", soa), "NOERROR SOA of a.example.");
-	/* The denied name is another one then. */
+	/* Here the negative answer is about the target of a CNAME, which is another name. */
 	bed_ask("a.example.", "AAAA");
 	assert_string_equal(bed_told("NOERROR", "b.example. 60 CNAME c.example.", soa),
 	    "NOERROR CNAME c.example. SOA of example.");

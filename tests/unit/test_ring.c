@@ -1,4 +1,4 @@
-/* What a worker answered last, read by other threads while it is written. */
+/* The last answers of a worker. Other threads read them while the worker writes them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,12 +17,13 @@
 #include "kubedns/serve/client.h"
 #include "kubedns/serve/observe/observe.h"
 #include "lib/clock.h"
+#include "lib/wire.h"
 
 enum { WHOLE = RING_WHOLE_MIN, LONGEST = 65535 };
 
 static uint64_t messages[RING_MESSAGES_MAX / sizeof(uint64_t)];
 
-/* A query for as many labels as fit into `len` bytes, all of the letter `letter`. */
+/* Makes a query whose name has `len` bytes. Each label consists of the letter `letter`. */
 static void
 question(struct answer_info *info, size_t len, char letter)
 {
@@ -32,7 +33,7 @@ question(struct answer_info *info, size_t len, char letter)
 	while (left > 0) {
 		size_t label = left > 64 ? 63 : left - 1;
 
-		if (left - 1 - label == 1) /* a label has a byte at least */
+		if (left - 1 - label == 1) /* a label has at least one byte */
 			label--;
 		*p++ = (uint8_t)label;
 		memset(p, letter, label);
@@ -46,13 +47,12 @@ question(struct answer_info *info, size_t len, char letter)
 
 static const size_t name_lengths[] = { 3, 46, 64, 65, 68, 69, 120, 255 };
 
-/* The lengths of the whole messages of record `n`; now and then the longest. */
+/* The lengths of the whole messages of record `n`. Some messages have the longest possible length.
+ * A query has its name, and then up to 7 more bytes. */
 static size_t
 query_length(uint32_t n)
 {
-	static const size_t lengths[] = { 12, 77, 13, 40, 64 };
-
-	return lengths[n % 5];
+	return DNS_HEADER + name_lengths[n % 8] + n % 8;
 }
 
 static size_t
@@ -63,11 +63,19 @@ reply_length(uint32_t n)
 	return n % 97 == 0 ? LONGEST : lengths[n % 7];
 }
 
-/* An answer of which every part says the same number. */
+/* A client may write its name in upper case. The record has the name in lower case. */
+static void
+put_upper(uint8_t *to, const uint8_t *name, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		to[i] = (uint8_t)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 32 : name[i]);
+}
+
+/* Adds an answer. All its parts contain the number `n`. */
 static void
 add_numbered(struct ring *ring, uint32_t n)
 {
-	static uint8_t query[128], reply[LONGEST];
+	static uint8_t query[512], reply[LONGEST];
 	struct answer_info info = { .len = ring->whole ? reply_length(n) : n % 60000,
 		.rcode = n % 16,
 		.truncated = n % 2,
@@ -87,6 +95,7 @@ add_numbered(struct ring *ring, uint32_t n)
 	question(&info, name_lengths[n % 8], (char)('a' + n % 26));
 	if (ring->whole) {
 		memset(query, (int)n, query_length(n));
+		put_upper(query + DNS_HEADER, info.query.qname, name_lengths[n % 8]);
 		memset(reply, (int)n + 1, info.len);
 	}
 	observe_alone(ring,
@@ -109,7 +118,7 @@ assert_bytes(const uint8_t *bytes, size_t len, size_t want_len, uint8_t want)
 			fail_msg("byte %zu of %zu", i, len);
 }
 
-/* Fails unless all parts of the record say the same; returns what they say. */
+/* Returns the number in the record. Fails unless all parts of the record contain this number. */
 static uint32_t
 number_of(const struct ring *ring, const struct ring_record *r)
 {
@@ -131,12 +140,21 @@ number_of(const struct ring *ring, const struct ring_record *r)
 	memcpy(&address, r->peer.addr.bytes + (v6 ? 12 : 0), 4);
 	assert_int_equal(ntohl(address), n);
 	struct answer_info want = { .len = 0 };
-	question(&want, name_lengths[n % 8], (char)('a' + n % 26));
-	assert_int_equal(r->name.len, name_lengths[n % 8]);
-	assert_memory_equal(r->name.wire, want.query.qname, r->name.len);
-	if (ring->whole) {
+	size_t name_len = name_lengths[n % 8];
+	question(&want, name_len, (char)('a' + n % 26));
+	if (r->query == NULL) {
+		assert_int_equal(r->name.len, name_len);
+		assert_memory_equal(r->name.wire, want.query.qname, name_len);
+	} else {
+		assert_int_equal(r->name.len, 0); /* the name is in the query */
 		assert_int_equal(r->messages, 2);
-		assert_bytes(r->query, r->query_len, query_length(n), (uint8_t)n);
+		uint8_t asked[DNAME_MAX];
+		size_t name_end = DNS_HEADER + name_len;
+
+		assert_bytes(r->query, DNS_HEADER, DNS_HEADER, (uint8_t)n);
+		put_upper(asked, want.query.qname, name_len);
+		assert_memory_equal(r->query + DNS_HEADER, asked, name_len);
+		assert_bytes(r->query + name_end, r->query_len - name_end, n % 8, (uint8_t)n);
 		assert_bytes(r->response, r->reply_len, reply_length(n), (uint8_t)(n + 1));
 	}
 	return n;
@@ -149,7 +167,8 @@ new_ring(size_t bytes, bool whole)
 	    &(struct ring_config){ .bytes = bytes, .whole = whole, .wake = -1, .seed = 1 });
 }
 
-/* Reads backwards from the newest, which must be number `newest`; how many there were. */
+/* Reads backwards from the newest record. This record must have the number `newest`. Returns how
+ * many records there are. */
 static unsigned
 read_backwards(const struct ring *ring, uint32_t newest)
 {
@@ -157,8 +176,12 @@ read_backwards(const struct ring *ring, uint32_t newest)
 	unsigned seen = 0;
 
 	for (uint64_t at = ring_newest(ring); ring_read(ring, at, &record, messages);
-	     at = record.predecessor, seen++)
+	     at = record.predecessor, seen++) {
 		assert_int_equal(number_of(ring, &record), newest - seen);
+		assert_true((record.query != NULL) == ring->whole);
+		assert_true(ring_read(ring, at, &record, NULL));
+		assert_int_equal(number_of(ring, &record), newest - seen);
+	}
 	return seen;
 }
 
@@ -172,7 +195,8 @@ the_last_answers_are_read_from_the_newest_backwards(void **state)
 		add_numbered(ring, n);
 		if (n > 40 && n % 97 != 0)
 			continue;
-		/* All of them at first; then what fits, a record being 140 bytes in the mean. */
+		/* At first, the ring has all records. Later, it has as many as fit. A record has
+		 * 140 bytes on average. */
 		const uint32_t fit = (RING_MIN - RECORD_MAX - RECORD_AHEAD) / 140;
 		assert_in_range(read_backwards(ring, n), n < fit ? n : fit, n);
 	}
@@ -201,6 +225,54 @@ whole_messages_are_read_as_they_were(void **state)
 	assert_memory_equal(record.response, "reply", 5);
 	assert_true(record.at_ns == 7 && record.took_ns == 3 && record.tcp);
 	assert_int_equal(record.peer.port, 53);
+	ring_free(ring);
+}
+
+/* The query got a record of its own when it arrived. So the name is read from the response. */
+static void
+an_answer_without_its_query_has_the_name_of_its_response(void **state)
+{
+	(void)state;
+	struct ring *ring = new_ring(WHOLE, true);
+	struct ring_record record;
+	const struct sockaddr_in from = { .sin_family = AF_INET };
+	static const uint8_t reply[] = "\0\1\200\0\0\1\0\0\0\0\0\0\3Web\7example\0\0\1\0\1";
+	struct answer_info info = { .len = sizeof reply - 1 };
+	info.query.question_len = 17;
+	observe_alone(ring,
+	    &(struct observed){
+		.client = (const struct sockaddr *)&from, .info = &info, .reply = reply },
+	    MADE_FORWARDED, false, 0);
+	assert_true(ring_read(ring, ring_newest(ring), &record, NULL));
+	assert_int_equal(record.name.len, 13);
+	assert_memory_equal(record.name.wire, "\3web\7example", 13);
+	/* If the response is truncated, there is no name. */
+	for (info.len = 1; info.len < sizeof reply - 5; info.len++) {
+		observe_alone(ring,
+		    &(struct observed){
+			.client = (const struct sockaddr *)&from, .info = &info, .reply = reply },
+		    MADE_FORWARDED, false, 0);
+		assert_true(ring_read(ring, ring_newest(ring), &record, NULL));
+		assert_int_equal(record.name.len, 0);
+	}
+	ring_free(ring);
+}
+
+/* A batch has the time of its beginning. A message of another server has the time when it arrived. */
+static void
+messages_of_other_servers_have_their_own_times_over_udp_and_tcp(void **state)
+{
+	(void)state;
+	struct ring *ring = new_ring(WHOLE, true);
+	struct ring_record record;
+	const struct sockaddr_in from = { .sin_family = AF_INET, .sin_port = htons(53) };
+	for (int tcp = 0; tcp < 2; tcp++) {
+		observe_message(ring, RECORD_SERVER_RESPONSE, tcp, (const struct sockaddr *)&from,
+		    (const uint8_t *)"reply", 5, 100, 30);
+		assert_true(ring_read(ring, ring_newest(ring), &record, messages));
+		assert_true(record.at_ns == 100 && record.took_ns == 30 && !record.batch);
+		assert_true(record.tcp == tcp);
+	}
 	ring_free(ring);
 }
 
@@ -257,13 +329,13 @@ a_follower_reads_each_record_once_however_often_the_ring_turns(void **state)
 	struct ring_record record;
 	uint32_t next = 2;
 	add_numbered(ring, 1);
-	ring_follow(&follower, ring); /* after this one */
+	ring_follow(&follower, ring); /* the reader starts after this record */
 	for (uint32_t n = 2; n <= 5000; n++) {
 		add_numbered(ring, n);
 		assert_true(ring_follow_has_more(&follower));
 		if (n % 3 == 0)
 			continue;
-		ring_follow_turn(&follower);
+		ring_follow_iteration(&follower);
 		while (ring_follow_next(&follower, &record, messages))
 			assert_int_equal(number_of(ring, &record), next++);
 		assert_false(ring_follow_has_more(&follower));
@@ -287,7 +359,7 @@ a_slow_follower_goes_on_with_the_newest_and_counts_what_it_skipped(void **state)
 		ring_follow(&follower, ring);
 		for (uint32_t n = 1; n <= 10000; n++)
 			add_numbered(ring, n);
-		ring_follow_turn(&follower);
+		ring_follow_iteration(&follower);
 		for (; ring_follow_next(&follower, &record, messages); read++) {
 			uint32_t n = number_of(ring, &record);
 
@@ -299,13 +371,36 @@ a_slow_follower_goes_on_with_the_newest_and_counts_what_it_skipped(void **state)
 		assert_int_equal(read + follower.skipped.answers, 10000);
 		if (whole)
 			assert_int_equal(2 * read + follower.skipped.messages, 20000);
-		add_numbered(ring, 10001); /* and so on */
-		ring_follow_turn(&follower);
+		add_numbered(ring, 10001); /* the reader continues normally */
+		ring_follow_iteration(&follower);
 		assert_true(ring_follow_next(&follower, &record, messages));
 		assert_int_equal(number_of(ring, &record), 10001);
 		assert_false(ring_follow_next(&follower, &record, messages));
 		ring_free(ring);
 	}
+}
+
+/* If the ring overtakes a reader, the reader examines a limited number of records, however large
+ * the ring is. */
+static void
+a_slow_follower_of_a_large_ring_goes_on_soon(void **state)
+{
+	(void)state;
+	enum { RECORDS = 400000, MOST = 16384 };
+	struct ring *ring = new_ring(8 << 20, false);
+	struct ring_follower follower;
+	struct ring_record record;
+	uint32_t read = 0;
+
+	ring_follow(&follower, ring);
+	for (uint32_t n = 1; n <= RECORDS; n++)
+		add_numbered(ring, n);
+	ring_follow_iteration(&follower);
+	while (ring_follow_next(&follower, &record, messages))
+		read++;
+	assert_int_equal(read, MOST);
+	assert_int_equal(read + follower.skipped.answers, RECORDS);
+	ring_free(ring);
 }
 
 /* --- samples --- */
@@ -344,7 +439,8 @@ static void
 samples_that_were_overwritten_are_counted(void **state)
 {
 	(void)state;
-	/* The positions of the samples are overwritten first, or the records. */
+	/* With the small ring, the records are overwritten first. With the large one, the positions
+	 * of the samples are. */
 	for (size_t bytes = RING_MIN; bytes <= (64 << 20); bytes <<= 10) {
 		struct ring *ring = new_ring(bytes, false);
 		struct ring_sampler sampler;
@@ -362,11 +458,12 @@ samples_that_were_overwritten_are_counted(void **state)
 	}
 }
 
-/* --- both sides at once --- */
+/* --- reading and writing at the same time --- */
 
 enum { ENOUGH = 100000, ENOUGH_WHOLE = 10000 };
 
-/* Records that a test writes at least; those with whole messages take longer to compare. */
+/* Returns the minimum number of records that a test writes. It takes longer to compare records with
+ * whole messages. */
 static uint32_t
 enough(const struct ring *ring)
 {
@@ -391,7 +488,8 @@ write_without_pause(void *arg)
 	return NULL;
 }
 
-/* A second, or as long as a sanitizer takes for enough records. */
+/* Returns whether to continue: for a second, and then until there are enough records. With a
+ * sanitizer, that can take longer. */
 static bool
 go_on(struct writing *writing, int64_t start_ns)
 {
@@ -459,9 +557,9 @@ each_record_is_read_once_or_counted_while_both_sides_run(void **state)
 			if (!go_on(&writing, start_ns) && !atomic_load(&writing.stop)) {
 				atomic_store(&writing.stop, true);
 				pthread_join(thread, NULL);
-				more = false; /* the last turn */
+				more = false; /* the last iteration */
 			}
-			ring_follow_turn(&follower);
+			ring_follow_iteration(&follower);
 			for (; ring_follow_next(&follower, &record, messages); read++) {
 				uint32_t n = number_of(writing.ring, &record);
 
@@ -518,12 +616,15 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_answers_are_read_from_the_newest_backwards),
 		cmocka_unit_test(whole_messages_are_read_as_they_were),
+		cmocka_unit_test(an_answer_without_its_query_has_the_name_of_its_response),
+		cmocka_unit_test(messages_of_other_servers_have_their_own_times_over_udp_and_tcp),
 		cmocka_unit_test(without_whole_messages_a_message_leaves_no_record),
 		cmocka_unit_test(
 		    answers_of_one_batch_are_seen_together_and_took_as_long_as_the_batch),
 		cmocka_unit_test(a_follower_reads_each_record_once_however_often_the_ring_turns),
 		cmocka_unit_test(
 		    a_slow_follower_goes_on_with_the_newest_and_counts_what_it_skipped),
+		cmocka_unit_test(a_slow_follower_of_a_large_ring_goes_on_soon),
 		cmocka_unit_test(
 		    one_answer_in_forty_is_a_sample_and_half_of_the_samples_wake_the_reader),
 		cmocka_unit_test(samples_that_were_overwritten_are_counted),

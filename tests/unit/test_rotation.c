@@ -1,4 +1,5 @@
-/* How the addresses of a set share out the load: each is first equally often, and equally often in a part of the set. */
+/* How the addresses of a set share the load. Each address is first equally often. In a subset, each
+ * address is included equally often. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 
 enum { ANSWERS = 10000, SET_MAX = 512 };
 
-/* The sum of (counted - expected)^2 / expected. */
+/* Returns the sum of (count - expected)^2 / expected. */
 static double
 chi_squared(const unsigned *counts, unsigned n, double expected)
 {
@@ -24,11 +25,12 @@ chi_squared(const unsigned *counts, unsigned n, double expected)
 	return sum;
 }
 
-/* What 999 of 1,000 fair samples stay below, with `n` - 1 degrees of freedom (Wilson and Hilferty). */
+/* Returns a limit for chi_squared() with `n` - 1 degrees of freedom (Wilson and Hilferty). 999 of
+ * 1,000 fair samples do not exceed it. */
 static double
 bound(unsigned n)
 {
-	double k = n - 1, root = 3.09; /* the normal distribution's 0.999 */
+	double k = n - 1, root = 3.09; /* the 0.999 quantile of the normal distribution */
 	double term = 1 - 2 / (9 * k) + root * 0.4714045 / __builtin_sqrt(k);
 
 	return k * term * term * term;
@@ -48,8 +50,7 @@ headless(const char *name, unsigned n)
 	bed_publish();
 }
 
-/* Asks for the name's addresses over UDP; the reply is in bed.out, and the number of its records is
- * returned. */
+/* Queries the addresses of the name. The reply is in bed.out. Returns the number of its records. */
 static unsigned
 ask(const char *text, uint16_t type, uint16_t udp_size, bool tcp, uint32_t rotation)
 {
@@ -70,7 +71,7 @@ ask(const char *text, uint16_t type, uint16_t udp_size, bool tcp, uint32_t rotat
 	return wire_get16(bed.out + 6);
 }
 
-/* The number of the address in record `i`; all records are of one length. */
+/* Returns the number of the address in record `i`. All records have the same length. */
 static unsigned
 address(const char *text, unsigned i)
 {
@@ -79,7 +80,8 @@ address(const char *text, unsigned i)
 	return rdata[2] * 256u + rdata[3];
 }
 
-/* As glibc asks: A and AAAA in turns, by one socket and so by one worker. */
+/* Like glibc, the client alternates between A and AAAA on one socket. So one worker gets all its
+ * queries. */
 static void
 each_address_is_first_equally_often(void **state)
 {
@@ -98,7 +100,7 @@ each_address_is_first_equally_often(void **state)
 			assert_int_equal(
 			    ask(name, TYPE_A, 1232, false, rotation_next(&random)), sizes[s]);
 			counts[address(name, 0)]++;
-			rotation_next(&random); /* AAAA's */
+			rotation_next(&random); /* for the AAAA query */
 		}
 		double got = chi_squared(counts, sizes[s], (double)ANSWERS / sizes[s]);
 		if (got >= bound(sizes[s]))
@@ -116,7 +118,7 @@ set_that_udp_does_not_hold_is_cut_with_tc(void **state)
 	assert_true(bed.info.truncated);
 }
 
-/* 10,000 answers to clients with EDNS and to clients with 512 bytes. */
+/* The test makes 10,000 answers for clients with EDNS and for clients that accept 512 bytes. */
 static void
 with_udp_subset_it_is_a_fair_part_without_tc(void **state)
 {
@@ -125,7 +127,7 @@ with_udp_subset_it_is_a_fair_part_without_tc(void **state)
 	uint64_t random = 2;
 
 	(void)state;
-	bed.config.udp_subset = true;
+	bed.parts.choice.udp_subset = true;
 	headless("big", 400);
 	for (size_t s = 0; s < 2; s++) {
 		unsigned counts[SET_MAX] = { 0 }, first[SET_MAX] = { 0 }, total = 0;
@@ -141,8 +143,8 @@ with_udp_subset_it_is_a_fair_part_without_tc(void **state)
 				counts[address(name, r)]++;
 		}
 		assert_true(chi_squared(first, 400, ANSWERS / 400.0) < bound(400));
-		/* Neighbours come together, so that an address's count is no sum of independent
-		 * draws; each is within a fifth of the others nevertheless. */
+		/* Neighbours are in an answer together, so their counts are not independent. Each
+		 * count is within a fifth of the average. */
 		for (unsigned i = 0; i < 400; i++)
 			assert_in_range(counts[i], total / 400 * 8 / 10, total / 400 * 12 / 10);
 	}
@@ -152,7 +154,7 @@ static void
 udp_subset_leaves_the_rest_alone(void **state)
 {
 	(void)state;
-	bed.config.udp_subset = true;
+	bed.parts.choice.udp_subset = true;
 	headless("big", 400);
 	headless("small", 3);
 	assert_int_equal(ask("big.default.svc.cluster.local", TYPE_A, 1232, true, 5), 400);

@@ -1,5 +1,6 @@
-/* Search completion: a server-side walk along a pod's search list, declared (X.<namespace>.s) and
- * inferred (the first NXDOMAIN of a stock pod). */
+/* Search completion: the server goes through the search list of a pod. The search list is declared
+ * in the name (X.<namespace>.s), or inferred from the first NXDOMAIN of a pod with default
+ * settings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +17,9 @@
 static struct dname extra[2];
 
 /*
- * default: web, db (headless, one ready endpoint, one not), out -> www.example.com, gone -> a Service
- * that does not exist. prod: web, api. off: declines.
+ * The namespace default has the Services web, db (headless, one ready endpoint, one that is not
+ * ready), out (an alias of www.example.com) and gone (an alias of a Service that does not exist).
+ * The namespace prod has web and api. The namespace off disables search completion.
  */
 static int
 begin(void **state)
@@ -39,7 +41,7 @@ begin(void **state)
 static void
 inferred(void)
 {
-	bed.config.search_inferred = true;
+	bed.parts.search.inferred = true;
 	stages_build(&bed.config);
 }
 
@@ -47,11 +49,11 @@ static void
 extras(const char *first, const char *second)
 {
 	assert_int_equal(dname_from_text(&extra[0], first), 0);
-	bed.config.search_extra = extra;
-	bed.config.search_extra_count = 1;
+	bed.parts.search.extra = extra;
+	bed.parts.search.extra_count = 1;
 	if (second != NULL) {
 		assert_int_equal(dname_from_text(&extra[1], second), 0);
-		bed.config.search_extra_count = 2;
+		bed.parts.search.extra_count = 2;
 	}
 }
 
@@ -65,7 +67,8 @@ expect_told(const char *rcode, const char *answer, const char *authority, const 
 		    "told %s:\n  %s\nwant\n  %s", rcode == NULL ? "nothing" : rcode, got, want);
 }
 
-/* Of the reply's first record, which is the CNAME from the asked name. */
+/* Returns the TTL of the first record of the reply. This record is the CNAME of the name in the
+ * query. */
 static uint32_t
 alias_ttl(void)
 {
@@ -89,7 +92,8 @@ the_first_candidate_that_exists_answers(void **state)
 	    "web.prod.svc.default.s", "A", "NOERROR CNAME web.prod.svc, web.prod.svc: A 10.96.1.1");
 	bed_expect("web.prod.svc.cluster.local.default.s", "A",
 	    "NOERROR CNAME web.prod.svc, web.prod.svc: A 10.96.1.1");
-	bed_expect("api.default.s", "A", "CHASE api."); /* another namespace's: not meant */
+	/* The name does not mean the Service in another namespace. */
+	bed_expect("api.default.s", "A", "CHASE api.");
 	bed_expect("api.prod.s", "A", "NOERROR CNAME api.prod.svc, api.prod.svc: A 10.96.1.2");
 	assert_int_equal(bed.info.search.form, SEARCH_DECLARED);
 }
@@ -100,7 +104,7 @@ existence_does_not_depend_on_the_type(void **state)
 	(void)state;
 	bed_expect("web.default.s", "AAAA", "NOERROR CNAME web.default.svc SOA of cluster.local.");
 	bed_expect("web.default.s", "TXT", "NOERROR CNAME web.default.svc SOA of cluster.local.");
-	/* A namespace's own name is an empty non-terminal: it exists, and ends the walk. */
+	/* The name of a namespace is an empty non-terminal. It exists, so the search ends. */
 	bed_expect("prod.default.s", "A", "NOERROR CNAME prod.svc SOA of cluster.local.");
 	bed_expect(
 	    "cluster.local.default.s", "A", "NOERROR CNAME cluster.local. SOA of cluster.local.");
@@ -144,7 +148,7 @@ an_alias_that_is_found_is_followed(void **state)
 	    "NOERROR CNAME out.default.svc, out.default.svc: CNAME www.example.com., "
 	    "www.example.com.: A 192.0.2.1");
 	assert_int_equal(alias_ttl(), 7);
-	/* An alias exists, whatever becomes of its target: its denial is the answer. */
+	/* An alias exists even if its target does not. The negative result is the answer. */
 	bed_ask("out.default.s", "A");
 	expect_told("NXDOMAIN", "", "",
 	    "NXDOMAIN CNAME out.default.svc, out.default.svc: CNAME www.example.com.");
@@ -174,7 +178,7 @@ outside_candidates_are_asked_in_order(void **state)
 	    "NOERROR CNAME www.example.com., www.example.com.: MX 10 mail.example.com.");
 }
 
-/* Compressed names in the RDATA of another server's records are written out. */
+/* Names in the RDATA of another server's records are decompressed. */
 static void
 names_in_records_of_other_servers_stay_whole(void **state)
 {
@@ -241,9 +245,9 @@ the_alias_lives_no_longer_than_the_chain_and_30_s(void **state)
 	    "www.example.com. 3600 CNAME www.example.net.\nwww.example.net. 3 A 192.0.2.1", "");
 	assert_int_equal(alias_ttl(), 3);
 	bed.config.ttl_s = 10;
-	bed_ask("db.default.s", "A"); /* headless: its records have the TTL of the moment */
+	bed_ask("db.default.s", "A"); /* records of a headless Service have a short TTL */
 	assert_int_equal(alias_ttl(), 10);
-	bed_ask("web.default.s", "AAAA"); /* NODATA: the SOA's */
+	bed_ask("web.default.s", "AAAA"); /* the answer is NODATA with the TTL of the SOA */
 	assert_int_equal(alias_ttl(), 5);
 }
 
@@ -257,13 +261,14 @@ nothing_found_lives_no_longer_than_any_denial(void **state)
 	size_t soa = DNS_HEADER + (size_t)bed.info.query.question_len;
 	assert_int_equal(wire_get16(bed.out + soa + 2), TYPE_SOA);
 	assert_int_equal(wire_get32(bed.out + soa + 6), 7);
-	bed_ask("db-1.db.default.s", "A"); /* about to exist: not kept at all */
+	/* This name is about to exist, so the answer must not be cached. */
+	bed_ask("db-1.db.default.s", "A");
 	expect_told("NXDOMAIN", "", ". 7 SOA a. b. 1 2 3 4 900", "NXDOMAIN SOA of cluster.local.");
 	soa = DNS_HEADER + (size_t)bed.info.query.question_len;
 	assert_int_equal(wire_get32(bed.out + soa + 6), 0);
 }
 
-/* RFC 8020: what has names below it exists. */
+/* RFC 8020: if there are names below a name, it exists. */
 static void
 s_and_the_namespaces_below_it_are_empty_names(void **state)
 {
@@ -272,7 +277,8 @@ s_and_the_namespaces_below_it_are_empty_names(void **state)
 	bed_expect("default.s", "A", "NOERROR SOA of cluster.local.");
 	bed_expect("nowhere.s", "A", "NOERROR SOA of cluster.local.");
 	assert_int_equal(bed.info.search.form, SEARCH_NONE);
-	bed_expect("web.nowhere.s", "A", "CHASE web."); /* a pod's namespace may not be known yet */
+	/* The namespace of the pod may not be known yet. */
+	bed_expect("web.nowhere.s", "A", "CHASE web.");
 }
 
 static void
@@ -298,12 +304,12 @@ without_a_forwarder_an_unknown_name_is_refused(void **state)
 	bed_expect("www.example.com.default.s", "A", "REFUSED");
 	bed_expect(
 	    "web.default.s", "A", "NOERROR CNAME web.default.svc, web.default.svc: A 10.96.0.1");
-	bed.config.search_resolver = true; /* the dnsmasq in front may be asked */
+	bed.parts.upstream.search_resolver = true; /* kubedns may now query dnsmasq */
 	bed_expect("www.example.com.default.s", "A", "CHASE www.example.com.");
 }
 
-/* The asked name has all 255 bytes: with "svc" in place of "s" the first candidate would have 257, and
- * with a longer domain behind it there is none. */
+/* The name in the query has 255 bytes, the maximum. The first candidate has "svc" in place of "s",
+ * so it would have 257 bytes. A longer domain has no candidate either. */
 static void
 candidates_that_are_too_long_do_not_exist(void **state)
 {
@@ -347,7 +353,7 @@ filtered_types_are_denied_at_the_last_step_alone(void **state)
 	bed_publish();
 	extras("corp.example.", NULL);
 	bed_expect("git.default.s", "AAAA", "CHASE git.corp.example.");
-	bed.config.search_extra_count = 0;
+	bed.parts.search.extra_count = 0;
 	bed_expect("www.example.com.default.s", "AAAA",
 	    "NOERROR CNAME www.example.com. SOA of www.example.com.");
 	assert_true(bed.info.filtered);
@@ -388,7 +394,7 @@ nothing_found_is_the_first_steps_denial(void **state)
 	bed_ask("nothing.example.default.svc", "A");
 	expect_told("NXDOMAIN", "", ". 1 SOA a. b. 1 2 3 4 1", "NXDOMAIN SOA of cluster.local.");
 	size_t soa = DNS_HEADER + (size_t)bed.info.query.question_len;
-	assert_int_equal(wire_get32(bed.out + soa + 6), 30); /* kubedns/answer/negative_ttl.h */
+	assert_int_equal(wire_get32(bed.out + soa + 6), 30); /* kubedns/answer/zone_lookup.h */
 	bed_ask("nothing.example.default.svc", "A");
 	expect_told(NULL, "", "", "SERVFAIL");
 }
@@ -439,7 +445,7 @@ a_service_without_ready_endpoints_is_not_walked_past(void **state)
 	assert_int_equal(bed.info.search.refusal, SEARCH_SERVICE);
 }
 
-/* --fallthrough: a candidate of our zones that other servers may know is asked of them. */
+/* --fallthrough: other servers may know a candidate in our zones, so the candidate is sent to them. */
 static void
 names_that_fall_through_are_asked_of_others(void **state)
 {
@@ -448,8 +454,8 @@ names_that_fall_through_are_asked_of_others(void **state)
 	(void)state;
 	inferred();
 	assert_int_equal(dname_from_text(&zone, "cluster.local."), 0);
-	bed.config.fallthrough = &zone;
-	bed.config.fallthrough_count = 1;
+	bed.parts.upstream.fallthrough = &zone;
+	bed.parts.upstream.fallthrough_count = 1;
 	bed_expect("old.default.s", "A", "CHASE old.default.svc.cluster.local.");
 	expect_told("NXDOMAIN", "", "", "CHASE old.svc.cluster.local.");
 	expect_told("NXDOMAIN", "", "", "CHASE old.cluster.local.");
@@ -462,7 +468,7 @@ names_that_fall_through_are_asked_of_others(void **state)
 	expect_told("NXDOMAIN", "", "", "NXDOMAIN SOA of cluster.local.");
 	bed_expect("www.example.com.default.svc", "A", "FORWARD");
 	assert_int_equal(bed.info.search.refusal, SEARCH_FALLS_THROUGH);
-	/* Below `s` there is nothing to ask others for, or a walk would lead to a walk. */
+	/* Names below `s` are never sent to other servers, because they would start another search. */
 	bed_expect(
 	    "web.default.s.default.s", "A", "CHASE web.default.s.default.svc.cluster.local.");
 	bed_told("NXDOMAIN", "", "");
@@ -483,13 +489,14 @@ a_candidate_whose_replacement_is_no_name_stays_as_it_is(void **state)
 	    "NOERROR CNAME " LABEL_OF_63 ".old., " LABEL_OF_63 ".old.: A 192.0.2.7");
 }
 
-/* The bound is of the walk too: a walk has up to twelve candidates. */
+/* The limit applies to all candidates of a query together. There are up to twelve. */
 static void
 after_a_pattern_at_its_bound_a_walk_tries_no_patterns(void **state)
 {
 #define MANY_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	(void)state;
-	/* The asked name has no `svc`: only its candidates come to the bound. */
+	/* The name in the query has no `svc`, so only its candidates reach the limit of the
+	 * pattern. */
 	bed_context("regex (?=.*\\.svc\\.)(a|aa)+[xy].* b\n"
 		    "regex (a+|b+) late.example\nsuffix " MANY_A " named.example",
 	    "null");
@@ -515,7 +522,7 @@ a_namespace_may_change_its_mind(void **state)
 	bed_namespace_search("off", true);
 	bed_publish();
 	bed_expect("web.prod.off.svc", "A", "NXDOMAIN SOA of cluster.local.");
-	/* The declared form was asked for by the pod itself. */
+	/* In the declared form, the pod itself requests the search list. */
 	bed_expect("web.prod.off.s", "A", "NOERROR CNAME web.prod.svc, web.prod.svc: A 10.96.1.1");
 }
 

@@ -1,5 +1,5 @@
-/* The records of one Service and of the zone itself, in the words of the Kubernetes DNS
- * specification: name, type, data and weight. */
+/* The records of one Service and of the zone itself: name, type, data and weight. The terms are
+ * those of the Kubernetes DNS specification. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,8 @@
 #include "lib/wire.h"
 #include "treecache/treecache.h"
 
-/* A line a record, "_http._tcp.web.default.svc. SRV 0 100 80 web.default.svc.cluster.local.". */
+/* One line per record: "_http._tcp.web.default.svc. SRV 0 100 80
+ * web.default.svc.cluster.local.". */
 static char lines[1 << 16];
 static size_t lines_len;
 static uint32_t last_ttl;
@@ -30,7 +31,7 @@ add_text(const char *format, ...)
 	int len = vsnprintf(lines + lines_len, sizeof lines - lines_len, format, ap);
 	va_end(ap);
 	lines_len += len > 0 ? (size_t)len : 0;
-	if (lines_len >= sizeof lines) /* large ones are only counted */
+	if (lines_len >= sizeof lines) /* of large answers, only the number of records is used */
 		lines_len = sizeof lines - 1;
 }
 
@@ -110,7 +111,8 @@ addr(const char *text)
 	return addr;
 }
 
-/* A ClusterIP Service with these ports; the address 10.96.0.1, unless there are two. */
+/* Makes a ClusterIP Service with these ports. Its address is 10.96.0.1. If `dual`, fd00::1 is a
+ * second address. */
 static const char *
 cluster_ip(struct object_port *ports, size_t count, bool dual)
 {

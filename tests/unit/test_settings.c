@@ -1,4 +1,5 @@
-/* Settings that change while kubedns runs, from the event or the key to what readers of the tree see. */
+/* Settings that change while kubedns runs. The tests begin with the event or the ConfigMap key and
+ * end with the tree that readers see. */
 #include "tests/unit/main_thread.h"
 
 #include "kubedns/answer/answer.h"
@@ -9,7 +10,7 @@ begin(void **state)
 	struct kubedns *k = main_thread_new(NULL, false);
 
 	k->status.synced = true;
-	publish_turn(k);
+	publish_iteration(k);
 	*state = k;
 	return 0;
 }
@@ -31,14 +32,14 @@ node_event(struct kubedns *k, const char *zone, const char *region)
 		.node = { .zone = zone, .region = region } };
 
 	event_sink_take(k, OBJECT_NODE, EVENT_MODIFIED, &node);
-	return turn(k);
+	return iterate(k);
 }
 
 static uint64_t
 config_map(struct kubedns *k, const char *key, const char *value)
 {
 	config_map_event(k, EVENT_MODIFIED, key, value);
-	return turn(k);
+	return iterate(k);
 }
 
 static const struct answer_context *
@@ -47,7 +48,7 @@ context(const struct kubedns *k)
 	return treecache_next(k->cache)->context;
 }
 
-/* --- where the cluster is --- */
+/* --- the location of the cluster --- */
 
 static void
 a_node_that_says_the_same_again_publishes_nothing(void **state)
@@ -63,7 +64,8 @@ a_node_that_says_the_same_again_publishes_nothing(void **state)
 	assert_int_equal(treecache_next(k->cache)->serial, serial);
 }
 
-/* Label values may hold '_' and '.'; kubelets send a Node's status every few minutes. */
+/* The value of a label may contain '_' and '.'. A kubelet sends the status of its Node every few
+ * minutes. */
 static void
 a_zone_that_is_no_dns_label_publishes_nothing_with_each_event(void **state)
 {
@@ -124,7 +126,8 @@ a_bad_key_keeps_its_last_value(void **state)
 	assert_int_equal(settings_mistakes(k->status.settings), 1);
 }
 
-/* A process that starts with the emptied key has none of its names: this one has none either. */
+/* If kubedns starts when the key is empty, it has none of the names. So the running kubedns must
+ * not have them either. */
 static void
 an_emptied_key_takes_its_names_along(void **state)
 {
@@ -153,7 +156,30 @@ an_emptied_key_takes_its_names_along(void **state)
 		assert_false(servers[i].addr.bytes[0] == 192 && servers[i].addr.bytes[3] == 53);
 }
 
-/* A Mac's hosts file: two of its lines mean nothing here, and the others count. */
+/* kubedns sends queries in plain text, also to retry a SERVFAIL of --resolver. So it must never query a
+ * tls:// server, nor the servers of resolv.conf in its place. */
+static void
+tls_upstreams_are_left_to_the_resolver(void **state)
+{
+	struct kubedns *k = *state;
+	size_t count;
+
+	config_map(k, "upstreamNameservers", "[\"192.0.2.53\"]");
+	config_map(k, "upstreamNameservers", "[\"tls://9.9.9.9#dns.quad9.net\"]");
+	assert_int_equal(settings_mistakes(k->status.settings), 1);
+	settings_upstreams(k->status.settings, &count);
+	assert_int_equal(count, 1);
+	k->options.upstream.has_resolver = true;
+	config_map(k, "upstreamNameservers", "[\"tls://9.9.9.9#dns.quad9.net\" ]");
+	assert_int_equal(settings_mistakes(k->status.settings), 0);
+	settings_upstreams(k->status.settings, &count);
+	assert_int_equal(count, 0);
+	config_map(k, "upstreamNameservers", "[\"192.0.2.53\"]");
+	settings_upstreams(k->status.settings, &count);
+	assert_int_equal(count, 1);
+}
+
+/* The hosts file of a Mac has two lines that are meaningless here. The other lines are used. */
 static void
 a_hosts_file_of_another_machine_is_taken(void **state)
 {
@@ -175,7 +201,7 @@ a_deleted_config_map_takes_its_names_along(void **state)
 
 	config_map(k, "hosts", "10.0.0.1 db.example");
 	event_sink_take(k, OBJECT_CONFIGMAP, EVENT_DELETED, &object);
-	assert_int_equal(turn(k), 1);
+	assert_int_equal(iterate(k), 1);
 	assert_null(context(k)->names);
 }
 
@@ -197,6 +223,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 		    a_hosts_file_of_another_machine_is_taken, begin, end),
 		cmocka_unit_test_setup_teardown(an_emptied_key_takes_its_names_along, begin, end),
+		cmocka_unit_test_setup_teardown(tls_upstreams_are_left_to_the_resolver, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    a_deleted_config_map_takes_its_names_along, begin, end),
 	};

@@ -1,4 +1,5 @@
-/* shared_port.c: who else counts at a shared port, and a leave that fails. */
+/* shared_port.c: which other servers at a shared port count, and what happens if a server cannot
+ * leave the port. */
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@
 
 enum { THREADS = 2, DISCARD = 9 };
 
-/* A kubedns's UDP sockets at one address. */
+/* The UDP sockets of a kubedns at one address. */
 struct server_sockets {
 	struct sockets sockets;
 	int udp[THREADS][SOCKETS_MAX];
@@ -43,8 +44,8 @@ bind_to(int fd, struct server *server)
 	server->port = port_bound(fd);
 }
 
-/* A port that is free at this address. A socket for which the kernel chose one loses it when it is
- * connected and returns. */
+/* Finds a port that is free at this address. If the kernel chose the port of a socket, the socket
+ * would lose the port when it is connected and then returns. */
 static uint16_t
 free_port(struct server server)
 {
@@ -55,7 +56,8 @@ free_port(struct server server)
 	return server.port;
 }
 
-/* Bound to `server`, whose port is chosen if it is 0; or held. */
+/* Binds the sockets to `server`, or only holds them if `held`. If the port of `server` is 0, a free
+ * port is chosen. */
 static void
 open_server(struct server_sockets *s, struct server *server, bool held)
 {
@@ -78,8 +80,9 @@ close_server(struct server_sockets *s)
 		close(s->udp[t][0]);
 }
 
-/* The others of three: the first has left to the second, which has died. The first returns a second
- * later, and until then the third would answer alone what it has not read yet. */
+/* The first of three servers has left the port to the second, which has died. The first server
+ * returns a second later. Until then, the third server would be alone. It would only get queries
+ * that the first has not read yet. */
 static void
 a_port_that_was_left_is_still_taken(void **state)
 {
@@ -102,7 +105,7 @@ a_port_that_was_left_is_still_taken(void **state)
 	assert_int_equal(shared_port_enter(new), 0);
 	assert_true(shared_port_has_other(old));
 
-	/* Who has left is no other to one that serves. */
+	/* A server that has left the port does not count as a server that serves. */
 	assert_int_equal(shared_port_leave(old), 0);
 	assert_false(shared_port_has_other(new));
 	close_server(&first);
@@ -113,7 +116,8 @@ a_port_that_was_left_is_still_taken(void **state)
 	shared_port_free(new);
 }
 
-/* Nobody has 192.0.2.6 here, so that there is no route from it: as where the interface is away. */
+/* No interface has 192.0.2.6, so there is no route from this address. It is the same if the
+ * interface is down. */
 static void
 one_that_cannot_leave_goes_on_serving(void **state)
 {
@@ -134,7 +138,7 @@ one_that_cannot_leave_goes_on_serving(void **state)
 	shared_port_free(port);
 }
 
-/* Nobody has the second address: what had left returns. */
+/* No interface has the second address. So the sockets that had already left the port return to it. */
 static void
 it_leaves_with_all_sockets_or_with_none(void **state)
 {

@@ -1,4 +1,5 @@
-/* Pages of the other containers: URLs, heads of responses, and lines of metrics. */
+/* How the sidecar reads the pages of the other containers: URLs, the heads of responses, and lines
+ * of metrics. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,7 +189,7 @@ kubedns_pages_become_a_view(void **state)
 	assert_int_equal(view.api_problem, API_PROBLEM_FORBIDDEN);
 }
 
-/* Found by the fuzzer: an infinity became a count. */
+/* Found by the fuzzer: a value of infinity became a count. */
 static void
 values_that_are_no_counts_are_0(void **state)
 {
@@ -222,8 +223,7 @@ more_resources_than_there_is_room_for_are_left_out(void **state)
 	free(page);
 }
 
-/* What becomes of a page of at most `max` bytes
- * from a peer that says `head` and then never stops. */
+/* Fetches a page of at most `max` bytes. The peer sends `head` and then never stops sending. */
 static void
 fetch_from_a_flood(struct fetch *fetch, const char *head, size_t max)
 {
@@ -271,7 +271,7 @@ a_page_without_end_is_given_up_at_its_bound(void **state)
 		assert_int_equal(fetch.status, 0);
 		assert_string_equal(fetch.error, "the page is too large");
 		assert_true(fetch.size <= 2 * (PAGE_MAX + FETCH_HEAD_MAX));
-		/* What says beforehand that it is too large is not read. */
+		/* If a page announces a size above the limit, it is not read. */
 		assert_true(fetch.len < PAGE_MAX || !fetch.head.has_length);
 		fetch_close(&fetch);
 	}

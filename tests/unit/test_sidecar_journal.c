@@ -1,4 +1,4 @@
-/* What the page tells of the last day, also after a restart. */
+/* The events of the last day on the status page. They survive a restart. */
 #include <json-c/json.h>
 
 #include "sidecar/page/journal.h"
@@ -24,11 +24,12 @@ the_journal_tells_what_began_and_what_ended(void **state)
 	result(KUBEDNS, CAUSE_OK, 1);
 	journal_look(&journal, &view);
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 0), "the sidecar was started");
+	assert_string_equal(newest(&journal, 0), "the sidecar started");
 	assert_string_equal(newest(&journal, 1), "");
 	view.kubedns = &kubedns;
 	kubedns = (struct kubedns_view){ .seen = true };
 	strcpy(kubedns.error, "connection refused");
+	kubedns.refused = true;
 	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
 	journal_look(&journal, &view);
 	journal_look(&journal, &view);
@@ -38,11 +39,11 @@ the_journal_tells_what_began_and_what_ended(void **state)
 	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true, .start_s = 5 };
 	result(KUBEDNS, CAUSE_OK, 1);
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 1), "kubedns: well again after 35 seconds");
+	assert_string_equal(newest(&journal, 1), "kubedns: recovered after 35 seconds");
 	assert_string_equal(newest(&journal, 0), "probe kubedns: answered again");
 	kubedns.start_s = 50;
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 0), "kubedns was started again");
+	assert_string_equal(newest(&journal, 0), "kubedns restarted");
 	view.now_s += JOURNAL_S + 1;
 	assert_string_equal(newest(&journal, 0), "");
 }
@@ -105,7 +106,7 @@ a_server_more_that_fails_is_told_and_shown_beside_its_counts(void **state)
 	assert_string_equal(newest(&journal, 1), "upstream server, one of 2, does not answer");
 	a.failures = b.failures = 0;
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 0), "server: well again after less than a second");
+	assert_string_equal(newest(&journal, 0), "server: recovered after less than a second");
 	checks.count = 0;
 }
 
@@ -125,16 +126,17 @@ what_a_dead_process_said_is_not_well_again(void **state)
 	assert_string_equal(newest(&journal, 0), "kubedns does not keep up: 50 packets dropped");
 	kubedns.up = false;
 	strcpy(kubedns.error, "connection refused");
+	kubedns.refused = true;
 	journal_look(&journal, &view);
 	assert_string_equal(newest(&journal, 0), "kubedns is not running");
 	kubedns.up = true;
 	kubedns.recent[KUBEDNS_DROPPED] = (struct buckets){ 0 };
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 0), "load: well again after less than a second");
-	assert_string_equal(newest(&journal, 1), "kubedns: well again after less than a second");
+	assert_string_equal(newest(&journal, 0), "load: recovered after less than a second");
+	assert_string_equal(newest(&journal, 1), "kubedns: recovered after less than a second");
 }
 
-/* The journal as the next process reads it. */
+/* Writes the journal and reads it again, like a new process. */
 static void
 start_again(struct journal *journal)
 {
@@ -161,25 +163,26 @@ the_journal_goes_on_after_a_restart(void **state)
 	journal_look(&journal, &view);
 	kubedns.up = false;
 	strcpy(kubedns.error, "connection refused");
+	kubedns.refused = true;
 	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
 	journal_look(&journal, &view);
 	view.now_s += 20;
 	view.now_ns += 20 * NS_PER_S;
 	start_again(&journal);
-	/* It still holds: the same trouble, and no news. */
+	/* The problem still exists, so there is no new event. */
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 0), "the sidecar was started again");
+	assert_string_equal(newest(&journal, 0), "the sidecar restarted");
 	assert_string_equal(newest(&journal, 1), "probe kubedns: connection refused");
 	assert_string_equal(newest(&journal, 2), "kubedns is not running");
-	assert_string_equal(newest(&journal, 3), "the sidecar was started");
+	assert_string_equal(newest(&journal, 3), "the sidecar started");
 	assert_string_equal(newest(&journal, 4), "");
 	view.now_s += 20;
 	view.now_ns += 20 * NS_PER_S;
 	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true, .start_s = 50 };
 	result(KUBEDNS, CAUSE_OK, 1);
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 2), "kubedns was started again");
-	assert_string_equal(newest(&journal, 1), "kubedns: well again after 40 seconds");
+	assert_string_equal(newest(&journal, 2), "kubedns restarted");
+	assert_string_equal(newest(&journal, 1), "kubedns: recovered after 40 seconds");
 	assert_string_equal(newest(&journal, 0), "probe kubedns: answered again");
 }
 
@@ -191,23 +194,24 @@ what_ended_while_nobody_looked_is_told_after_a_while(void **state)
 	(void)state;
 	journal = (struct journal){ 0 };
 	view.kubedns = &kubedns;
-	kubedns = (struct kubedns_view){ .seen = true, .error = "connection refused" };
+	kubedns =
+	    (struct kubedns_view){ .seen = true, .refused = true, .error = "connection refused" };
 	result(DNSMASQ, CAUSE_OK, 1);
 	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
 	journal_look(&journal, &view);
 	view.now_s += 60;
 	view.now_ns += 60 * NS_PER_S;
 	start_again(&journal);
-	kubedns = (struct kubedns_view){ 0 }; /* not asked yet */
+	kubedns = (struct kubedns_view){ 0 }; /* kubedns has not been queried yet */
 	result(KUBEDNS, CAUSE_OK, 1);
 	journal_look(&journal, &view);
 	assert_string_equal(newest(&journal, 0), "probe kubedns: answered again");
-	assert_string_equal(newest(&journal, 1), "the sidecar was started again");
+	assert_string_equal(newest(&journal, 1), "the sidecar restarted");
 	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
 	view.now_s += JOURNAL_SETTLE_S;
 	view.now_ns += JOURNAL_SETTLE_S * NS_PER_S;
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 0), "kubedns: well again after 75 seconds");
+	assert_string_equal(newest(&journal, 0), "kubedns: recovered after 75 seconds");
 	view.started_ns = 0;
 }
 
@@ -243,7 +247,8 @@ a_foreign_journal_is_taken_as_far_as_it_makes_sense(void **state)
 		assert_int_equal(journal_read(&journal, &view, none[i], strlen(none[i])), -EBADMSG);
 }
 
-/* A hash that does not fit or is no text is compared as it is kept: a configuration is told once. */
+/* If a hash is too long or is not text, its stored form is compared. So each configuration is
+ * reported once. */
 static void
 a_hash_is_told_once(void **state)
 {
@@ -265,7 +270,7 @@ a_hash_is_told_once(void **state)
 		assert_int_equal(journal.count, count);
 		start_again(&journal);
 		journal_look(&journal, &view);
-		assert_string_equal(newest(&journal, 0), "the sidecar was started again");
+		assert_string_equal(newest(&journal, 0), "the sidecar restarted");
 	}
 	json_object_put(with.config);
 	view.nanny = NULL;

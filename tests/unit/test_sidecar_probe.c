@@ -1,4 +1,4 @@
-/* When a probe is due, what its results add up to, and how much of it is kept. */
+/* When a probe is due, the statistics of a probe, and how much of its history is kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@
 #include "sidecar/probes/dns_exchange.h"
 #include "sidecar/probes/probe.h"
 #include "sidecar/page/status.h"
+#include "tests/unit/emulator.h"
 
 static struct probe probe;
 static const int64_t start_ns = 50000 * NS_PER_S;
@@ -45,8 +46,8 @@ teardown(void **state)
 static void
 record(enum cause cause, double ms, int64_t at_ns)
 {
-	struct probe_result r = {
-		.cause = cause, .sent_ns = at_ns, .latency_ns = (int64_t)(ms * 1e6)
+	struct dns_exchange r = {
+		.reply.cause = cause, .sent_ns = at_ns, .latency_ns = (int64_t)(ms * 1e6)
 	};
 
 	probe_record(&probe, &r, at_ns, 1.7e9 + (double)(at_ns - start_ns) / 1e9);
@@ -79,8 +80,8 @@ its_timeout_ends_before_the_next_question(void **state)
 	assert_int_equal(probe_timeout_ms(&probe), 900);
 }
 
-/* A socket's first datagrams may come before the kernel stamps them: hence more than one question,
- * and a stamp wanted all the time. */
+/* The first datagrams of a socket may arrive before the kernel timestamps datagrams. So the test
+ * sends more than one query and keeps the timestamps enabled. */
 static void
 its_latency_ends_when_the_answer_comes_not_when_it_is_read(void **state)
 {
@@ -92,6 +93,7 @@ its_latency_ends_when_the_answer_comes_not_when_it_is_read(void **state)
 	struct dns_exchange exchange;
 
 	(void)state;
+	skip_under_emulator("SO_TIMESTAMPNS");
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on), 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&sin, len), 0);
@@ -105,7 +107,7 @@ its_latency_ends_when_the_answer_comes_not_when_it_is_read(void **state)
 		    &exchange, &server, &probe.spec.name, TYPE_A, CLASS_IN, PROBE_TIMEOUT_MS));
 		ssize_t n = recvfrom(fd, message, sizeof message, 0, (struct sockaddr *)&sin, &len);
 		assert_true(n > DNS_HEADER);
-		message[2] |= 0x80; /* QR: an answer without a record */
+		message[2] |= 0x80; /* the bit QR: a response without a record */
 		assert_int_equal(
 		    sendto(fd, message, (size_t)n, 0, (struct sockaddr *)&sin, len), n);
 		struct pollfd answer = { .fd = exchange.fd, .events = POLLIN };
@@ -166,7 +168,7 @@ health_reads_as_kube_dns_wrote_it(void **state)
 	    false, "{\"IsOk\":false,\"LatencySeconds\":0,\"Err\":\"waiting for first probe\"}");
 	record(CAUSE_OK, 0.279437, start_ns);
 	assert_health(true, "{\"IsOk\":true,\"LatencySeconds\":0.000279437,\"Err\":\"\"}");
-	record(CAUSE_OK, 0.089157, start_ns); /* Go has no exponent before a microsecond */
+	record(CAUSE_OK, 0.089157, start_ns); /* Go also writes this value without an exponent */
 	assert_health(true, "{\"IsOk\":true,\"LatencySeconds\":0.000089157,\"Err\":\"\"}");
 	record(CAUSE_OK, 1500, start_ns);
 	assert_health(true, "{\"IsOk\":true,\"LatencySeconds\":1.5,\"Err\":\"\"}");

@@ -1,5 +1,5 @@
-/* The box of the status page: a few questions at a time,
- * kept for whoever asks the same, then gone. */
+/* The queries of the status page. A few can run at a time. An answer is kept for clients that send
+ * the same query, and then dropped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 static const struct server nobody = { .addr = { AF_INET, { 127, 0, 0, 1 } }, .port = 1 };
 
-/* Runs until every question is done: port 1 says at once that nobody is there. */
+/* Runs until each query has ended. Port 1 refuses a query at once. */
 static void
 run_to_the_end(struct question_box *box)
 {
@@ -59,7 +59,8 @@ answers_are_kept_a_while_and_make_room_then(void **state)
 	for (int i = 1; i < QUESTION_BOX_MAX; i++)
 		done_ns = box.entries[i].done_ns > done_ns ? box.entries[i].done_ns : done_ns;
 
-	/* Within the time: whoever asks the same sees the same, and nothing else has room. */
+	/* While the answers are kept, a client with the same query gets the same answer. There is
+	 * no room for other queries. */
 	question_box_run(&box, nothing, box.entries[0].done_ns + 1);
 	assert_int_equal(question_box_ask(&box, "n0.test", "A", &same), QUESTION_BOX_SAME);
 	assert_true(same->done);

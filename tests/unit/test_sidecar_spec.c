@@ -1,4 +1,4 @@
-/* --probe as kube-dns's sidecar takes it, and what is refused at start. */
+/* --probe in the format of kube-dns, and the values that are refused at startup. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

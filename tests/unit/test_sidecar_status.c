@@ -1,5 +1,6 @@
-/* The document that the page draws (/status.json) and the text (/status.txt): which facts, to whom, and
- * what of foreign text. */
+/* The JSON document (/status.json) and the text (/status.txt) of the status page. The tests check
+ * the facts in them, which clients may see each fact, and how texts from other programs are
+ * escaped. */
 #include <math.h>
 
 #include <json-c/json.h>
@@ -11,7 +12,7 @@
 
 static struct verdict verdict;
 
-/* Whether the document has this text. */
+/* Returns whether the document contains this text. */
 static bool
 says(const char *text)
 {
@@ -58,15 +59,17 @@ memory_that_is_not_known_is_null(void **state)
 static void
 the_other_pods_are_named_to_those_who_may_ask(void **state)
 {
-	static const char lines[] =
-	    "10.0.0.9 not ready\nfd00::2 ready\n10.0.0.2 ready\n<b> ready\n10.0.0.3\n"
-	    "10.0.0.4 ready, and so on and so on and so on and so on and so on\n10.0.0.5 ready";
+	static const char json[] = "{\"neighbours\":[{\"address\":\"10.0.0.9\",\"ready\":false},"
+				   "{\"address\":\"fd00::2\",\"ready\":true},"
+				   "{\"address\":\"10.0.0.2\",\"ready\":true},"
+				   "{\"address\":\"<b>\",\"ready\":true},7,{\"ready\":true}]}";
+	static const char lines[] = "10.0.0.9 not ready\nfd00::2 ready\n";
 
 	(void)state;
 	view.kubedns = &kubedns;
 	view.port = 10054;
 	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
-	kubedns_read_neighbours(&kubedns, lines, sizeof lines - 1);
+	kubedns_read_neighbours(&kubedns, json, sizeof json - 1);
 	assert_int_equal(kubedns.neighbour_count, 3);
 	assert_true(says("\"neighbourCount\":3,\"neighbours\":["
 			 "{\"address\":\"10.0.0.2\",\"ready\":true},"
@@ -76,7 +79,10 @@ the_other_pods_are_named_to_those_who_may_ask(void **state)
 	view.may_ask = false;
 	assert_false(says("10.0.0.2"));
 	assert_true(says("\"neighbourCount\":3,\"neighbours\":[]"));
-	kubedns_read_neighbours(&kubedns, lines, 0);
+	kubedns_read_neighbours(&kubedns, json, 0);
+	assert_int_equal(kubedns.neighbour_count, 0);
+	/* An older kubedns sends lines of text. This sidecar does not read them. */
+	kubedns_read_neighbours(&kubedns, lines, sizeof lines - 1);
 	assert_int_equal(kubedns.neighbour_count, 0);
 }
 
@@ -111,7 +117,7 @@ who_asks_most_is_told_to_those_who_may_ask(void **state)
 	result(DNSMASQ, CAUSE_OK, 1);
 	result(KUBEDNS, CAUSE_OK, 1);
 	verdict_make(&verdict, &view);
-	assert_non_null(strstr(verdict.findings[0].what, "; the heaviest now is 10.0.0.9"));
+	assert_non_null(strstr(verdict.findings[0].what, "; the top client now is 10.0.0.9"));
 	view.may_ask = false;
 	assert_false(says("10.0.0.9"));
 	assert_true(says("\"topKnown\":true,\"topClients\":[],\"topNames\":[],\"topRates\":[]"));
@@ -119,7 +125,7 @@ who_asks_most_is_told_to_those_who_may_ask(void **state)
 	assert_int_equal(kubedns.client_count + kubedns.name_count, 0);
 }
 
-/* json-c copies strings as they are, and terminals obey control characters. */
+/* json-c does not escape these strings, and a terminal executes control characters. */
 static void
 foreign_text_is_text_in_valid_utf8(void **state)
 {
@@ -163,6 +169,7 @@ the_text_begins_with_the_sentence_and_has_the_command(void **state)
 	view.kubedns = &kubedns;
 	kubedns = (struct kubedns_view){ .seen = true, .since_ns = view.now_ns };
 	strcpy(kubedns.error, "connection refused");
+	kubedns.refused = true;
 	result(DNSMASQ, CAUSE_OK, 1);
 	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
 	char *text = status_text(&view, &len);
@@ -173,7 +180,8 @@ the_text_begins_with_the_sentence_and_has_the_command(void **state)
 	free(text);
 }
 
-/* Of the ConfigMap, others learn the key that was refused, not what it holds. */
+/* Clients without permission see which key of the ConfigMap was refused, but not the content of the
+ * key. */
 static void
 who_may_not_ask_is_not_told_what_the_configuration_says(void **state)
 {
@@ -200,14 +208,14 @@ who_may_not_ask_is_not_told_what_the_configuration_says(void **state)
 		assert_int_equal(
 		    strstr(json, "\"stubDomains\":{\"inForce\":{\"a.test\":[]}}") != NULL,
 		    view.may_ask);
-		assert_null(strstr(json, "own")); /* only what the page shows */
+		assert_null(strstr(json, "own")); /* the document has only facts for the page */
 		free(text);
 		free(json);
 	}
 	nanny_view_free(&nanny);
 }
 
-/* A probe's history: the age, and the latency or what was wrong. */
+/* The history of a probe. A point is the age, and then the latency or the failure. */
 static void
 a_history_has_latencies_and_failures(void **state)
 {
@@ -224,8 +232,66 @@ a_history_has_latencies_and_failures(void **state)
 	assert_true(says("\"history\":[[3000,250],[2000,\"timeout\"],[500,\"not_ready\"]]"));
 }
 
-/* Open pages fetch the document all the time: with 100 probes a second it stays below 200 KB, and
- * what is left out is never the failure. */
+/* The reasons quote the API server, with namespaces and addresses. */
+static void
+why_kubedns_is_not_ready_is_told_to_those_who_may_ask(void **state)
+{
+	(void)state;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true };
+	snprintf(kubedns.reasons, sizeof kubedns.reasons, "https://10.96.0.1: forbidden");
+	view.kubedns = &kubedns;
+	view.may_ask = true;
+	assert_true(says("\"reasons\":\"https://10.96.0.1: forbidden\""));
+	view.may_ask = false;
+	assert_true(says("\"reasons\":\"\""));
+	assert_false(says("10.96.0.1"));
+}
+
+/* Returns the number of points of all histories in the document. */
+static size_t
+history_points(const char *json)
+{
+	size_t points = 0;
+
+	for (const char *at = json; (at = strstr(at, "\"history\":[[")) != NULL;) {
+		const char *end = strstr(at, "]]");
+
+		for (; at < end; at++)
+			points += at[0] == '[' && at[1] != '[';
+	}
+	return points;
+}
+
+/* 41 histories have 585 points each. In each history, the last point stands for fewer values than
+ * the other points. */
+static void
+histories_of_any_length_have_six_thousand_points_at_most(void **state)
+{
+	enum { MANY = 41, POINTS = 585 };
+	static struct probe many[MANY];
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		many[i].spec = probes[0].spec;
+		history_init(&many[i].history, 1);
+		for (int at = POINTS; at > 0; at--)
+			history_add(&many[i].history,
+			    &(struct history_point){ view.now_ns - at * NS_PER_S, 1, CAUSE_OK });
+	}
+	view.probes = many;
+	view.probe_count = MANY;
+	char *json = shown_status();
+	assert_in_range(history_points(json), 4000, 6000);
+	assert_non_null(strstr(json, "\"historyStep\":5,"));
+	free(json);
+	view.probe_count = 1;
+	assert_true(says("\"historyStep\":1,"));
+	for (int i = 0; i < MANY; i++)
+		history_free(&many[i].history);
+}
+
+/* A page that is open fetches the document again and again. With 100 probes per second, the
+ * document is smaller than 200 KB. Failures are never left out. */
 static void
 the_history_of_many_probes_is_thinned(void **state)
 {
@@ -297,6 +363,8 @@ main(void)
 		T(who_may_not_ask_is_not_told_what_the_configuration_says),
 		T(a_history_has_latencies_and_failures),
 		T(the_history_of_many_probes_is_thinned),
+		T(histories_of_any_length_have_six_thousand_points_at_most),
+		T(why_kubedns_is_not_ready_is_told_to_those_who_may_ask),
 		T(numbers_read_as_people_read_them),
 	};
 

@@ -1,4 +1,4 @@
-/* When is DNS well, and what is said when it is not. */
+/* When DNS counts as healthy, and the sentence that the page shows when DNS is not healthy. */
 #include "sidecar/page/status.h"
 #include "sidecar/verdict/verdict.h"
 #include "tests/unit/sidecar_fixture.h"
@@ -30,7 +30,7 @@ all_answered_is_well(void **state)
 	result(DNSMASQ, CAUSE_OK, 0.3);
 	result(KUBEDNS, CAUSE_OK, 0.2);
 	assert_verdict(
-	    LEVEL_WELL, "DNS is well: both probes are answered, typically within 0.30 ms");
+	    LEVEL_WELL, "DNS is healthy: both probes are answered, typically within 0.30 ms");
 	assert_int_equal(verdict.count, 0);
 }
 
@@ -70,7 +70,8 @@ a_name_that_does_not_exist_is_no_outage(void **state)
 	(void)state;
 	result(DNSMASQ, CAUSE_NXDOMAIN, 0.3);
 	result(KUBEDNS, CAUSE_NXDOMAIN, 0.2);
-	assert_verdict(LEVEL_DEGRADED, "dnsmasq says that the name does not exist; 1 more below");
+	assert_verdict(
+	    LEVEL_DEGRADED, "dnsmasq answers that the name does not exist; 1 more below");
 }
 
 static void
@@ -97,7 +98,7 @@ what_failed_often_and_is_answered_now_is_a_note(void **state)
 	result(KUBEDNS, CAUSE_OK, 1);
 	for (int i = 0; i < 40; i++)
 		result(DNSMASQ, i < 8 ? CAUSE_TIMEOUT : CAUSE_OK, 1);
-	assert_verdict(LEVEL_WELL, "DNS is well");
+	assert_verdict(LEVEL_WELL, "DNS is healthy");
 	assert_int_equal(verdict.count, 1);
 	assert_int_equal(verdict.findings[0].level, LEVEL_NOTE);
 }
@@ -112,11 +113,11 @@ an_upstream_that_fails_is_named(void **state)
 	cache.upstreams[0] = (struct upstream){ .server = { { AF_INET, { 8, 8, 8, 8 } }, 53 } };
 	buckets_add(&cache.upstreams[0].recent_queries, view.now_ns, 100);
 	buckets_add(&cache.upstreams[0].recent_failed, view.now_ns, 9);
-	assert_verdict(LEVEL_WELL, "well");
+	assert_verdict(LEVEL_WELL, "healthy");
 	buckets_add(&cache.upstreams[0].recent_failed, view.now_ns, 1);
 	assert_verdict(LEVEL_DEGRADED, "upstream 8.8.8.8:53 fails");
 	view.now_ns += 700 * NS_PER_S;
-	assert_verdict(LEVEL_WELL, "well");
+	assert_verdict(LEVEL_WELL, "healthy");
 }
 
 static void
@@ -130,14 +131,61 @@ kubedns_says_why_it_is_not_ready(void **state)
 	view.kubedns = &kubedns;
 	assert_verdict(LEVEL_DEGRADED, "kubedns is not ready");
 	assert_non_null(strstr(verdict.findings[0].what, "services: not synced"));
-	kubedns.ready = true;
-	assert_verdict(LEVEL_WELL, "well");
+	strcpy(kubedns.reasons, "not synced yet\nservices: no list\npods: no list");
+	assert_verdict(LEVEL_DEGRADED, "kubedns is not ready");
+	assert_string_equal(
+	    verdict.findings[0].what, "kubedns is not ready: not synced yet; services: no list");
+	/* A long reason is cut between two words. */
+	for (size_t word = 0; word < 40; word++)
+		memcpy(kubedns.reasons + 8 * word, "letters ", 9);
+	assert_verdict(LEVEL_DEGRADED, "kubedns is not ready");
+	const char *what = verdict.findings[0].what;
+	assert_string_equal(what + strlen(what) - strlen(" letters ..."), " letters ...");
+	memset(kubedns.reasons, 'x', sizeof kubedns.reasons - 1);
+	assert_verdict(LEVEL_DEGRADED, "kubedns is not ready");
+	kubedns.says_synced = true;
+	assert_verdict(LEVEL_DEGRADED,
+	    "DNS is running, but cluster names get SERVFAIL, because kubedns is not ready");
+	kubedns.ready = kubedns.synced = true;
+	assert_verdict(LEVEL_WELL, "healthy");
 	kubedns.resource_count = 1;
 	kubedns.resources[0] = (struct kubedns_resource){ "services", true, view.now_s - 3700 };
-	assert_verdict(LEVEL_DEGRADED, "heard nothing from the API server for 61 minutes");
+	assert_verdict(LEVEL_DEGRADED, "received nothing from the API server for 61 minutes");
 }
 
-/* "14030 objects so far" has the digits 403, and no 403 came. */
+/* unbound has no statistics for the sidecar, so their absence is no problem, and a failing external name is one. */
+static void
+unbound_is_judged_without_statistics(void **state)
+{
+	static const char dnsmasq[] = "{\"dnsmasq\": {\"engine\": \"dnsmasq\"}}",
+			  unbound[] = "{\"dnsmasq\": {\"engine\": \"unbound\"}}";
+	static struct check check = {
+		.kind = CHECK_OUTSIDE, .asked = true, .failures = 9, .cause = CAUSE_SERVFAIL
+	};
+	struct nanny_view nanny = { .seen = false };
+
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	cache.up = cache.seen = false;
+	cache.errors = 9;
+	view.nanny = &nanny;
+	assert_verdict(LEVEL_WELL, "healthy");
+	assert_int_equal(verdict.count, 0);
+	nanny.seen = nanny.up = true;
+	assert_int_equal(nanny_view_read(&nanny, dnsmasq, sizeof dnsmasq - 1), 0);
+	assert_verdict(LEVEL_WELL, "healthy");
+	assert_true(verdict.holds[VERDICT_STATISTICS]);
+	assert_int_equal(nanny_view_read(&nanny, unbound, sizeof unbound - 1), 0);
+	assert_verdict(LEVEL_WELL, "healthy");
+	assert_int_equal(verdict.count, 0);
+	checks.count = 1;
+	checks.items[0] = &check;
+	assert_verdict(LEVEL_DEGRADED, "external names fail");
+	nanny_view_free(&nanny);
+}
+
+/* "14030 objects so far" contains the digits 403, but no response had the status 403. */
 static void
 advice_comes_from_the_named_problem_and_not_from_digits_in_the_text(void **state)
 {
@@ -145,11 +193,11 @@ advice_comes_from_the_named_problem_and_not_from_digits_in_the_text(void **state
 	static const struct {
 		const char *name, *brief, *todo;
 	} rows[] = { { "unauthorized", "refuses kubedns's token", "token" },
-		{ "forbidden", "forbids kubedns to list", "rbac.yaml" },
+		{ "forbidden", "does not allow kubedns to list", "rbac.yaml" },
 		{ "silent", "does not answer them", "overloaded" },
 		{ "certificate_expired", "certificate has expired", "Renew" },
 		{ "certificate_not_yet_valid", "is not valid yet", "clock" },
-		{ "from a newer kubedns", "kubedns is not ready", "Can it reach" } };
+		{ "from a newer kubedns", "kubedns is not ready", "Can kubedns reach" } };
 	char text[256];
 
 	(void)state;
@@ -185,12 +233,14 @@ kubedns_that_knows_old_things_is_not_shown_as_synced(void **state)
 {
 	static const struct {
 		bool up;
-		double age_s;
+		double age_s, failing_s;
 		const char *json;
 	} cases[] = {
-		{ true, 60, "\"ready\":true,\"reasons\":\"\",\"synced\":true,\"silent\":false" },
-		{ true, 3700, "\"ready\":true,\"reasons\":\"\",\"synced\":true,\"silent\":true" },
-		{ false, 60, "\"ready\":false,\"reasons\":\"\",\"synced\":false," },
+		{ true, 60, 0, "\"ready\":true,\"reasons\":\"\",\"synced\":true,\"silent\":false" },
+		{ true, 3700, 0,
+		    "\"ready\":true,\"reasons\":\"\",\"synced\":true,\"silent\":true" },
+		{ true, 60, 10, "\"silent\":true" },
+		{ false, 60, 0, "\"ready\":false,\"reasons\":\"\",\"synced\":false," },
 	};
 
 	(void)state;
@@ -199,6 +249,8 @@ kubedns_that_knows_old_things_is_not_shown_as_synced(void **state)
 		kubedns = (struct kubedns_view){ .seen = true,
 			.up = cases[i].up,
 			.ready = true,
+			.api_failing = cases[i].failing_s > 0,
+			.api_failing_ns = view.now_ns - (int64_t)(cases[i].failing_s * 1e9),
 			.resource_count = 1,
 			.resources = { { "services", true, view.now_s - cases[i].age_s } } };
 		char *json = shown_status();
@@ -215,7 +267,8 @@ kubedns_that_is_dead_is_named_before_dnsmasq_that_asks_it(void **state)
 	view.kubedns = &kubedns;
 	kubedns = (struct kubedns_view){ .seen = true, .since_ns = view.now_ns };
 	strcpy(kubedns.error, "connection refused");
-	result(DNSMASQ, CAUSE_OK, 1); /* from its cache */
+	kubedns.refused = true;
+	result(DNSMASQ, CAUSE_OK, 1); /* the answer is from the cache of dnsmasq */
 	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
 	assert_verdict(LEVEL_DEGRADED, "DNS answers, but kubedns is not running.");
 	result(DNSMASQ, CAUSE_SERVFAIL, 1);
@@ -251,10 +304,34 @@ clients_that_are_held_back_and_a_clock_that_was_set_are_notes(void **state)
 	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
 	buckets_add(&kubedns.recent[KUBEDNS_SHED], view.now_ns, 5);
 	view.clock_step_s = -7200;
-	assert_verdict(LEVEL_WELL, "DNS is well");
+	assert_verdict(LEVEL_WELL, "DNS is healthy");
 	assert_int_equal(verdict.count, 2);
 	assert_true(verdict.holds[VERDICT_LOAD] && verdict.holds[VERDICT_CLOCK]);
 	assert_non_null(strstr(verdict.findings[1].what, "was set back by 2 hours"));
+}
+
+static void
+corrected_differences_are_a_note(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .up = true, .ready = true };
+	static const char before[] =
+	    "kubedns_audit_differences_total{resource=\"services\",difference=\"stale\"} 1\n";
+	static const char after[] =
+	    "kubedns_audit_differences_total{resource=\"services\",difference=\"stale\"} 2\n"
+	    "kubedns_audit_differences_total{resource=\"namespaces\",difference=\"extra\"} 2\n";
+	kubedns_read_metrics(&kubedns, before, sizeof before - 1, view.now_ns);
+	assert_verdict(LEVEL_WELL, "DNS is healthy");
+	assert_false(verdict.holds[VERDICT_DRIFT]);
+	kubedns.seen = true;
+	kubedns_read_metrics(&kubedns, after, sizeof after - 1, view.now_ns);
+	assert_verdict(LEVEL_WELL, "DNS is healthy");
+	assert_true(verdict.holds[VERDICT_DRIFT]);
+	assert_non_null(
+	    strstr(verdict.findings[0].what, "kubedns corrected 3 objects that differed"));
 }
 
 static void
@@ -308,7 +385,7 @@ there_are_never_more_findings_than_room(void **state)
 	assert_int_equal(verdict.count + verdict.more, UPSTREAMS_MAX);
 }
 
-/* In the front topology kubedns answers clients, and dnsmasq has the external names only. */
+/* In the front topology, kubedns answers the clients. dnsmasq only gets queries for external names. */
 static void
 dnsmasq_that_is_silent_takes_what_the_topology_gives_it(void **state)
 {
@@ -326,12 +403,12 @@ dnsmasq_that_is_silent_takes_what_the_topology_gives_it(void **state)
 	kubedns_read_metrics(&kubedns, front, sizeof front - 1, view.now_ns);
 	view.dnsmasq.port = 10153;
 	outside.server = view.dnsmasq;
-	result(DNSMASQ, CAUSE_OK, 1); /* at port 53, which in this topology is kubedns */
+	result(DNSMASQ, CAUSE_OK, 1); /* in this topology, port 53 is kubedns */
 	result(KUBEDNS, CAUSE_OK, 1);
 	dnsmasq_stats_fail(&cache, "hits.bind.: timeout", view.now_ns);
 	assert_verdict(LEVEL_DEGRADED,
 	    "Cluster names are answered, but external names fail: dnsmasq does not answer.");
-	assert_non_null(strstr(verdict.findings[0].meaning, "sends every external name"));
+	assert_non_null(strstr(verdict.findings[0].meaning, "forwards every external name"));
 
 	view.dnsmasq.port = 53;
 	outside.server = view.dnsmasq;
@@ -342,7 +419,8 @@ dnsmasq_that_is_silent_takes_what_the_topology_gives_it(void **state)
 	checks.count = 0;
 }
 
-/* Before kubedns has told, the probes do: in the front topology none asks dnsmasq. */
+/* Until kubedns has reported its topology, the probes decide. In the front topology, no probe
+ * queries dnsmasq. */
 static void
 the_probes_tell_the_topology_while_kubedns_is_silent(void **state)
 {
@@ -350,6 +428,7 @@ the_probes_tell_the_topology_while_kubedns_is_silent(void **state)
 	view.kubedns = &kubedns;
 	kubedns.since_ns = view.now_ns;
 	strcpy(kubedns.error, "connection refused");
+	kubedns.refused = true;
 	result(DNSMASQ, CAUSE_CONNECTION_REFUSED, 1);
 	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
 	view.dnsmasq.port = 10153;
@@ -357,7 +436,7 @@ the_probes_tell_the_topology_while_kubedns_is_silent(void **state)
 	assert_non_null(strstr(verdict.findings[0].meaning, "every name fails"));
 	view.dnsmasq.port = 53;
 	assert_verdict(LEVEL_DOWN, "kubedns is not running");
-	assert_non_null(strstr(verdict.findings[0].meaning, "dnsmasq's cache runs out"));
+	assert_non_null(strstr(verdict.findings[0].meaning, "once they expire in dnsmasq's cache"));
 }
 
 static void
@@ -375,10 +454,11 @@ a_broken_manifest_is_named_until_it_is_corrected(void **state)
 	assert_verdict(LEVEL_DEGRADED, "DNS answers, but 1 manifest has a mistake.");
 	assert_true(verdict.holds[VERDICT_MANIFESTS]);
 	kubedns_read_metrics(&kubedns, none, sizeof none - 1, view.now_ns);
-	assert_verdict(LEVEL_WELL, "well");
+	assert_verdict(LEVEL_WELL, "healthy");
 }
 
-/* Whatever is wrong: no word of kubectl, containers, pods or a ConfigMap where there are none. */
+/* For every problem: without Kubernetes, the text does not mention kubectl, containers, pods and
+ * ConfigMaps. */
 static void
 without_kubernetes_no_word_of_it_is_said(void **state)
 {
@@ -410,7 +490,8 @@ without_kubernetes_no_word_of_it_is_said(void **state)
 				.has_manifests = true,
 				.manifests_broken = 2,
 				.neighbour_count = 0 };
-			strcpy(kubedns.error, cause % 3 == 0 ? "connection refused" : "timeout");
+			kubedns.refused = cause % 3 == 0;
+			strcpy(kubedns.error, kubedns.refused ? "connection refused" : "timeout");
 			buckets_add(&kubedns.recent[KUBEDNS_DROPPED], view.now_ns, 50);
 			buckets_add(&kubedns.recent[KUBEDNS_SHED], view.now_ns, 50);
 			result(DNSMASQ, (enum cause)(cause / 2), 1);
@@ -446,11 +527,13 @@ main(void)
 		T(what_failed_often_and_is_answered_now_is_a_note),
 		T(an_upstream_that_fails_is_named),
 		T(kubedns_says_why_it_is_not_ready),
+		T(unbound_is_judged_without_statistics),
 		T(kubedns_that_knows_old_things_is_not_shown_as_synced),
 		T(kubedns_that_is_dead_is_named_before_dnsmasq_that_asks_it),
 		T(dnsmasq_that_is_silent_is_named_before_the_servers_that_it_asks),
 		T(advice_comes_from_the_named_problem_and_not_from_digits_in_the_text),
 		T(clients_that_are_held_back_and_a_clock_that_was_set_are_notes),
+		T(corrected_differences_are_a_note),
 		T(counts_of_kubedns_that_fell_are_those_of_a_new_process),
 		T(kubedns_is_no_upstream_though_dnsmasq_counts_it_as_one),
 		T(there_are_never_more_findings_than_room),

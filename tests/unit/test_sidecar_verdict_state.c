@@ -1,4 +1,4 @@
-/* What the verdict says of the configuration that the nanny shows, of memory, and of refused questions. */
+/* The health verdict on the configuration of the nanny, on memory, and on refused queries. */
 #include "sidecar/page/status.h"
 #include "sidecar/verdict/verdict.h"
 #include "tests/unit/sidecar_fixture.h"
@@ -38,13 +38,13 @@ the_configuration_that_is_not_in_force_is_said(void **state)
 		{ "{\"refused\": [{\"key\": \"stubDomains\", \"reason\": \"not JSON\"}]}",
 		    "stubDomains" },
 		{ "{\"upstreams\": {\"refused\": \"10.0.0.1 is dnsmasq\"}}",
-		    "A server leads back to dnsmasq and is not asked: 10.0.0.1 is dnsmasq" },
+		    "A server leads back to dnsmasq and is not used: 10.0.0.1 is dnsmasq" },
 		{ "{\"hostLoop\": \"ns.corp: its address is dnsmasq\"}",
-		    "is not asked: ns.corp: its address is dnsmasq" },
+		    "is not used: ns.corp: its address is dnsmasq" },
 		{ "{\"names\": [{\"name\": \"ns.corp\", \"addresses\": [{\"address\": "
 		  "\"10.0.0.1\"}]}]}",
 		    "" },
-		/* Not answered yet is no error. */
+		/* If there is no answer yet, that is not an error. */
 		{ "{\"names\": [{\"name\": \"ns.corp\", \"addresses\": []}]}", "" },
 		{ "{\"names\": [{\"name\": \"ns.corp\", \"addresses\": [], \"A\": {\"error\": "
 		  "\"NXDOMAIN\"}}]}",
@@ -58,11 +58,11 @@ the_configuration_that_is_not_in_force_is_said(void **state)
 		if (rows[i].what[0] == '\0' ? what[0] != '\0' : strstr(what, rows[i].what) == NULL)
 			fail_msg("%s: \"%s\", not \"%s\"", rows[i].config, what, rows[i].what);
 	}
-	/* To whom addresses are not shown, names of servers are not either. */
+	/* Clients that may not see addresses do not see the names of servers either. */
 	view.may_ask = false;
 	assert_string_equal(well_but_for(rows[6].config), "A stub domain's server has no address");
 	assert_string_equal(
-	    well_but_for(rows[2].config), "A server leads back to dnsmasq and is not asked");
+	    well_but_for(rows[2].config), "A server leads back to dnsmasq and is not used");
 }
 
 static void
@@ -88,6 +88,33 @@ a_refused_key_without_a_good_value_before_has_no_effect(void **state)
 }
 
 static void
+findings_name_the_engine_that_runs(void **state)
+{
+	(void)state;
+	probes_are_answered();
+	assert_string_equal(well_but_for("{\"dnsmasq\": {\"engine\": \"unbound\"}, \"hostLoop\": "
+					 "\"ns.corp\"}"),
+	    "A server leads back to unbound and is not used: ns.corp");
+	assert_non_null(
+	    strstr(verdict.findings[0].meaning, "unbound's table of queries is full. unbound"));
+	assert_non_null(strstr(verdict.sentence, "leads back to unbound"));
+}
+
+static void
+names_that_get_servfail_because_of_a_refused_key_are_said(void **state)
+{
+	(void)state;
+	probes_are_answered();
+	assert_string_equal(well_but_for("{\"refused\": [{\"key\": \"upstreamNameservers\", "
+					 "\"reason\": \"not JSON\", \"previousInForce\": false, "
+					 "\"closed\": true}]}"),
+	    "The ConfigMap's upstreamNameservers was refused, and its names get SERVFAIL: not "
+	    "JSON");
+	assert_string_equal(verdict.findings[0].scope, "Cluster names are answered");
+	assert_non_null(strstr(verdict.findings[0].meaning, "not sent in plain text"));
+}
+
+static void
 a_configuration_may_take_ten_seconds_to_be_confirmed(void **state)
 {
 	(void)state;
@@ -103,7 +130,8 @@ a_configuration_may_take_ten_seconds_to_be_confirmed(void **state)
 	assert_string_equal(
 	    verdict.findings[0].what, "dnsmasq has not confirmed the newest configuration");
 	assert_int_equal(verdict.level, LEVEL_DEGRADED);
-	/* A dnsmasq that answers nothing is why, and has been named. */
+	/* dnsmasq has not confirmed the configuration because it does not answer. That problem is
+	 * already reported. */
 	cache.up = false;
 	cache.errors = 1;
 	for (int i = 0; i < 3; i++)
@@ -123,7 +151,7 @@ memory_is_said_from_85_percent_of_the_limit(void **state)
 		double used, limit;
 		bool said;
 	} rows[] = { { 84.9e6, 100e6, false }, { 85e6, 100e6, true }, { 100e6, 100e6, true },
-		{ 85e6, 0, false } /* no limit */ };
+		{ 85e6, 0, false } /* there is no limit */ };
 
 	probes_are_answered();
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -152,7 +180,7 @@ failing_check(enum check_kind kind, enum cause cause)
 		.since_ns = view.now_ns - 60 * NS_PER_S };
 }
 
-/* dnsmasq answers REFUSED when its table is full, and when it has no server to ask. */
+/* dnsmasq answers REFUSED in two cases: its table is full, or it has no server for the query. */
 static void
 refused_questions_are_a_full_table_where_there_are_servers(void **state)
 {
@@ -170,7 +198,7 @@ refused_questions_are_a_full_table_where_there_are_servers(void **state)
 	upstream.failures = 0;
 	verdict_make(&verdict, &view);
 	assert_non_null(
-	    strstr(verdict.findings[0].what, "dnsmasq refuses questions for a name outside"));
+	    strstr(verdict.findings[0].what, "dnsmasq refuses queries for an external name"));
 	upstream.failures = CHECK_FAILURES;
 	verdict_make(&verdict, &view);
 	assert_null(strstr(verdict.findings[0].what, "refuses"));
@@ -198,7 +226,8 @@ without_any_upstream_server_another_one_is_the_remedy(void **state)
 	checks.count = 0;
 }
 
-/* With one of two upstream servers dead, dnsmasq then gets no answer from kubedns for another reason. */
+/* One of two upstream servers is down. That is not the reason why dnsmasq gets no answer from
+ * kubedns. */
 static void
 down_is_said_of_what_is_down(void **state)
 {
@@ -219,8 +248,9 @@ down_is_said_of_what_is_down(void **state)
 	assert_non_null(strstr(verdict.findings[0].what, "Upstream server 9.9.9.9:53"));
 }
 
-/* A client with most of kubedns's answers in the seconds in which packets were dropped: not before or
- * after, not dnsmasq, and not to those who may not know. */
+/* The page names a client that got most of the answers of kubedns in the seconds in which packets
+ * were dropped. Other times do not count, and dnsmasq is never named. Only clients with permission
+ * see the name. */
 static void
 who_asked_while_packets_were_dropped_is_named(void **state)
 {
@@ -232,7 +262,7 @@ who_asked_while_packets_were_dropped_is_named(void **state)
 	} rows[] = {
 		{ "10.0.0.9", "pod shop/web-1", 0, 920, true },
 		{ "fd00::9", "", 0, 500, true },
-		{ "10.0.0.9", "", 10, 920, true }, /* the answers were counted a little later */
+		{ "10.0.0.9", "", 10, 920, true }, /* answers were counted a little later */
 		{ "10.0.0.9", "", 0, 499, false },
 		{ "127.0.0.1", "", 0, 920, false },
 		{ "; rm -rf /", "", 0, 920, false },
@@ -255,7 +285,7 @@ who_asked_while_packets_were_dropped_is_named(void **state)
 		    view.now_ns - rows[row].drops_ago_s * NS_PER_S, 4321);
 		view.may_ask = i % 2 == 0;
 		verdict_make(&verdict, &view);
-		snprintf(named, sizeof named, "packets dropped, while %s had %u %% of the answers",
+		snprintf(named, sizeof named, "packets dropped, while %s got %u %% of the answers",
 		    rows[row].client, rows[row].of_1000 / 10);
 		assert_int_equal(
 		    strstr(verdict.sentence, named) != NULL, rows[row].named && view.may_ask);
@@ -268,7 +298,8 @@ who_asked_while_packets_were_dropped_is_named(void **state)
 	}
 }
 
-/* A client that asked at another time is not named, and a flood that is over is a note. */
+/* If a client sent its queries when no packets were dropped, the page does not name it. A flood
+ * that has ended is a note. */
 static void
 a_flood_that_is_over_is_a_note_and_fires_no_alert(void **state)
 {
@@ -328,6 +359,8 @@ main(void)
 		T(a_refused_key_without_a_good_value_before_has_no_effect),
 		T(what_to_do_about_memory_depends_on_whose_it_is),
 		T(the_configuration_that_is_not_in_force_is_said),
+		T(findings_name_the_engine_that_runs),
+		T(names_that_get_servfail_because_of_a_refused_key_are_said),
 		T(a_configuration_may_take_ten_seconds_to_be_confirmed),
 		T(memory_is_said_from_85_percent_of_the_limit),
 		T(refused_questions_are_a_full_table_where_there_are_servers),

@@ -1,4 +1,4 @@
-/* How far apart two names are, and which known name an unknown one was meant to be. */
+/* The distance between two names, and the known name that is meant by a misspelt name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ the_nearest_word_is_taken_if_it_is_near_at_all(void **state)
 	assert_null(s.word);
 }
 
-/* What spelling_try() leaves out without a closer look is what the distance would have left out. */
+/* If spelling_try() rejects a word early, its distance must be too large as well. */
 static void
 no_near_word_is_left_out_early(void **state)
 {

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "nanny/dnsmasq/stale_forks.h"
+#include "tests/unit/emulator.h"
 
 static bool
 waits(long number, const char *rest, int *fd)
@@ -38,7 +39,7 @@ waiting_is_a_read_of_one_byte(void **state)
 	assert_false(stale_forks_waits("", &fd));
 }
 
-/* Two connected sockets: [0] at `*port` of ours, [1] the client's. */
+/* Opens two connected sockets. pair[0] is ours and has the port `*port`. pair[1] is the client's. */
 static void
 open_pair(int pair[2], uint16_t *port)
 {
@@ -58,7 +59,8 @@ open_pair(int pair[2], uint16_t *port)
 	*port = ntohs(sin.sin_port);
 }
 
-/* A process that reads one byte again and again, as dnsmasq's do, and ends with this one. */
+/* Starts a process that reads one byte again and again, like a fork of dnsmasq. It ends when this
+ * process ends. */
 static pid_t
 fork_reader(int fd)
 {
@@ -75,7 +77,7 @@ fork_reader(int fd)
 	return pid;
 }
 
-/* Looks for `ms` of a clock of ours, with pauses in which the others can run. */
+/* Runs stale_forks_run() for `ms` of a simulated clock. Other processes can run in the pauses. */
 static void
 look(struct stale_forks *tcp, uint16_t port, int64_t *now_ms, int64_t ms)
 {
@@ -85,7 +87,7 @@ look(struct stale_forks *tcp, uint16_t port, int64_t *now_ms, int64_t ms)
 	}
 }
 
-/* Looks until `count` are left: when is not for a busy machine's test to say. */
+/* Continues until `count` forks are left. On a busy machine this may take long. */
 static void
 look_until(struct stale_forks *tcp, uint16_t port, int64_t *now_ms, size_t count)
 {
@@ -112,6 +114,7 @@ who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state
 	struct stale_forks tcp = { .count = 0 };
 
 	(void)state;
+	skip_under_emulator("/proc/PID/syscall of the emulated program");
 	open_pair(client, &port);
 	open_pair(server, &other);
 	pid_t idle = fork_reader(client[0]), busy = fork_reader(server[0]);
@@ -119,16 +122,16 @@ who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state
 	assert_int_equal(send(server[1], "x", 1, 0), 1);
 	stale_forks_reloaded(&tcp, getpid(), now);
 	assert_int_equal(tcp.count, 2);
-	stale_forks_reloaded(&tcp, getpid(), now); /* again: the same */
+	stale_forks_reloaded(&tcp, getpid(), now); /* the same reload again */
 	assert_int_equal(tcp.count, 2);
 	look_until(&tcp, port, &now, 1);
 	look(&tcp, port, &now, 10 * STALE_FORKS_QUIET_MS);
-	assert_int_equal(tcp.count, 1); /* and no more */
+	assert_int_equal(tcp.count, 1); /* no other fork has ended */
 	assert_int_equal(tcp.ended, 1);
 	assert_int_equal(reap(idle), SIGALRM);
 	assert_int_equal(kill(busy, SIGKILL), 0);
 	assert_int_equal(reap(busy), SIGKILL);
-	look_until(&tcp, port, &now, 0); /* gone by itself */
+	look_until(&tcp, port, &now, 0); /* the fork has exited by itself */
 	assert_int_equal(tcp.ended, 1);
 	assert_true(stale_forks_next_ms(&tcp) == INT64_MAX);
 }
@@ -142,6 +145,7 @@ whose_client_goes_on_asking_is_left(void **state)
 	struct stale_forks tcp = { .count = 0 };
 
 	(void)state;
+	skip_under_emulator("/proc/PID/syscall of the emulated program");
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
 	stale_forks_reloaded(&tcp, getpid(), now);
@@ -163,6 +167,7 @@ whose_client_has_asked_nothing_yet_is_given_time(void **state)
 	struct stale_forks tcp = { .count = 0 };
 
 	(void)state;
+	skip_under_emulator("/proc/PID/syscall of the emulated program");
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
 	stale_forks_reloaded(&tcp, getpid(), now);

@@ -36,7 +36,7 @@ page_of(const struct stats *stats, enum page page)
 	return metrics_finish(m, &len);
 }
 
-/* The value of the series `series` on a page, which must be there exactly once. */
+/* Returns the value of the series `series` on a page. The series must be on the page exactly once. */
 static double
 value(const struct stats *stats, enum page page, const char *series)
 {
@@ -110,8 +110,8 @@ queries_count_by_transport_family_type_and_system(void **state)
 			"skydns_skydns_dns_request_count_total{system=\"recursive\"}") == 1);
 }
 
-/* Every family's bounds are among the fine ones:
- * a value on a bound is below it, one more is not. */
+/* The bounds of each family must be bounds of the fine buckets too. A value that equals a bound is
+ * in its bucket. The next higher value is in the next bucket. */
 static void
 every_family_sorts_sizes_by_its_own_bounds(void **state)
 {

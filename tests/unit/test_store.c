@@ -1,6 +1,6 @@
 /*
- * Services and slices in the store: what the tree shows is a function of the objects, whatever the
- * order in which they came.
+ * Services and slices in the store. The tree depends only on the objects, not on the order in which
+ * they arrived.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ service_object(const char *name, enum service_type type, bool not_ready_too)
 		    .type = type, .external_name = "", .publish_not_ready = not_ready_too } };
 }
 
-/* A slice with one endpoint, 10.1.0.`last`, of this host name. */
+/* A slice with one endpoint. The endpoint has the address 10.1.0.`last` and this host name. */
 struct one_slice {
 	struct object object;
 	struct object_slice slice;
@@ -82,8 +82,8 @@ slice_object(struct one_slice *one, const char *name, const char *service, uint8
 	return &one->object;
 }
 
-/* The addresses of 10.1.0.x that are behind the same Service as those of `own`, in order, "4 6-" where
- * 6 is not ready. */
+/* Returns the other endpoints of the Service of 10.1.0.`own`, as the last bytes of their addresses,
+ * in order. "4 6-" means that endpoint 6 is not ready. */
 static const char *
 neighbours(const struct bed *bed, uint8_t own)
 {
@@ -101,7 +101,7 @@ neighbours(const struct bed *bed, uint8_t own)
 	return text;
 }
 
-/* The same slice for these ports. */
+/* Returns the slice with this port added. */
 static struct object *
 with_port(struct one_slice *one, struct object *object, uint16_t number)
 {
@@ -130,14 +130,16 @@ neighbours_are_the_other_endpoints_of_ones_own_service_for_port_53(void **state)
 	with_port(&one, slice_object(&one, "dns-c", "dns", 3), 53);
 	one.endpoint.ready = false;
 	tell(&bed, EVENT_ADDED, &one.object);
-	/* A Service of theirs for metrics, and one for DNS of others. */
+	/* Adds a Service of these servers for metrics. One endpoint of this Service is another
+	 * server. */
 	tell(&bed, EVENT_ADDED, with_port(&one, slice_object(&one, "web-a", "web", 1), 9153));
 	tell(&bed, EVENT_ADDED, with_port(&one, slice_object(&one, "web-b", "web", 8), 9153));
 	assert_string_equal(neighbours(&bed, 1), "2 3- ");
 	assert_string_equal(neighbours(&bed, 3), "1 2 ");
 	assert_string_equal(neighbours(&bed, 8), "");
 	assert_string_equal(neighbours(&bed, 9), "");
-	/* A slice of another namespace that names this server's address beside its own. */
+	/* A slice in another namespace contains the address of this server. Another slice of the
+	 * same Service contains another address. */
 	struct object foreign = *with_port(&one, slice_object(&one, "evil-a", "evil", 1), 53);
 	foreign.namespace = "tenant";
 	tell(&bed, EVENT_ADDED, &foreign);
@@ -162,7 +164,7 @@ set_of(const struct bed *bed, const char *service)
 	return node == NULL ? NULL : node->endpoints;
 }
 
-/* How many addresses a Service shows; -1: it does not exist. */
+/* Returns the number of addresses of a Service, or -1 if the Service does not exist. */
 static int
 addresses(const struct bed *bed, const char *service)
 {
@@ -270,7 +272,7 @@ an_object_that_was_cut_is_counted_each_time(void **state)
 	bed_free(&bed);
 }
 
-/* --- any walk of events ends where a fresh store begins --- */
+/* --- after any sequence of events, the state equals that of a new store --- */
 
 struct walk {
 	unsigned random;
@@ -294,7 +296,8 @@ pick(struct walk *w, unsigned below)
 	return (w->random >> 16) % below;
 }
 
-/* A slice of few addresses and host names, so that slices overlap; some names spell addresses. */
+/* Chooses a slice with few different addresses and host names, so slices overlap. Some host names
+ * are addresses with dashes. */
 static void
 choose_slice(struct walk *w, unsigned s)
 {
@@ -339,8 +342,9 @@ change(struct walk *w, struct bed *bed)
 		struct object o = object_at(w, i);
 
 		w->there[i] = false;
+		/* In one of three cases, the event is lost until a relist. */
 		if (pick(w, 3) > 0)
-			tell(bed, EVENT_DELETED, &o); /* else it is lost, until a relist */
+			tell(bed, EVENT_DELETED, &o);
 		return;
 	}
 	w->there[i] = true;
@@ -354,7 +358,7 @@ change(struct walk *w, struct bed *bed)
 	tell(bed, EVENT_MODIFIED, &o);
 }
 
-/* Lists all objects, from a place that the walk chooses. */
+/* Lists all objects. The first one is chosen at random. */
 static void
 relist(struct walk *w, struct bed *bed)
 {
@@ -390,7 +394,7 @@ print_set(FILE *out, const struct endpoint_set *set)
 	}
 }
 
-/* Everything that readers see of the Services' endpoints, as text. */
+/* Returns the endpoints of the Services as text, as readers see them. */
 static char *
 shown(const struct bed *bed)
 {

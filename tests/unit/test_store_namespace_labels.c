@@ -1,6 +1,6 @@
 /*
- * --namespace-labels in the store: the tree is that of a cluster in which only the chosen namespaces
- * exist, whatever the order of events.
+ * --namespace-labels in the store. Whatever the order of events, the tree must equal the tree of a
+ * cluster that has only the selected namespaces.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kubedns/answer/zones.h"
 #include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/show/zone.h"
@@ -23,13 +24,13 @@ struct bed {
 	struct store *store;
 };
 
-/* What the cluster holds, which a walk changes. */
+/* The state of the cluster, which a random walk changes. */
 struct cluster {
 	unsigned random;
 	bool namespaces[NAMESPACES], services[SERVICES], slices[SERVICES];
-	unsigned labels[NAMESPACES]; /* of values */
+	unsigned labels[NAMESPACES]; /* index in `values` */
 	unsigned types[SERVICES];
-	uint8_t last[SERVICES]; /* of the slice's address */
+	uint8_t last[SERVICES]; /* last byte of the address in the slice */
 };
 
 static const char *const namespace_names[NAMESPACES] = { "a", "b", "c" };
@@ -134,7 +135,7 @@ is_chosen(const struct cluster *c, unsigned n)
 	return c->namespaces[n] && c->labels[n] == 0;
 }
 
-/* A listing of every kind, in the order that the walk chooses; `chosen_only`: of what is chosen. */
+/* Lists all kinds in random order. If `chosen_only`, it lists only the selected objects. */
 static void
 list_all(struct bed *bed, struct cluster *c, bool chosen_only)
 {
@@ -184,7 +185,7 @@ change(struct bed *bed, struct cluster *c)
 	}
 }
 
-/* The zone and the reverse zone as text, without their serials. */
+/* Returns the zone and the reverse zone as text, without their serials. */
 static char *
 shown(const struct bed *bed)
 {
@@ -241,7 +242,7 @@ a_namespace_that_a_relist_does_not_show_takes_its_names_along(void **state)
 	struct cluster c = { .namespaces = { true } };
 
 	tell_service(&bed, &c, 0, EVENT_ADDED);
-	assert_false(has(&bed, "s0.a.svc")); /* its labels are not known yet */
+	assert_false(has(&bed, "s0.a.svc")); /* the labels of the namespace are not known yet */
 	tell_namespace(&bed, &c, 0, EVENT_ADDED);
 	assert_true(has(&bed, "s0.a.svc"));
 	store_event(bed.store, OBJECT_NAMESPACE, EVENT_LISTING, NULL);
@@ -276,7 +277,7 @@ after_any_walk_the_tree_is_that_of_the_chosen_namespaces_alone(void **state)
 		bed_free(&bed);
 		bed_free(&fresh);
 	}
-	assert_true(bytes > WALKS * 400); /* zones without a name: 200 bytes */
+	assert_true(bytes > WALKS * 400); /* a zone without a name has 200 bytes */
 }
 
 int
@@ -292,8 +293,9 @@ main(void)
 
 	dname_from_text(&answers.zone, "cluster.local.");
 	dname_from_text(&reverse.name, "10.in-addr.arpa.");
-	answers.reverse_zones = &reverse;
-	answers.reverse_zone_count = 1;
+	const struct reverse_config reverse_config = { .zones = &reverse, .zone_count = 1 };
+	answers.stage_config[STAGE_reverse] = &reverse_config;
+	stages_build(&answers);
 	if (label_selector_parse("dns=yes", &selector, &why) < 0)
 		return 1;
 	rcu_join();

@@ -1,4 +1,4 @@
-/* Pods in the store: which addresses each namespace's running pods have, and what that costs. */
+/* Pods in the store: the addresses of the running pods of each namespace, and the cost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,14 +16,14 @@ enum { PODS = 120, NAMESPACES = 6, ADDRS = 40, POD_ADDRS = 4, STEPS = 30000, LIS
 
 struct model_pod {
 	struct addr addrs[POD_ADDRS];
-	size_t count; /* 0: it has none, or does not run */
+	size_t count; /* 0 if the pod has no address or is not running */
 };
 
 struct bed {
 	struct treecache *cache;
 	struct store *store;
 	struct model_pod pods[PODS];
-	bool present[NAMESPACES]; /* the Namespace object is there */
+	bool present[NAMESPACES]; /* whether the Namespace object exists */
 	unsigned random;
 };
 
@@ -34,7 +34,7 @@ pick(struct bed *bed, unsigned below)
 	return (bed->random >> 16) % below;
 }
 
-/* Every fourth is an IPv6 address. */
+/* Every fourth address is an IPv6 address. */
 static struct addr
 addr_of(unsigned n)
 {
@@ -137,7 +137,7 @@ check(const struct bed *bed)
 								  &addr, namespace->number),
 			    has);
 		}
-		assert_int_equal(namespace != NULL, used); /* none stays for nothing */
+		assert_int_equal(namespace != NULL, used); /* no unused namespace stays */
 	}
 }
 
@@ -153,10 +153,10 @@ change_pod(struct bed *bed, unsigned i)
 		pod->count = 0;
 		return;
 	}
-	if (pick(bed, 4) > 0) { /* else it is told again as it is */
+	if (pick(bed, 4) > 0) { /* otherwise the pod is reported again unchanged */
 		pod->count = pick(bed, POD_ADDRS + 1);
 		for (size_t a = 0; a < pod->count; a++)
-			pod->addrs[a] = addr_of(pick(bed, ADDRS)); /* one may come twice */
+			pod->addrs[a] = addr_of(pick(bed, ADDRS)); /* an address may occur twice */
 	}
 	tell_pod(bed, EVENT_MODIFIED, i, pod, true);
 }
@@ -174,7 +174,8 @@ change_namespace(struct bed *bed, unsigned n)
 	    bed->store, OBJECT_NAMESPACE, bed->present[n] ? EVENT_ADDED : EVENT_DELETED, &o);
 }
 
-/* Some pods are gone, and nobody said so; a listing may break off and begin again. */
+/* Lists the pods. Some pods were deleted without an event. The listing may be interrupted and
+ * restarted. */
 static void
 relist(struct bed *bed)
 {
@@ -239,9 +240,10 @@ pods_that_are_told_again_as_they_were_change_nothing(void **state)
 
 struct client_row {
 	const char *what;
-	const char *phase; /* of the pod */
+	const char *phase; /* the phase of the pod */
 	bool on_host, gone;
-	bool by_client, by_name; /* found as a client with --client-pods; has a pod name */
+	/* by_client: --client-pods finds it as a client. by_name: the pod has a pod name. */
+	bool by_client, by_name;
 };
 
 static void
@@ -271,7 +273,7 @@ has_pod_name(const struct bed *bed)
 	return prod != NULL && pods_run(treecache_next(bed->cache), &addr, prod->number);
 }
 
-/* Each row follows the one before: the pod prod/web-1 on node-a goes through its life. */
+/* The pod prod/web-1 on node-a, from its start to its end. Each row is the next event of this pod. */
 static void
 a_client_is_the_pod_with_its_address_from_its_first_question_to_its_last(void **state)
 {
@@ -280,7 +282,7 @@ a_client_is_the_pod_with_its_address_from_its_first_question_to_its_last(void **
 		{ "it starts, with init containers", "starting", false, false, true, false },
 		{ "it runs", "running", false, false, true, true },
 		{ "it is told again", "running", false, false, true, true },
-		{ "it comes again on its host's network", "running", true, false, false, true },
+		{ "it returns on its host's network", "running", true, false, false, true },
 		{ "and as it was", "running", false, false, true, true },
 		{ "it ends, and still asks", "starting", false, false, true, false },
 		{ "it has ended", "ended", false, false, false, false },
@@ -317,7 +319,7 @@ a_client_is_the_pod_with_its_address_from_its_first_question_to_its_last(void **
 	}
 }
 
-/* One address may be said to be two pods', while one ends and the other starts. */
+/* If one pod ends while another pod starts, both may be reported with one address. */
 static void
 an_address_of_pods_of_two_namespaces_is_nobodys(void **state)
 {
@@ -335,7 +337,8 @@ an_address_of_pods_of_two_namespaces_is_nobodys(void **state)
 	tell_client(&bed, "test", "web-1", "b", &gone);
 	assert_true(store_find_pod(bed.store, &addr, &pod));
 	assert_string_equal(pod.namespace, "prod");
-	/* Of two pods of one namespace it is the running one's, whichever is told last. */
+	/* If two pods in one namespace have the address, the running pod gets it, whichever was
+	 * reported last. */
 	tell_client(&bed, "prod", "web-1", "a", &ends);
 	tell_client(&bed, "prod", "web-2", "b", &runs);
 	tell_client(&bed, "prod", "web-1", "a", &ends);
@@ -348,7 +351,7 @@ an_address_of_pods_of_two_namespaces_is_nobodys(void **state)
 	bed_end(&bed);
 }
 
-/* A hash as good as a keyed one. */
+/* Returns a hash that is as good as a keyed hash. */
 static uint64_t
 hash_of(unsigned i)
 {
@@ -367,8 +370,8 @@ a_table_of_pods_is_never_much_larger_than_its_entries(void **state)
 			{ 10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i } };
 
 		pod_table_add(&table, hash_of(i), i + 1, 7, &addr);
-		assert_true(table.count <= table.room * 4 / 5);
-		assert_true(i < 1000 || table.room < table.count / 5 * 8);
+		assert_true(table.count <= table.capacity * 4 / 5);
+		assert_true(i < 1000 || table.capacity < table.count / 5 * 8);
 	}
 	for (unsigned i = 0; i < ENTRIES; i += 2) {
 		struct pod_addr *entry = pod_table_next(&table, hash_of(i), NULL);

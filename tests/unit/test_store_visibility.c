@@ -1,4 +1,5 @@
-/* --visibility in the store: which namespaces each one sees, by the lists of all. */
+/* --visibility in the store: the namespaces that each namespace sees, from the lists of all
+ * namespaces. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "kubedns/cluster/tree_content.h"
 #include "lib/rcu.h"
 
-/* What the object of a namespace says; the field is NULL where it is not there. */
+/* The lists of a Namespace object. A list is NULL if it is missing. */
 struct row {
 	const char *name;
 	struct object_namespace lists;
@@ -64,7 +65,7 @@ tell(struct bed *bed, enum event_type type, const struct row *row)
 	store_event(bed->store, OBJECT_NAMESPACE, type, &o);
 }
 
-/* False: nothing has changed. */
+/* Returns false if nothing has changed. */
 static bool
 renew(struct bed *bed)
 {
@@ -85,7 +86,8 @@ number(const struct bed *bed, const char *name)
 	return found == NULL ? 0 : found->number;
 }
 
-/* "a b": a pod of the first sees the second; NULL ends. */
+/* `seen` has pairs "a b": a pod of the namespace a sees the namespace b. `seen` and `all` end with
+ * NULL. */
 static void
 expect_seen(const struct bed *bed, const char *const *seen, const char *const *all)
 {
@@ -137,11 +139,12 @@ a_list_of_either_namespace_is_enough(void **state)
 		      { "c", { .sees = "a", .sees_label = "b" } },
 		      { "kube-system", VISIBLE_TO("b") } },
 		    { "a b", "a c", "c b", "kube-system b", "c a", "b kube-system" } },
-		/* Each separator, and several at once. */
+		/* The words are separated by each separator, and by several in a row. */
 		{ { { "a", SEES(" ,.b.,c\n") }, { "b", SEES("a\tc") }, { "c", SEES("a_b\r\n") },
 		      { "kube-system", VISIBLE_TO("") } },
 		    { "a b", "a c", "b a", "b c", "c a", "c b" } },
-		/* No name: nothing in it is one. What stands beside it is. */
+		/* An invalid word does not count, even if a part of it is a valid name. The valid
+		 * words next to it count. */
 		{ { { "a", SEES("B b* *c \"c\" {\"kube-system\"} !b b; **") },
 		      { "b", VISIBLE_TO("!c") }, { "c", SEES("a!b,-a b- kube-system") },
 		      { "kube-system", VISIBLE_TO("!a,a/b|a") } },
@@ -156,7 +159,7 @@ a_list_of_either_namespace_is_enough(void **state)
 			tell(&bed, EVENT_ADDED, &cases[i].rows[r]);
 		assert_true(renew(&bed));
 		expect_seen(&bed, cases[i].seen, all);
-		/* The unknown client sees what is open to all. */
+		/* An unknown client sees the namespaces that are open to all. */
 		for (size_t n = 0; all[n] != NULL; n++)
 			assert_int_equal(visibility_sees(bed.now, 0, number(&bed, all[n])),
 			    visibility_bit(bed.now->open, number(&bed, all[n])));
@@ -172,7 +175,7 @@ a_table_is_made_when_a_list_or_a_namespace_changes_and_not_before(void **state)
 	struct bed bed;
 
 	begin(&bed);
-	assert_true(renew(&bed)); /* the first one */
+	assert_true(renew(&bed)); /* the first table */
 	assert_non_null(bed.now);
 	tell(&bed, EVENT_ADDED, &a);
 	assert_true(renew(&bed));
@@ -184,7 +187,8 @@ a_table_is_made_when_a_list_or_a_namespace_changes_and_not_before(void **state)
 	uint32_t was = number(&bed, "b");
 	tell(&bed, EVENT_DELETED, &b);
 	assert_true(renew(&bed));
-	/* Its number goes to another namespace, which is not seen for it. */
+	/* Another namespace gets the number of the deleted namespace. That must not make the new
+	 * namespace visible. */
 	struct row c = { "c", { 0 } };
 	tell(&bed, EVENT_ADDED, &c);
 	assert_int_equal(number(&bed, "c"), was);
@@ -201,8 +205,8 @@ a_table_is_made_when_a_list_or_a_namespace_changes_and_not_before(void **state)
 	end(&bed);
 }
 
-/* What the log says of a namespace `a` that sees such a list; "": nothing. Of several calls, the last
- * one's. */
+/* Returns the log text for a namespace `a` with this list, or "" if there is no log text. The next
+ * call overwrites the text. */
 static const char *
 logged_of(const char *list)
 {
@@ -234,15 +238,16 @@ what_is_left_out_of_a_list_is_said(void **state)
 
 	assert_string_equal(logged_of("b, c.d_*"), "");
 	assert_non_null(strstr(logged_of("b !shop %s"),
-	    "namespace a: kubedns/sees: \"!shop\": not a namespace's name, nor *: left out"));
+	    "namespace a: kubedns/sees: \"!shop\": neither a namespace's name nor *: ignored"));
 	for (unsigned i = 0; i < KEPT; i++)
 		strcat(list, "b,");
 	assert_string_equal(logged_of(list), "");
 	strcat(list, "c");
-	assert_non_null(strstr(logged_of(list), "more than 999 names: the others are left out"));
+	assert_non_null(strstr(logged_of(list), "more than 999 names: the others are ignored"));
 }
 
-/* Whatever is written into annotations, a table has bounds, and what is beyond them is hidden. */
+/* The size of a table is limited, whatever the annotations contain. Namespaces beyond the limit are
+ * hidden. */
 static void
 lists_without_end_are_cut(void **state)
 {
@@ -274,8 +279,8 @@ lists_without_end_are_cut(void **state)
 	end(&bed);
 }
 
-/* A million pairs are the bound of all. Whoever may make namespaces can list that many; nobody else's short
- * list is cut for it. */
+/* The limit is a million pairs in total. Anybody who can create namespaces can list a million
+ * names. That must not truncate the short lists of other namespaces. */
 static void
 long_lists_of_many_do_not_cut_short_ones(void **state)
 {
@@ -307,7 +312,7 @@ long_lists_of_many_do_not_cut_short_ones(void **state)
 	assert_true(visibility_sees(bed.now, number(&bed, "victim"), number(&bed, "n-998")));
 	assert_true(visibility_sees(bed.now, number(&bed, "n-2"), number(&bed, "seen")));
 	assert_true(visibility_sees(bed.now, number(&bed, "victim"), number(&bed, "seen")));
-	/* All long ones to the same length: 909 of 1,998. */
+	/* All long lists are truncated to the same length: 909 of their 1,998 names. */
 	assert_true(visibility_sees(bed.now, number(&bed, "n-1099"), number(&bed, "n-908")));
 	assert_false(visibility_sees(bed.now, number(&bed, "n-1099"), number(&bed, "n-909")));
 	store_visibility_size(bed.store, &listed, &pairs);
@@ -316,7 +321,8 @@ long_lists_of_many_do_not_cut_short_ones(void **state)
 	end(&bed);
 }
 
-/* Who may make a namespace may write what it sees. */
+/* Anybody who can create a namespace can write the list of namespaces that it sees. The list alone
+ * must not make a namespace visible. */
 static void
 a_namespace_cannot_grant_itself_sight_with_visible_to(void **state)
 {

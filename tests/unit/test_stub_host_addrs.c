@@ -164,7 +164,7 @@ a_flood_of_addresses_is_bounded(void **state)
 	assert_true(name.known[name.known_count - 1].current);
 }
 
-/* A message to `host` of the records given as owner, type, TTL, rdata text. */
+/* A record of a message: its owner, type and TTL, and its RDATA as text. */
 struct rr {
 	const char *owner;
 	unsigned type;

@@ -1,4 +1,4 @@
-/* The hash table of pointers: what is in it, while entries come and go and hashes collide. */
+/* The contents of the hash table of pointers. Entries are added and removed, and hashes collide. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ find(const struct table *table, unsigned key)
 	return table_find(table, entries[key].hash, same, &key);
 }
 
-/* Entries whose hashes leave so many values, 0 among them. */
+/* Makes entries. Their hashes have this many different values, including 0. */
 static void
 name_entries(uint32_t values)
 {
@@ -39,7 +39,7 @@ name_entries(uint32_t values)
 static void
 entries_are_found_until_they_are_removed(void **state)
 {
-	static const uint32_t values[] = { UINT32_MAX, 64, 1 }; /* 1: all have the same hash */
+	static const uint32_t values[] = { UINT32_MAX, 64, 1 }; /* with 1, all hashes are equal */
 
 	(void)state;
 
@@ -78,7 +78,7 @@ a_walk_sees_each_entry_once(void **state)
 	(void)state;
 
 	name_entries(64);
-	assert_null(table_next(&table, &place)); /* none yet, and no places */
+	assert_null(table_next(&table, &place)); /* the table has no entry and no slots yet */
 	for (unsigned i = 0; i < KEYS; i += 3)
 		table_add(&table, &entries[i]);
 	for (place = 0; (entry = table_next(&table, &place)) != NULL; count++)
@@ -99,8 +99,8 @@ a_quarter_of_the_places_is_free_always(void **state)
 	name_entries(UINT32_MAX);
 	for (unsigned i = 0; i < KEYS; i++) {
 		table_add(&table, &entries[i]);
-		assert_true(table.count * 4 <= table.room * 3);
-		assert_int_equal(table.room & (table.room - 1), 0);
+		assert_true(table.count * 4 <= table.capacity * 3);
+		assert_int_equal(table.capacity & (table.capacity - 1), 0);
 	}
 	table_free(&table);
 	assert_int_equal(table.count, 0);

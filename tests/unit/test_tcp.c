@@ -1,4 +1,4 @@
-/* What a TCP client of kubedns can make it keep, and how long it is listened to. */
+/* How much memory a TCP client can use, and how much time it gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/serve/net/tcp.c" /* NOLINT(bugprone-suspicious-include): its state is looked at */
+#include "kubedns/serve/net/tcp.c" /* NOLINT(bugprone-suspicious-include): tests read its state */
 
-/* A client's connection, accepted; returns the client's side. */
+/* Makes an accepted connection and returns the client's socket. */
 static int
 connected(struct worker_context *context, const struct tcp_config *config, struct tcp **tcp)
 {
@@ -52,7 +52,7 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 	for (unsigned i = 0; i < REPLIES_MAX && tcp->pool.count == 1; i++) {
 		kept = tcp->pool.conns[0].out_len;
 		tcp_hold(tcp, &peer);
-		memset(tcp_reply_room(tcp), 0, REPLY);
+		memset(tcp_reply_reserve(tcp), 0, REPLY);
 		tcp_reply_done(tcp, &peer, REPLY);
 	}
 	assert_int_equal(tcp->pool.count, 0);
@@ -64,7 +64,7 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 	close(context.epoll);
 }
 
-/* The beginning of a message, so that reading it shows and answers nothing. */
+/* The client has sent only the start of a message. So reading it produces no answer. */
 static void
 who_had_a_part_of_the_turn_waits_for_the_next(void **state)
 {
@@ -78,23 +78,23 @@ who_had_a_part_of_the_turn_waits_for_the_next(void **state)
 	(void)state;
 	int client = connected(&context, &config, &tcp);
 	struct conn *conn = &tcp->pool.conns[0];
-	context.turn = 7;
-	conn->client->turn = 7;
-	conn->client->spent_ns = TCP_CLIENT_TURN_NS;
+	context.iteration = 7;
+	conn->client->iteration = 7;
+	conn->client->spent_ns = TCP_CLIENT_ITERATION_NS;
 	assert_int_equal(send(client, "\0\20x", 3, 0), 3);
 	assert_int_equal(poll(&(struct pollfd){ .fd = conn->fd, .events = POLLIN }, 1, 10000), 1);
 	tcp_event(tcp, 0, conn->generation, EPOLLIN);
 	assert_null(conn->in);
-	context.turn = 8;
+	context.iteration = 8;
 	tcp_event(tcp, 0, conn->generation, EPOLLIN);
 	assert_non_null(conn->in);
-	assert_int_equal(conn->client->turn, 8);
+	assert_int_equal(conn->client->iteration, 8);
 	tcp_free(tcp);
 	close(client);
 	close(context.epoll);
 }
 
-/* What the kernel has for it counts as unread after the reset too. */
+/* After the reset, the unread bytes of the client in the kernel still count as unread. */
 static void
 who_closes_its_side_and_resets_is_gone_at_once(void **state)
 {
@@ -120,7 +120,7 @@ who_closes_its_side_and_resets_is_gone_at_once(void **state)
 	assert_int_equal(epoll_wait(context.epoll, &event, 1, 10000), 1);
 	tcp_event(tcp, 0, 0, event.events);
 	for (unsigned i = 0; i < REPLIES; i++) {
-		memset(tcp_reply_room(tcp), 0, REPLY);
+		memset(tcp_reply_reserve(tcp), 0, REPLY);
 		tcp_reply_done(tcp, &peer, REPLY);
 	}
 	assert_true(tcp->pool.count == 1 && conn->closing && conn_unsent(conn));
@@ -133,8 +133,8 @@ who_closes_its_side_and_resets_is_gone_at_once(void **state)
 	close(context.epoll);
 }
 
-/* A query that gets no reply ends while the connection is read, as with --hold-ms, and its client has
- * closed its side: the replies that were gathered before are sent first. */
+/* A query ends without a reply while the connection is being read, as with --hold-ms. Its client
+ * has closed its sending side. The replies that were gathered before must be sent first. */
 static void
 a_query_without_reply_does_not_close_ahead_of_gathered_replies(void **state)
 {
@@ -153,7 +153,7 @@ a_query_without_reply_does_not_close_ahead_of_gathered_replies(void **state)
 	struct conn *conn = &tcp->pool.conns[0];
 	conn->finished = true;
 	tcp->pool.current = conn;
-	memset(tcp_gather_room(tcp), 0, PREFIX + REPLY);
+	memset(tcp_gather_capacity(tcp), 0, PREFIX + REPLY);
 	tcp_gather_done(tcp, REPLY);
 	tcp_hold(tcp, &peer);
 	tcp_reply_done(tcp, &peer, 0);

@@ -1,4 +1,4 @@
-/* The clients that send most queries and the names that are queried most, in little memory. */
+/* The clients that send most queries, and the names that are queried most, with little memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,8 @@ new_top(void)
 	return top_clients_new(UINT64_C(0x123456789abcdef), 0);
 }
 
-/* An answer to a query for `text` below the zone cluster.local, which has two labels. */
+/* Makes an answer to a query for `text`. `text` is below the zone cluster.local, which has two
+ * labels. */
 static struct ring_record
 answer_to(const char *text, unsigned rcode, uint16_t type)
 {
@@ -41,7 +42,7 @@ answer_to(const char *text, unsigned rcode, uint16_t type)
 	return record;
 }
 
-/* An answer, of which one in RING_SAMPLE is a sample, at random. */
+/* Records an answer if it is a sample. One answer in RING_SAMPLE is a sample, at random. */
 static void
 answered(struct top_clients *top, uint32_t client, struct ring_record *record, int64_t at_ns)
 {
@@ -75,7 +76,7 @@ descending(const void *a, const void *b)
 	return m < n ? 1 : m > n ? -1 : 0;
 }
 
-/* Zipf's law: client number n asks 1/n as often as the first. */
+/* The queries follow Zipf's law: client number n sends 1/n of the queries of the first client. */
 static void
 the_ten_heaviest_of_5000_clients_are_named_and_counted_within_a_tenth(void **state)
 {
@@ -113,7 +114,8 @@ the_ten_heaviest_of_5000_clients_are_named_and_counted_within_a_tenth(void **sta
 		worst = fmax(worst, fabs(counted / asked[n] - 1));
 		uint32_t shown;
 		memcpy(&shown, &top->clients[n].addr.s6_addr[12], 4);
-		assert_in_range(ntohl(shown), 0, HEAVIEST); /* the tenth and eleventh are near */
+		/* The tenth and the eleventh client have similar counts. */
+		assert_in_range(ntohl(shown), 0, HEAVIEST);
 	}
 	print_message("the ten heaviest are counted within %.1f %%\n", 100 * worst);
 	assert_true(worst < 0.1);
@@ -224,7 +226,7 @@ counts_are_halved_each_minute_and_rates_stay(void **state)
 	double rate = top->totals[TOP_ALL] * RING_SAMPLE / top_clients_seconds(top, now_ns);
 	assert_in_range((unsigned)rate, PER_SECOND * 95 / 100, PER_SECOND * 105 / 100);
 	assert_in_range((unsigned)top_clients_seconds(top, now_ns), 60, 120);
-	/* Nobody has asked for an hour. */
+	/* For an hour, there are no queries. */
 	top_clients_age(top, now_ns + 3600 * NS_PER_S);
 	assert_int_equal(top->totals[TOP_ALL], 0);
 	assert_null(counts_of_client(top, 7));

@@ -1,4 +1,5 @@
-/* Names and their nodes: what is put in is found, alone and together, and nothing else is. */
+/* Names and their nodes. Names that were added are found, one by one and together. No other names
+ * are found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +21,8 @@ name_of(const char *text)
 	return name;
 }
 
-/* The paths of these names, found all at once, are what one step after the other finds. Returns the
- * number of nodes on them. */
+/* Finds the paths of these names together, and compares them with single lookups. Returns the
+ * number of nodes on the paths. */
 static unsigned
 check_paths(const struct tree *tree, const struct dname *names, unsigned count)
 {
@@ -31,8 +32,8 @@ check_paths(const struct tree *tree, const struct dname *names, unsigned count)
 	unsigned found = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		memset(wires[i], 0xff,
-		    sizeof wires[i]); /* what stands behind a name is no part of it */
+		/* The bytes after a name must not matter. */
+		memset(wires[i], 0xff, sizeof wires[i]);
 		memcpy(wires[i], names[i].wire, names[i].len);
 		unsigned labels = 0;
 		for (unsigned at = 0; wires[i][at] != 0; at += 1u + wires[i][at])
@@ -181,8 +182,8 @@ static void
 labels_with_one_hash_are_kept_apart(void **state)
 {
 	(void)state;
-	enum { TRIES = 400000 }; /* about 18 pairs of them share 32 bits */
-	struct treecache *cache = treecache_new(17);
+	enum { TRIES = 400000 }; /* about 18 pairs of labels have the same 32-bit hash */
+	struct treecache *cache = treecache_new(HASH_START);
 	uint64_t *hashes = calloc(TRIES, sizeof *hashes);
 	unsigned pairs = 0;
 
@@ -190,7 +191,7 @@ labels_with_one_hash_are_kept_apart(void **state)
 		uint8_t label[16] = { 6 };
 
 		snprintf((char *)label + 1, 8, "%06u", i);
-		hashes[i] = (uint64_t)label_hash(17, label, 7) << 32 | i;
+		hashes[i] = (uint64_t)label_hash(HASH_START, label, 7) << 32 | i;
 	}
 	qsort(hashes, TRIES, sizeof *hashes, by_hash);
 	for (unsigned i = 0; i + 1 < TRIES; i++) {

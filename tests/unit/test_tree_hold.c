@@ -1,5 +1,6 @@
-/* Snapshots that are held: what they show stays, whatever the writer does, and is freed once they are
- * dropped. Run with the sanitizers too (make asan), which see what is read after it was freed. */
+/* Held snapshots. Their content stays the same, whatever the writer does. It is freed after the
+ * snapshots are dropped. These tests also run with sanitizers (make asan), which detect reads of
+ * freed memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@ enum { NAMES = 40 };
 
 static const uint8_t name[] = "\3web\3svc";
 
-/* A record set of one A record that can be told from the others. */
+/* Writes a record set with one A record. `value` is in the record. */
 static void
 put(struct treecache *cache, unsigned value)
 {
@@ -71,7 +72,7 @@ what_is_held_stays_as_it_was(void **state)
 	treecache_free(cache);
 }
 
-/* In which order holds end does not matter to the others. */
+/* A hold must not change when other holds end, whatever the order. */
 static void
 those_that_are_left_stay_when_others_are_dropped(void **state)
 {
@@ -130,7 +131,7 @@ what_was_kept_is_garbage_once_the_last_share_is_given_back(void **state)
 	treecache_free(cache);
 }
 
-/* What was replaced before a snapshot was published is not kept for it. */
+/* A snapshot does not keep blocks that were replaced before it was published. */
 static void
 nothing_older_is_kept(void **state)
 {
@@ -140,7 +141,7 @@ nothing_older_is_kept(void **state)
 
 	publish(cache, 1);
 	put(cache, 2);
-	treecache_publish(cache, 2, true); /* and nothing is freed yet */
+	treecache_publish(cache, 2, true); /* nothing is freed yet */
 	size_t garbage = treecache_garbage(cache);
 	assert_true(garbage > 0);
 	struct tree_hold *first = treecache_hold(cache);

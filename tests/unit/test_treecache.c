@@ -1,6 +1,6 @@
 /*
- * The tree against a model that is too simple to be wrong: every answer that a reader can get is
- * worked out again from the plain list of what was put in.
+ * Compares the tree with a model that is too simple to be wrong. The model computes every possible
+ * answer again from the plain list of inputs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +18,8 @@
 enum { LISTS = 4, OWNERS = 4, SLICES = 6, ADDRS = 24, ENDPOINTS = 12, STEPS = 20000 };
 
 struct model_slice {
-	uint32_t slot; /* 0: not there */
-	unsigned list; /* of ports */
+	uint32_t slot; /* 0 if the slice does not exist */
+	unsigned list; /* index of the list of ports */
 	size_t count;
 	struct endpoint endpoints[ENDPOINTS];
 };
@@ -33,14 +33,15 @@ struct model {
 	unsigned random;
 };
 
-/* Some spell addresses of the model's: 10.1.0.4, 10.1.0.9. */
+/* Two of the names are addresses of the model with dashes: 10.1.0.4, 10.1.0.9. */
 static const char *const host_names[] = { NULL, "db-0", "db-1", "DB-2", "db-3", "db-4", "10-1-0-4",
 	"10-1-0-9", "db-7" };
 
-/* The order of names is not that of the places. */
+/* The names of the slices are not in the order of their indexes. */
 static const char *const slice_names[SLICES] = { "s-d", "s-a", "s-f", "s-b", "s-e", "s-c" };
 
-/* Lists that share labels, numbers and protocols in all ways; the last is of a slice without. */
+/* The lists share labels, numbers and protocols in all combinations. The last list is for a slice
+ * without ports. */
 static const struct {
 	uint16_t number;
 	const char *name, *proto;
@@ -94,8 +95,8 @@ is_published(const struct model *m, unsigned o, const struct endpoint *e)
 	return e->ready || m->flags[o] & ENDPOINTS_NOT_READY;
 }
 
-/* Whether the model publishes this address (and, if given, under this host name, or without one: "") in owner
- * o. */
+/* Returns whether the model publishes this address for owner o. If `name` is not NULL, the endpoint
+ * must have this host name. "" means an endpoint without a host name. */
 static bool
 model_has(const struct model *m, unsigned o, const struct addr *addr, const char *name)
 {
@@ -182,7 +183,7 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 	}
 }
 
-/* Whether another entry of the slice has the same address or host name. */
+/* Returns whether another entry of the slice has the same address or host name. */
 static bool
 has_double(const struct slice_endpoints *slice)
 {
@@ -209,7 +210,7 @@ list_has(unsigned list, uint16_t number, const char *name, const char *proto)
 	return false;
 }
 
-/* Whether the model publishes an endpoint with a port of this name, or (NULL) with any port. */
+/* Returns whether the model publishes an endpoint with a port of this name. NULL means any port. */
 static bool
 model_has_port(const struct model *m, unsigned o, const char *name, const char *proto)
 {
@@ -240,7 +241,7 @@ check_ports(const struct model *m, const struct tree *tree, unsigned o)
 	assert_int_equal(endpoint_set_weight(endpoints), count == 0 ? 1 : 100 / count);
 }
 
-/* Whether a slice of the owner with a lower name publishes this address. */
+/* Returns whether the owner has a slice with a lower name that publishes this address. */
 static bool
 model_has_lower(const struct model *m, unsigned o, const char *name, const uint8_t *addr)
 {
@@ -255,7 +256,7 @@ model_has_lower(const struct model *m, unsigned o, const char *name, const uint8
 	return false;
 }
 
-/* What readers see is a function of the slices: their order, and in each the runs and theirs. */
+/* The order of the slices, their runs, and the order in each run depend only on the slices. */
 static void
 check_order(const struct model *m, unsigned o)
 {
@@ -281,7 +282,7 @@ check_order(const struct model *m, unsigned o)
 	}
 }
 
-/* What a slice says of itself is so: a reader who believes it does not look further. */
+/* The flags of a slice must be correct. A reader that trusts them does not examine other slices. */
 static void
 check_alone(const struct endpoint_set *endpoints, unsigned *alone)
 {
@@ -394,7 +395,7 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 	for (unsigned step = 0; step < STEPS; step++) {
 		unsigned o = pick(&m, OWNERS);
 
-		/* As where a change finds very many other slices. */
+		/* This is as if a change had found very many other slices. */
 		if (pick(&m, 10) == 0 && m.owners[o]->endpoints->published > 0 &&
 		    addr_holders_find(m.cache, m.owners[o]) == NULL) {
 			addr_holders_new(m.cache, m.owners[o]);
@@ -489,7 +490,7 @@ owners_are_found_by_their_first_label(void **state)
 	struct addr addr = addr4(1);
 
 	treecache_owner_label(cache, here, true);
-	treecache_owner_addr(cache, there, &addr, true); /* the slot is the address's too */
+	treecache_owner_addr(cache, there, &addr, true); /* this address has the same slot */
 	treecache_owner_label(cache, there, true);
 	treecache_owner_label(cache, other, true);
 	treecache_publish(cache, 1, true);
@@ -513,7 +514,7 @@ owners_are_found_by_their_first_label(void **state)
 
 enum { BIG_SLICES = 100, BIG_ENDPOINTS = 100 };
 
-/* The endpoints of one slice of a large StatefulSet; each tenth has no host name. */
+/* The endpoints of one slice of a large StatefulSet. Every tenth endpoint has no host name. */
 static void
 big_endpoints(unsigned slice, struct endpoint endpoints[BIG_ENDPOINTS], char names[][16])
 {
@@ -550,7 +551,7 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	for (unsigned s = 0; s < BIG_SLICES; s++)
 		before[s] = treecache_slice_at(cache, slots[s]);
 
-	/* One endpoint of slice 42 goes, one becomes unready, one comes. */
+	/* In slice 42, one endpoint is removed, one becomes unready, and one is added. */
 	big_endpoints(42, endpoints, names);
 	endpoints[7] = (struct endpoint){ addr4(60000), true, "db-new" };
 	endpoints[8].ready = false;
@@ -595,7 +596,7 @@ by_hash(const void *a, const void *b)
 	return *ha < *hb ? -1 : *ha > *hb;
 }
 
-/* Whether an endpoint of the owner has this name. */
+/* Returns whether an endpoint of the owner has this name. */
 static bool
 endpoint_set_has_name(
     const struct treecache *cache, const struct owner *owner, const uint8_t *label)
@@ -608,12 +609,12 @@ endpoint_set_has_name(
 	return endpoint_set_next(&walk, &ref);
 }
 
-/* The index says where to look; whose it is, and what is there, is looked at. */
+/* The index only has hashes. So the reader must check the owner and the content of a result. */
 static void
 endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 {
 	(void)state;
-	enum { TRIES = 200000 }; /* each of one owner against each of the other: about 9 pairs */
+	enum { TRIES = 200000 }; /* about 9 pairs of a name of each owner have the same hash */
 	struct treecache *cache = treecache_new(23);
 	struct owner *a = treecache_owner(cache, name_of("a.ns.svc.").wire),
 		     *b = treecache_owner(cache, name_of("b.ns.svc.").wire);
@@ -624,7 +625,7 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 
 	treecache_endpoint_set_flags(cache, a, ENDPOINTS_ATTACHED);
 	treecache_endpoint_set_flags(cache, b, ENDPOINTS_ATTACHED);
-	for (unsigned i = 0; i < 3; i++) /* so many that the index is asked */
+	for (unsigned i = 0; i < 3; i++) /* with so many slices, the index is used */
 		slots[i] = treecache_slice(cache, a, 0,
 		    &(struct slice_source){ "s", (uint16_t)i, AF_INET, NULL,
 			&(struct endpoint){ addr4(i), true, NULL }, 1, NULL, 0 });

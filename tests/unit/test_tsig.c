@@ -1,5 +1,5 @@
-/* TSIG: what another implementation (dnspython) has signed is read, verified and signed byte for byte the same; and nothing else
- * is taken. */
+/* TSIG. Another implementation (dnspython) signed these messages. They are read, verified, and
+ * signed again: each byte is the same. No other messages are accepted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,9 @@
 
 enum { NOW_S = 1700000000, ROOM = 1024, REPLIES = 3 };
 
-/* An AXFR of cluster.local, ID 0x1234, at NOW_S, signed with the key Key.Example of the bytes 0 to 31; and the first messages of a transfer,
- * a second apart, as they are before and after they are signed. */
+/* An AXFR query for cluster.local with the ID 0x1234. It is signed at NOW_S with the key
+ * Key.Example, whose secret is the bytes 0 to 31. `replies` are the first messages of the transfer,
+ * one second apart, before and after signing. */
 static const struct {
 	const char *algorithm, *request, *replies[REPLIES][2];
 } rows[] = {
@@ -222,7 +223,7 @@ requests_of_ours_and_their_replies_verify(void **state)
 	}
 }
 
-/* But for the ID, in whose place the TSIG has the original one. */
+/* Only the ID may change, because the TSIG contains the original ID. */
 static void
 no_byte_can_be_changed(void **state)
 {
@@ -272,13 +273,12 @@ the_clocks_may_differ_by_the_fudge(void **state)
 		assert_int_equal(
 		    tsig_verify(wire, &tsig, &chain, NOW_S + times[i].off_s), times[i].error);
 	}
-	tsig.time_s = UINT64_C(0xffffffffffff); /* the latest that there is */
+	tsig.time_s = UINT64_C(0xffffffffffff); /* the latest possible time */
 	struct tsig_chain chain = chain_of(rows[0].algorithm);
 	assert_int_equal(tsig_verify(wire, &tsig, &chain, NOW_S), TSIG_BADSIG);
 }
 
-/* The fudge is the client's own word: with 65,535 a message that somebody has recorded could be sent
- * again for 18 hours. */
+/* The client chooses the fudge. With 65,535 s, a recorded message could be sent again for 18 hours. */
 static void
 a_larger_fudge_grants_300_s(void **state)
 {
@@ -291,7 +291,8 @@ a_larger_fudge_grants_300_s(void **state)
 		uint8_t wire[ROOM];
 		struct tsig tsig;
 		size_t len = unhex(rows[0].replies[0][0], wire);
-		/* The one way that tsig_sign() signs with another fudge: what it was asked with. */
+		/* Only in this case, tsig_sign() does not use its own fudge, but the fudge of the
+		 * request. */
 		const struct tsig wide = { .time_s = NOW_S, .fudge_s = UINT16_MAX };
 
 		len = tsig_sign(wire, len, ROOM, &theirs, NOW_S, &wide);
@@ -302,7 +303,7 @@ a_larger_fudge_grants_300_s(void **state)
 	}
 }
 
-/* RFC 8945 section 5.2.2.1; and section 5.2.4, for we accept whole ones alone. */
+/* RFC 8945 section 5.2.2.1. Section 5.2.4 also applies, because we accept only complete MACs. */
 static void
 a_cut_mac_is_not_accepted(void **state)
 {
@@ -349,7 +350,7 @@ another_name_or_algorithm_is_another_key(void **state)
 	}
 }
 
-/* --- what is no TSIG --- */
+/* --- invalid TSIGs --- */
 
 static void
 a_message_that_ends_early_has_none(void **state)
@@ -361,7 +362,8 @@ a_message_that_ends_early_has_none(void **state)
 
 	size_t len = unhex(rows[2].request, wire);
 	for (size_t cut = 0; cut < len; cut++) {
-		uint8_t *exact = malloc(cut == 0 ? 1 : cut); /* so that a byte too many is seen */
+		/* The buffer has the exact size, so a sanitizer detects overreads. */
+		uint8_t *exact = malloc(cut == 0 ? 1 : cut);
 
 		memcpy(exact, wire, cut);
 		assert_int_equal(tsig_read(exact, cut, &tsig), TSIG_MALFORMED);
@@ -375,7 +377,7 @@ static void
 a_tsig_is_one_and_last_and_in_the_additional_section(void **state)
 {
 	static const struct {
-		size_t at; /* of the bytes that are other */
+		size_t at; /* the offset of the changed bytes */
 		const char *bytes;
 		size_t len;
 		enum tsig_read result;
@@ -398,7 +400,7 @@ a_tsig_is_one_and_last_and_in_the_additional_section(void **state)
 		memcpy(wire + changes[i].at, changes[i].bytes, changes[i].len);
 		assert_int_equal(tsig_read(wire, len, &tsig), changes[i].result);
 	}
-	/* Twice, and before another record. */
+	/* The TSIG is in the message twice, and then once before another record. */
 	size_t tsig_at = 31, tsig_len = len - tsig_at;
 	memcpy(wire, original, len);
 	memcpy(wire + len, wire + tsig_at, tsig_len);
@@ -426,7 +428,7 @@ records_are_looked_at_up_to_a_bound(void **state)
 	}
 }
 
-/* --- room, and errors --- */
+/* --- space and errors --- */
 
 static void
 what_does_not_fit_is_not_signed(void **state)
@@ -474,7 +476,7 @@ errors_of_keys_have_no_mac_and_bad_time_has_ours(void **state)
 	assert_int_equal(said.error, TSIG_BADTIME);
 	assert_int_equal(said.other_len, 6);
 	assert_int_equal(wire_get32(said.other + 2), NOW_S + 1000);
-	/* To the client, whose clock it is signed as of, it is good. */
+	/* The client accepts the reply, because it is signed with the time of the client. */
 	assert_int_equal(tsig_verify(reply, &said, &client, NOW_S), TSIG_NOERROR);
 }
 

@@ -1,4 +1,5 @@
-/* The file of --transfer-key: which lines are keys, what is said of the others, and which key signs NOTIFY to whom. */
+/* The file of --transfer-key: lines that are keys, the errors for other lines, and the key that
+ * signs NOTIFY to an address. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,9 +64,9 @@ what_is_wrong_is_said_with_its_line_and_without_a_secret(void **state)
 		{ "\n\na..b hmac-sha256 " SECRET, "line 3: \"a..b\": not a name" },
 		{ ". hmac-sha256 " SECRET, "line 1: \".\": not a name" },
 		{ "a hmac-sha256 " SECRET "\nA hmac-sha512 " SECRET,
-		    "line 2: \"A\": a key above has this name" },
+		    "line 2: \"A\": an earlier key has this name" },
 		{ "a hmac-sha1 " SECRET,
-		    "line 1: \"hmac-sha1\": no algorithm of ours: hmac-sha256, hmac-sha384 or "
+		    "line 1: \"hmac-sha1\": not a supported algorithm: hmac-sha256, hmac-sha384 or "
 		    "hmac-sha512" },
 		{ "a hmac-sha256 ?" SECRET, "line 1: the secret is not base64" },
 		{ "a hmac-sha256 AAAA=A", "line 1: the secret is not base64" },
@@ -115,7 +116,7 @@ static void
 notify_is_signed_with_the_first_that_names_the_address_or_else_none(void **state)
 {
 	static const struct {
-		const char *text, *addr, *key; /* NULL: none */
+		const char *text, *addr, *key; /* NULL if there is no key */
 	} rows[] = {
 		{ "a hmac-sha256 " SECRET "\nb hmac-sha256 " SECRET, "192.0.2.1", "a." },
 		{ "a hmac-sha256 " SECRET "\nb hmac-sha256 " SECRET " 192.0.2.1", "192.0.2.1",

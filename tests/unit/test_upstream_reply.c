@@ -1,4 +1,4 @@
-/* What becomes of another server's reply on its way to our client. */
+/* The reply that a client gets when another server has replied to kubedns. */
 #include "kubedns/answer/answer.h"
 #include "tests/unit/answer_world.h"
 
@@ -50,7 +50,8 @@ a_chased_reply_is_our_cname_and_upstreams_addresses(void **state)
 	free(upstream);
 }
 
-/* What another server says of names in our zones: its answers stop there, its rcode stays. */
+/* The reply of another server has records for names in our zones. They are removed, and the rcode
+ * stays. */
 static void
 upstreams_records_of_our_zones_are_not_passed_on(void **state)
 {
@@ -67,14 +68,14 @@ upstreams_records_of_our_zones_are_not_passed_on(void **state)
 	};
 	static const struct {
 		const char *const *records;
-		unsigned kept, chased; /* with our own CNAME */
+		unsigned kept, chased; /* numbers of records. `chased` includes our own CNAME */
 	} rows[] = { { first, 0, 2 }, { last, 1, 2 }, { reverse, 1, 2 } };
 	struct reverse_zone zone = { .prefix = addr("10.0.0.0"), .bits = 8 };
 	uint8_t query[512];
 
 	assert_int_equal(dname_from_text(&zone.name, "10.in-addr.arpa."), 0);
-	world.config.reverse_zones = &zone;
-	world.config.reverse_zone_count = 1;
+	world.parts.reverse.zones = &zone;
+	world.parts.reverse.zone_count = 1;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		for (unsigned chase = 0; chase < 2; chase++) {
 			struct dname name;
@@ -101,7 +102,7 @@ upstreams_records_of_our_zones_are_not_passed_on(void **state)
 			ldns_pkt_free(asked);
 			free(upstream);
 		}
-	world.config.reverse_zone_count = 0;
+	world.parts.reverse.zone_count = 0;
 }
 
 static void
@@ -132,7 +133,7 @@ refused_by_every_server_is_refused_and_says_by_whom(void **state)
 		}
 }
 
-/* RFC 8914 section 2: the text is UTF-8, and stays so where it is cut. */
+/* RFC 8914 section 2: the text is UTF-8, also after truncation. */
 static void
 text_of_an_extended_error_is_cut_between_characters(void **state)
 {
@@ -167,26 +168,27 @@ text_of_an_extended_error_is_cut_between_characters(void **state)
 	}
 }
 
-/* Behind the front topology's dnsmasq, which hands it on: why there is no answer is said to clients that
- * would understand it, and by whom. */
+/* In the front topology, an upstream sends an extended error and dnsmasq passes it on. A client
+ * that sends an OPT gets the reason and its origin. */
 static void
 upstreams_extended_error_is_passed_on_as_upstreams(void **state)
 {
 	(void)state;
 	static const struct {
 		size_t len;
-		const char *options, *says; /* NULL: nothing is said */
+		const char *options, *says; /* NULL if the reply has none */
 		unsigned code;
 	} rows[] = {
 		{ 14, "\0\017\0\012\0\6expired!", "upstream: expired!", 6 },
 		{ 6, "\0\017\0\2\0\021", "upstream", 17 },
 		{ 14, "\0\3\0\4name\0\017\0\2\0\3", "upstream", 3 },           /* after an NSID */
-		{ 16, "\0\017\0\4\0\6no\0\017\0\4\0\3no", "upstream: no", 6 }, /* the first */
+		{ 16, "\0\017\0\4\0\6no\0\017\0\4\0\3no", "upstream: no", 6 }, /* the first one */
 		{ 7, "\0\017\0\3\0\6\0", "upstream", 6 },
-		/* what drives a terminal: a title, a cleared screen, a line's end, a bidi override */
+		/* terminal control sequences: a title, a cleared screen, a line break, a bidi
+		 * override */
 		{ 22, "\0\017\0\022\0\6a\033]0;b\a\033[2J\nc\302\233d", "upstream: a]0;b[2Jcd", 6 },
 		{ 13, "\0\017\0\11\0\6a\342\200\256b\177c", "upstream: abc", 6 },
-		{ 9, "\0\017\0\5\0\6a\377b", "upstream: a", 6 }, /* no UTF-8 */
+		{ 9, "\0\017\0\5\0\6a\377b", "upstream: a", 6 }, /* invalid UTF-8 */
 		{ 0, "", NULL, 0 },
 		{ 5, "\0\017\0\1\0", NULL, 0 },   /* without a code */
 		{ 6, "\0\017\0\3\0\6", NULL, 0 }, /* longer than the OPT */
@@ -224,7 +226,7 @@ upstreams_extended_error_is_passed_on_as_upstreams(void **state)
 		}
 		ldns_pkt_free(pkt);
 	}
-	/* As long as upstream likes: cut, and never more than the client takes. */
+	/* A text of any length is truncated to the size that the client accepts. */
 	size_t at = query_write(upstream, sizeof upstream, 77, name.wire, TYPE_A, CLASS_IN, 1232);
 	wire_put16(upstream + 2, FLAG_QR | RCODE_SERVFAIL);
 	memcpy(upstream + at, "\0\017\2\130\0\6", 6);
@@ -235,8 +237,8 @@ upstreams_extended_error_is_passed_on_as_upstreams(void **state)
 	assert_non_null(memmem(world.out, world.info.len, "upstream: xxx", 13));
 }
 
-/* Whatever upstream sends, at every length and with any byte changed,
- * what we pass on is a message. */
+/* Our reply is a valid message, whatever upstream sends: at every length, and with any byte
+ * changed. */
 static void
 mutated_upstream_replies_are_passed_on_whole_or_not_at_all(void **state)
 {
@@ -270,12 +272,13 @@ mutated_upstream_replies_are_passed_on_whole_or_not_at_all(void **state)
 	free(upstream);
 }
 
-/* The SOA of an empty answer at the end of a search walk: one that cannot be read is as good as none. */
+/* The search list ends with an empty answer. If its SOA cannot be read, the result is the same as
+ * without a SOA. */
 static void
 a_denial_that_cannot_be_read_leaves_nothing_behind(void **state)
 {
 	static const uint8_t soa[] = { 0, 0, TYPE_SOA, 0, CLASS_IN, 0, 0, 0, 60, 0, 22, 0xc0,
-		0xff /* a pointer ahead */ };
+		0xff /* a forward pointer */ };
 	uint8_t query[512], upstream[512] = { 0 }, without[DNS_UDP_PAYLOAD];
 	struct dname name;
 
@@ -298,12 +301,12 @@ a_denial_that_cannot_be_read_leaves_nothing_behind(void **state)
 	assert_memory_equal(world.out, without, less);
 }
 
-/* Nor is the rest of an answer passed on in which a record cannot be read. */
+/* If one record of an answer cannot be read, no record is passed on. */
 static void
 an_answer_that_cannot_be_read_is_a_failure(void **state)
 {
 	static const uint8_t mx[] = { 0xc0, DNS_HEADER, 0, TYPE_MX, 0, CLASS_IN, 0, 0, 0, 60, 0, 4,
-		0, 10, 0xc0, 0xff /* a pointer ahead */ };
+		0, 10, 0xc0, 0xff /* a forward pointer */ };
 	uint8_t query[512], upstream[512];
 	struct dname name;
 

@@ -1,4 +1,4 @@
-/* UTF-8 as RFC 3629 allows it. */
+/* UTF-8 as in RFC 3629. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Messages as strangers write them:
- * what is read is inside the message, and what is broken is refused. */
+/* Messages from untrusted clients. Only bytes of the message are read. Malformed messages are
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum { ID = 7, AT = DNS_HEADER };
 
-/* A message: a header of zeros, then these bytes. */
+/* A message: a header of zeros, and then these bytes. */
 struct message {
 	uint8_t wire[600];
 	size_t len;
@@ -29,7 +29,7 @@ message(const void *bytes, size_t len)
 }
 #define MESSAGE(text) message(text, sizeof(text) - 1)
 
-/* Reads the name at `at`: its length, or -errno; `*end` is where reading goes on. */
+/* Reads the name at `at`. Returns its length, or -errno. `*end` is the offset after the name. */
 static int
 read_at(const struct message *m, size_t at, size_t *end, struct dname *name)
 {
@@ -67,7 +67,8 @@ pointer_that_does_not_lead_backwards_is_refused(void **state)
 	assert_int_equal(read_at(&header, AT, &end, &name), -EBADMSG);
 }
 
-/* "a" runs into the name that points at it: what it says would change with what follows. */
+/* The name "a" continues into the name that points at it. So its value would depend on the bytes
+ * after the pointer. */
 static void
 name_pointed_at_must_end_before_who_points(void **state)
 {
@@ -81,8 +82,8 @@ name_pointed_at_must_end_before_who_points(void **state)
 	assert_int_equal(read_at(&into, AT + 2, &end, &name), -EBADMSG);
 }
 
-/* A name as long as names may be needs 127 pointers, if each label stands alone; one more leads to
- * another pointer, and costs without adding to the name. */
+/* If each label is at another place, the longest name needs 127 pointers. Another pointer would
+ * point at a pointer. It would cost time and add no label. */
 static void
 pointers_lead_to_127_others_at_most(void **state)
 {
@@ -119,7 +120,7 @@ name_has_255_bytes_at_most(void **state)
 	(void)state;
 	for (; at < 192; at += 64)
 		labels[at] = 63;
-	labels[at] = 61; /* 3 x 64 + 62 + the root: 255 */
+	labels[at] = 61; /* 3 x 64 + 62 + 1 for the root are 255 */
 	struct message m = message(labels, 255);
 	assert_int_equal(read_at(&m, AT, &end, &name), 255);
 	labels[at] = 62;
@@ -153,7 +154,7 @@ name_and_record_cut_at_every_length_are_refused(void **state)
 
 /* --- queries --- */
 
-/* A query for a/A with `additional` records, which are these bytes. */
+/* A query for a/A. It has `additional` records, which are these bytes. */
 static struct message
 query_with(unsigned additional, const void *bytes, size_t len)
 {
@@ -174,7 +175,8 @@ read_query(struct query *query, const struct message *m)
 	return query_read(query, m->wire, m->len);
 }
 
-/* Nothing of the query before is left in one whose question was not read: it would be counted. */
+/* If the question cannot be read, no value of the previous query stays. Otherwise the value would
+ * be counted. */
 static void
 what_has_no_question_has_no_type(void **state)
 {
@@ -213,7 +215,7 @@ opt_gives_size_and_flags(void **state)
 	assert_int_equal(query.id, ID);
 }
 
-/* RFC 6891, section 6.1.1. */
+/* See RFC 6891, section 6.1.1. */
 static void
 second_opt_or_one_below_the_root_is_formerr(void **state)
 {
@@ -241,7 +243,8 @@ options_must_fill_their_length(void **state)
 	assert_int_equal(read_query(&query, &cut), QUERY_FORMERR);
 }
 
-/* 127 labels of one byte are a whole name; the 128th has no room, in the message or in `labels`. */
+/* 127 labels of one byte make a complete name. Another label would not fit into the message or into
+ * `labels`. */
 static void
 question_has_127_labels_at_most(void **state)
 {
@@ -266,7 +269,7 @@ question_has_127_labels_at_most(void **state)
 
 #define TSIG_BEHIND_OWNER "\0\372\0\377\0\0\0\0\0\0"
 
-/* Nothing is read of an owner but where it ends: a pointer costs its two bytes. */
+/* The reader only finds the end of an owner. A pointer counts as two bytes. */
 static void
 owners_in_a_query_are_stepped_over(void **state)
 {
@@ -276,7 +279,7 @@ owners_in_a_query_are_stepped_over(void **state)
 		enum query_result result;
 	} rows[] = { { "\0", 1, QUERY_SIGNED }, { "\3key\0", 5, QUERY_SIGNED },
 		{ "\xc0\x0c", 2, QUERY_SIGNED }, { "\3key\xc0\x0c", 6, QUERY_SIGNED },
-		/* at itself, forward, into the header, and no label at all */
+		/* a pointer at itself, forward or into the header, and an invalid label */
 		{ "\xc0\x13", 2, QUERY_FORMERR }, { "\xc0\x20", 2, QUERY_FORMERR },
 		{ "\xc0\x02", 2, QUERY_FORMERR }, { "\x40", 1, QUERY_FORMERR },
 		{ "\3ke", 3, QUERY_FORMERR }, { "\xc0", 1, QUERY_FORMERR } };
@@ -294,7 +297,7 @@ owners_in_a_query_are_stepped_over(void **state)
 	}
 }
 
-/* Whatever a query carries, an OPT, a TSIG, an IXFR's SOA: it is not more than eight records. */
+/* A query never needs more than eight records, even with an OPT, a TSIG and the SOA of an IXFR. */
 static void
 more_than_eight_records_in_a_query_are_formerr(void **state)
 {
@@ -332,7 +335,7 @@ first_overflow_of_a_writer_sticks(void **state)
 	writer_put16(&w, 1);
 	writer_put32(&w, 2);
 	assert_true(w.overflow);
-	writer_put16(&w, 3); /* would fit */
+	writer_put16(&w, 3); /* these two bytes would fit */
 	assert_int_equal(w.len, 2);
 	assert_int_equal(query_write(buf, sizeof buf, ID, (const uint8_t *)"", 1, 1, 0), 0);
 }

@@ -1,4 +1,4 @@
-/* The messages of a zone transfer: ldns, which shares no line with us, reads them again. */
+/* The messages of a zone transfer are parsed by ldns, which shares no code with kubedns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "lib/addr.h"
 #include "tests/unit/answer_bed.h"
 
-/* What was sent, as texts of records; and how often. */
+/* The records that were sent, as text, and the number of messages. */
 static struct {
 	char *text;
 	size_t size;
@@ -97,7 +97,8 @@ owners_come_back_whatever_they_share(void **state)
 	assert_true(xfr_end(&writer));
 	fflush(got.out);
 	assert_int_equal(got.messages, 1);
-	for (char *p = got.text; *p != '\0'; p++) /* the question's own spelling is pointed to */
+	/* Names are compressed to the question, so they have its spelling. */
+	for (char *p = got.text; *p != '\0'; p++)
 		*p = *p == 'C' ? 'c' : *p;
 	assert_string_equal(got.text, want);
 	assert_int_equal(writer.records, sizeof owners / sizeof owners[0]);
@@ -125,11 +126,13 @@ a_zone_that_is_larger_than_a_message_goes_into_several(void **state)
 	assert_int_equal(lines, 5000);
 	assert_true(got.messages > 5 && got.messages == writer.messages);
 	assert_int_equal(got.opts, 0);
-	assert_true(got.messages < 20); /* 5,000 records of about 40 bytes in 15 KB each */
+	/* 5,000 records have about 40 bytes each. A message has 15 KB. */
+	assert_true(got.messages < 20);
 	end();
 }
 
-/* Whatever room is left when the next record does not fit; these owners cannot be compressed. */
+/* The test varies the space that is left when the next record does not fit. These owners cannot be
+ * compressed. */
 static void
 first_message_alone_has_an_opt_if_the_query_had_one(void **state)
 {
@@ -167,7 +170,7 @@ nothing_is_put_after_the_receiver_has_had_enough(void **state)
 	end();
 }
 
-/* The bed's cluster, by way of the walk that --print-zone has too. */
+/* Writes the cluster of the bed. The walk is the same as for --print-zone. */
 static bool
 take_record(void *arg, const struct zone_record *record)
 {
@@ -187,7 +190,8 @@ a_zone_has_no_record_twice(void **state)
 	(void)state;
 
 	bed_service("db", SERVICE_HEADLESS, NULL, "pg/tcp/5432 pgu/udp/5432");
-	/* The same address in two slices, a name with two addresses, a name that spells another's. */
+	/* The slices have an address in two slices, a name with two addresses, and a name that is
+	 * the address of another endpoint. */
 	bed_slice("db", "db-1", "pg/tcp/5432 pgu/udp/5432", "10.1.0.1=db-0 10.1.0.2 10.1.0.3=x");
 	bed_slice(
 	    "db", "db-2", "pg/tcp/5432", "10.1.0.1=db-0 10.1.0.2 10.1.0.4=db-0 10.1.0.5=10-1-0-2");

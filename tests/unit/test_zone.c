@@ -1,4 +1,4 @@
-/* --print-zone: a zone as a master file, of a cluster whose lines can be counted. */
+/* --print-zone: a zone as a master file. The cluster is so small that its lines can be counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "kubedns/show/zone.h"
 #include "tests/unit/answer_bed.h"
 
-/* The zone's text; caller frees. */
+/* Returns the text of the zone. The caller frees it. */
 static char *
 printed(const char *which)
 {
@@ -29,7 +29,7 @@ printed(const char *which)
 	return text;
 }
 
-/* Whether ldns, reading the text as a zone, finds this record, of any TTL. */
+/* Returns whether the text contains this record, with any TTL. ldns parses the text as a zone. */
 static bool
 has(const ldns_zone *zone, const char *record)
 {
@@ -120,6 +120,42 @@ a_reverse_zone_has_the_ptrs_and_nothing_of_the_other(void **state)
 	free(text);
 }
 
+/* Many slices have the same address with the same host name. Some other slices have the address
+ * with other names, which must be in the zone too. Over TCP, 1,425 records of that length fill a
+ * message. */
+static void
+an_address_in_many_slices_has_each_of_its_names(void **state)
+{
+	enum { SLICES = 3000, OTHERS_EVERY = 500 };
+	char slice[16], address[32], record[96];
+
+	(void)state;
+
+	bed_service("db", SERVICE_HEADLESS, NULL, "pg/tcp/5432");
+	for (unsigned i = 0; i < SLICES; i++) {
+		snprintf(slice, sizeof slice, "db-%u", i);
+		if (i % OTHERS_EVERY == 0)
+			snprintf(address, sizeof address, "10.1.0.9=other-%u", i);
+		else
+			strcpy(address, "10.1.0.9=same");
+		bed_slice("db", slice, "pg/tcp/5432", address);
+	}
+	bed_reverse_zone("10.0.0.0/8");
+	bed_publish();
+	char *text = printed("10.in-addr.arpa");
+	ldns_zone *zone = read_again(text);
+	assert_true(
+	    has(zone, "9.0.1.10.in-addr.arpa. 30 IN PTR same.db.default.svc.cluster.local."));
+	for (unsigned i = 0; i < SLICES; i += OTHERS_EVERY) {
+		snprintf(record, sizeof record,
+		    "9.0.1.10.in-addr.arpa. 30 IN PTR other-%u.db.default.svc.cluster.local.", i);
+		if (!has(zone, record))
+			fail_msg("%s is missing", record);
+	}
+	ldns_zone_deep_free(zone);
+	free(text);
+}
+
 static void
 a_zone_of_others_is_refused(void **state)
 {
@@ -132,7 +168,8 @@ a_zone_of_others_is_refused(void **state)
 	assert_int_equal(zone_find(&bed.config, "11.in-addr.arpa", &zone), -EINVAL);
 }
 
-/* Two clusters with the same objects, made in another order, are compared by diff. */
+/* Two clusters have the same objects, which were created in different orders. Their text is the
+ * same. */
 static void
 it_is_sorted_whatever_the_order_of_events(void **state)
 {
@@ -167,6 +204,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_name_is_in_it_with_what_a_query_would_get),
 		TEST(a_reverse_zone_has_the_ptrs_and_nothing_of_the_other),
+		TEST(an_address_in_many_slices_has_each_of_its_names),
 		TEST(a_zone_of_others_is_refused),
 		TEST(it_is_sorted_whatever_the_order_of_events),
 	};

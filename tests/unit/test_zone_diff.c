@@ -1,5 +1,5 @@
-/* Random changes of a cluster, and what they are as records: what was before, without what went and
- * with what came, is what is after, in each zone. */
+/* Random changes of a cluster, and the differences of its records. In each zone, the differences
+ * are applied to the old records. The result must be the new records. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct lines {
 	size_t count;
 };
 
-enum { ZONES = 4 }; /* ours, a reverse zone and two for outside, if there are any */
+enum { ZONES = 4 }; /* our zone, a reverse zone, and two external zones if there are any */
 
 static struct lines before[ZONES], after[ZONES];
 static size_t told;
@@ -141,7 +141,8 @@ random_change(void)
 	}
 }
 
-/* An object that claims names for outside, some of them those of headless Services and of their endpoints and ports, comes or goes. */
+/* Adds or deletes an object that claims external names. Some of these names also belong to headless
+ * Services, or to their endpoints and ports. */
 static void
 random_claim(void)
 {
@@ -160,7 +161,7 @@ random_claim(void)
 static void
 one_step(size_t zone_total)
 {
-	bool outside = bed.config.external != NULL;
+	bool outside = external_config(&bed.config) != NULL;
 	struct tree_hold *hold = treecache_hold(bed.cache);
 	struct tree_hold *external_hold = outside ? treecache_hold(external_tree(external)) : NULL;
 
@@ -169,15 +170,15 @@ one_step(size_t zone_total)
 	if (outside && rand() % 2 == 0)
 		random_claim();
 	bed_publish();
-	const struct zone_moments moments = { .before = tree_held(hold),
+	const struct zone_snapshots snapshots = { .before = tree_held(hold),
 		.after = tree_current(bed.cache),
 		.external_before = outside ? tree_held(external_hold) : NULL,
 		.external_after = outside ? tree_current(external_tree(external)) : NULL };
 	for (size_t zone = 0; zone < zone_total; zone++) {
-		all_of(moments.before, moments.external_before, zone, &before[zone]);
-		all_of(moments.after, moments.external_after, zone, &after[zone]);
+		all_of(snapshots.before, snapshots.external_before, zone, &before[zone]);
+		all_of(snapshots.after, snapshots.external_after, zone, &after[zone]);
 	}
-	assert_true(zone_diff(&bed.config, &moments, apply, NULL));
+	assert_true(zone_diff(&bed.config, &snapshots, apply, NULL));
 	for (size_t zone = 0; zone < zone_total; zone++) {
 		qsort(before[zone].items, before[zone].count, sizeof(char *), by_text);
 		qsort(after[zone].items, after[zone].count, sizeof(char *), by_text);
@@ -209,7 +210,7 @@ what_went_and_came_makes_the_next_moment(void **state)
 		assert_true(after[zone].count > 10);
 }
 
-/* What a secondary of a zone for outside has is what is answered there. */
+/* A secondary of an external zone has the same records as our answers. */
 static void
 headless_names_for_outside_are_in_the_zone_unless_it_has_others(void **state)
 {
@@ -241,8 +242,8 @@ headless_names_for_outside_are_in_the_zone_unless_it_has_others(void **state)
 			for (size_t w = 0; w < 4; w++)
 				found += strcmp(lines->items[i], want[w]) == 0;
 		}
-		/* Two at the Service and at its port, one at each endpoint; none at the Service when that is
-		 * another's. */
+		/* There are two SRV records at the Service, two at its port, and one at each
+		 * endpoint. The Service has no SRV records if another object owns its name. */
 		assert_int_equal(srv, taken ? 4 : 6);
 		assert_int_equal(found, taken ? 2 : 4);
 	}
@@ -279,7 +280,7 @@ a_change_of_everything_is_not_worked_out(void **state)
 	struct tree_hold *hold = treecache_hold(bed.cache);
 	bed_context("null", "10.9.9.9 web.default.svc.cluster.local");
 	bed_publish();
-	const struct zone_moments hosts = { .before = tree_held(hold),
+	const struct zone_snapshots hosts = { .before = tree_held(hold),
 		.after = tree_current(bed.cache) };
 	assert_false(zone_diff(&bed.config, &hosts, stop, &taken));
 	assert_int_equal(taken, 0);
@@ -291,10 +292,10 @@ a_change_of_everything_is_not_worked_out(void **state)
 		bed_service(name, SERVICE_CLUSTERIP, "10.96.0.2", "http/tcp/80");
 	}
 	bed_publish();
-	const struct zone_moments many = { .before = tree_held(next),
+	const struct zone_snapshots many = { .before = tree_held(next),
 		.after = tree_current(bed.cache) };
 	assert_false(zone_diff(&bed.config, &many, stop, &taken));
-	assert_int_equal(taken, 3); /* whoever takes them has had enough */
+	assert_int_equal(taken, 3); /* the receiver stopped the walk */
 	tree_hold_drop(hold);
 	tree_hold_drop(next);
 }
@@ -315,7 +316,7 @@ write_lists(unsigned port_count, unsigned endpoint_count)
 		len += (size_t)sprintf(endpoints + len, "10.1.%u.%u ", i / 250, 1 + i % 250);
 }
 
-/* 1,000 endpoints with 190 ports each are 570,000 SRV records. */
+/* 1,000 endpoints with 190 ports each have 570,000 SRV records. */
 static void
 a_change_of_too_many_records_is_not_worked_out(void **state)
 {
@@ -330,14 +331,14 @@ a_change_of_too_many_records_is_not_worked_out(void **state)
 	struct tree_hold *hold = treecache_hold(bed.cache);
 	bed_slice("db", "db-1", ports, "10.1.0.1");
 	bed_publish();
-	const struct zone_moments moments = { .before = tree_held(hold),
+	const struct zone_snapshots snapshots = { .before = tree_held(hold),
 		.after = tree_current(bed.cache) };
-	assert_false(zone_diff(&bed.config, &moments, stop, &taken));
+	assert_false(zone_diff(&bed.config, &snapshots, stop, &taken));
 	assert_int_equal(taken, 0);
 	tree_hold_drop(hold);
 }
 
-/* Of each Service one record changes; they have some 25 MB each. */
+/* One record of each Service changes. Each Service has records of about 25 MB. */
 static void
 a_change_of_too_many_records_of_several_names_is_not_worked_out(void **state)
 {
@@ -360,10 +361,11 @@ a_change_of_too_many_records_of_several_names_is_not_worked_out(void **state)
 			bed_slice(services[i], small[i], "",
 			    changed == 2 ? "10.2.0.2=one" : "10.2.0.3=one");
 		bed_publish();
-		const struct zone_moments moments = { .before = tree_held(hold),
+		const struct zone_snapshots snapshots = { .before = tree_held(hold),
 			.after = tree_current(bed.cache) };
 		taken = 0;
-		assert_int_equal(zone_diff(&bed.config, &moments, count_all, &taken), changed == 2);
+		assert_int_equal(
+		    zone_diff(&bed.config, &snapshots, count_all, &taken), changed == 2);
 		all += taken;
 		tree_hold_drop(hold);
 	}
@@ -374,11 +376,12 @@ static int
 begin_ignoring_empty(void **state)
 {
 	bed_begin(state);
-	bed.config.ignore_empty_service = true;
+	bed.parts.zone.ignore_empty_service = true;
 	return 0;
 }
 
-/* Names of the key hosts are in place of Services', whose addresses have PTRs all the same. */
+/* Names in the ConfigMap key `hosts` replace names of Services. The addresses of these Services
+ * still have PTR records. */
 static int
 begin_with_hosts(void **state)
 {

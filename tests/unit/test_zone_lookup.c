@@ -1,4 +1,4 @@
-/* Reverse names as addresses, and back. */
+/* Conversion of reverse names to addresses, and of addresses to reverse names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,8 @@
 
 #include "kubedns/answer/zone_lookup.h"
 
-/* The number of bits that the name spells, into `addr`; -1: it is no reverse name. */
+/* Writes the prefix of the reverse name to `addr`, and returns the number of its bits. Returns -1
+ * if the name is not a reverse name. */
 static int
 read_name(const struct dname *name, struct addr *addr)
 {
@@ -33,7 +34,8 @@ names_spell_the_addresses_that_they_were_made_of(void **state)
 		unsigned bits = (random >> 8) % (most / width + 1) * width;
 		for (unsigned i = 0; i < bits / 8; i++) {
 			random = random * 1103515245u + 12345u;
-			addr.bytes[i] = (uint8_t)(random >> (16 + random % 8)); /* small ones too */
+			/* Some of the bytes are small numbers. */
+			addr.bytes[i] = (uint8_t)(random >> (16 + random % 8));
 		}
 		if (bits % 8 != 0)
 			addr.bytes[bits / 8] = (uint8_t)(random >> 16 & 0xf0);
@@ -68,7 +70,7 @@ what_spells_no_address_is_refused(void **state)
 		{ "1234.in-addr.arpa.", -1 },
 		{ "1a.in-addr.arpa.", -1 },
 		{ "-1.in-addr.arpa.", -1 },
-		{ "\\047.in-addr.arpa.", -1 }, /* the byte below '0' */
+		{ "\\047.in-addr.arpa.", -1 }, /* the byte before '0' */
 		{ ":.in-addr.arpa.", -1 },
 		{ "5.4.3.2.1.in-addr.arpa.", -1 },
 		{ "g.ip6.arpa.", -1 },
@@ -81,7 +83,7 @@ what_spells_no_address_is_refused(void **state)
 		{ "1.in-addr.", -1 },
 		{ "1.xin-addr.arpa.", -1 },
 		{ "1.xip6.arpa.", -1 },
-		/* Bytes that end as a reverse name does, in labels that do not. */
+		/* The last bytes are those of a reverse name, but the labels are different. */
 		{ "aaaaaaaa\\007in-addr.arpa.", -1 },
 		{ "aaa\\003ip6.arpa.", -1 },
 		{ ".", -1 },
@@ -107,7 +109,7 @@ below(const uint8_t *wire, size_t len, const struct dname *zone)
 	return name_below(&name, zone);
 }
 
-/* Any byte of the zone that is another makes it another zone, and only whole labels count. */
+/* If any byte of the zone changes, the result is another zone. Only whole labels count. */
 static void
 names_are_below_a_zone_by_every_byte_of_it(void **state)
 {
@@ -127,13 +129,15 @@ names_are_below_a_zone_by_every_byte_of_it(void **state)
 		assert_int_equal(
 		    below(zone.wire + 1 + zone.wire[0], zone.len - 1u - zone.wire[0], &zone), -1);
 		for (size_t i = (size_t)name.len - zone.len; i + 1 < name.len; i++) {
-			if (name.wire[i] < 'a') /* a length: another one is no name */
+			/* If a length byte changes, the name is invalid. */
+			if (name.wire[i] < 'a')
 				continue;
 			other = name;
 			other.wire[i] ^= 1;
 			assert_int_equal(below(other.wire, other.len, &zone), -1);
 		}
-		/* Its bytes inside of a label: "xxx\5local." is one label and the root. */
+		/* The bytes of the zone are inside a label. "xxx\5local." is one label and the
+		 * root. */
 		struct dname inside = { .len = (uint8_t)(zone.len + 2),
 			.wire = { (uint8_t)zone.len, 'x' } };
 		memcpy(inside.wire + 2, zone.wire, zone.len);

@@ -1,5 +1,5 @@
-/* A worker's context without threads or sockets, for tests of what sends queries to other servers; and clients of which only the
- * last reply is kept. */
+/* The context of a worker without threads or sockets, for tests of the code that sends queries to
+ * other servers. The clients store only their last reply. */
 #ifndef TESTS_UNIT_WORKER_WORLD_H
 #define TESTS_UNIT_WORKER_WORLD_H
 
@@ -15,7 +15,7 @@ static struct worker_context context;
 static struct answer_config config;
 static struct inflight_table *table;
 
-/* Group setup: a tree without names that forwards all others. */
+/* Group setup: a tree without names, which forwards all queries. */
 static int
 make_world(void **state)
 {
@@ -43,10 +43,10 @@ end_world(void **state)
 	return 0;
 }
 
-/* What the clients of client_ops got. */
+/* How many replies client_ops delivered, and the last reply. */
 static struct {
 	unsigned replies;
-	uint8_t room[DNS_TCP_MAX];
+	uint8_t capacity[DNS_TCP_MAX];
 } got;
 
 static inline void
@@ -57,12 +57,12 @@ client_hold(void *arg, const struct client *client)
 }
 
 static inline uint8_t *
-client_room(void *arg, const struct client *client, size_t *max)
+client_reserve(void *arg, const struct client *client, size_t *max)
 {
 	(void)arg;
 	(void)client;
 	*max = DNS_UDP_PAYLOAD;
-	return got.room;
+	return got.capacity;
 }
 
 static inline void

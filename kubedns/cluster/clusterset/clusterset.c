@@ -1,4 +1,4 @@
-/* The events that change imports: ServiceImports, and the EndpointSlices that name one. */
+/* Handles the events that change imports: ServiceImports, and EndpointSlices that name an import. */
 #include "kubedns/cluster/clusterset/clusterset.h"
 
 #include <stdlib.h>
@@ -17,53 +17,55 @@
 #include "treecache/ports.h"
 #include "treecache/treecache.h"
 
-/* The slices of an import that are of one cluster. */
+/* The slices of an import that are from one cluster. */
 struct import_cluster {
-	struct owner *owner; /* `CLUSTER.SERVICE.NAMESPACE.svc.ZONE`; NULL: too long for a name */
+	/* `CLUSTER.SERVICE.NAMESPACE.svc.ZONE`; NULL: the name would be too long */
+	struct owner *owner;
 	size_t slices;
-	uint8_t label[1 + DNAME_LABEL_MAX + 1]; /* a name of one label, lower case */
+	/* The cluster's label as a name of one label, lower case. */
+	uint8_t label[1 + DNAME_LABEL_MAX + 1];
 };
 
 /* An EndpointSlice of an import. */
 struct imported_slice {
 	uint32_t hash;
 	uint8_t mark;
-	bool cut; /* endpoints of it have no names */
+	bool cut; /* some endpoints of the slice have no names */
 	struct import *import;
 	struct import_cluster *cluster;
 	char *name;
-	uint64_t version, digest; /* of its ready endpoints */
+	uint64_t version, digest; /* `digest`: hash of the slice's ready endpoints */
 	const struct ports *ports;
-	/* Where its ready endpoints are in the tree, of the import's owner and the cluster's; 0: there
-	 * are none. */
+	/* Slots of the slice's ready endpoints in the tree: one with the import's owner, one with
+	 * the cluster's owner. Both are 0 if there are no ready endpoints. */
 	uint32_t slot, cluster_slot;
 };
 
 enum import_shows { IMPORT_NOTHING, IMPORT_IP, IMPORT_ENDPOINTS };
 
-/* A ServiceImport, or what slices name as one. */
+/* A ServiceImport. The object may be missing while slices name it. */
 struct import {
 	uint32_t hash;
 	uint8_t mark;
-	bool present;            /* the object is there */
-	bool shown;              /* its namespace was, when it was written last */
-	bool dirty;              /* it is in the list of those to be written */
-	enum import_shows shows; /* what readers see of it */
+	bool present;            /* the ServiceImport object exists */
+	bool shown;              /* the namespace was shown when the import was last written */
+	bool dirty;              /* the import is in the list of imports to write */
+	enum import_shows shows; /* what readers see of the import */
 	uint64_t version, digest;
 	char *namespace, *name;
 	struct owner *owner; /* `SERVICE.NAMESPACE.svc.ZONE` */
 	enum service_type type;
 	struct addr addrs[2];
 	uint8_t addr_count;
-	struct object_port *ports; /* strings are in the same block */
+	struct object_port *ports; /* the strings are in the same block */
 	size_t port_count;
-	struct addr shown_addrs[2]; /* that have PTRs */
+	struct addr shown_addrs[2]; /* addresses that have PTR records */
 	uint8_t shown_addr_count;
-	struct import_cluster **clusters; /* by label */
-	size_t cluster_count, cluster_room;
+	struct import_cluster **clusters; /* sorted by label */
+	size_t cluster_count, cluster_capacity;
 	size_t slice_count, cut_slices;
-	size_t endpoints; /* of which readers see the names */
-	bool cut;         /* readers see it, but not all its names */
+	size_t endpoints; /* number of endpoints whose names readers see */
+	bool cut;         /* readers see the import, but not all its names */
 	struct import *next_dirty;
 };
 
@@ -72,41 +74,28 @@ struct clusterset {
 	struct clusterset_config config;
 	uint64_t seed;
 	struct table imports, slices;
-	struct table ports; /* port_lists.h */
+	struct table ports; /* see port_lists.h */
 	uint8_t mark[OBJECT_KIND_COUNT];
 	struct import *dirty;
 	bool namespaces_changed;
 	struct clusterset_counts counts;
 };
 
-/* The EndpointSlice is there, or has changed. */
+/* Handles an EndpointSlice that was added or has changed. */
 static void import_slice_here(struct clusterset *clusterset, const struct object *object);
 
-/* It is gone, or names no import any more; NULL: it never named one. */
+/* Handles an EndpointSlice that was deleted or no longer names an import. The slice is NULL if it
+ * never named an import. */
 static void import_slice_gone(struct clusterset *clusterset, struct imported_slice *slice);
 
 static struct imported_slice *import_slice_find(
     const struct clusterset *clusterset, const char *namespace, const char *name);
 
-/* The entry, made if missing. */
-static struct import *import_get(
-    struct clusterset *clusterset, const char *namespace, const char *name);
-
-/* It is to be written with the next clusterset_settle(). */
-static void import_mark_dirty(struct clusterset *clusterset, struct import *import);
-
-/* The hash of a namespace and a name, for both tables. */
-static uint32_t import_hash(
-    const struct clusterset *clusterset, const char *namespace, const char *name);
-
-/* A resourceVersion as a number; 0 when there is none. */
-static uint64_t import_version(const struct object *object);
-
 /* `SERVICE.NAMESPACE.svc.ZONE`. */
 static void import_owner_name(
     const struct clusterset *clusterset, const struct import *import, struct dname *name);
 
-/* Brings what readers see of the import up to date; sets `endpoints` and `cut`. */
+/* Updates what readers see of the import. Sets `endpoints` and `cut`. */
 static void import_write(struct clusterset *clusterset, struct import *import);
 
 enum { VERSION_TTL_S = 28800 };
@@ -119,6 +108,7 @@ hash_text(uint64_t hash, const char *text)
 	return hash64(hash, text, strlen(text) + 1);
 }
 
+/* Returns a resourceVersion as a number, or 0 if there is none. */
 static uint64_t
 import_version(const struct object *object)
 {
@@ -141,6 +131,7 @@ same_import(const void *entry, const void *key)
 	       strcmp(import->namespace, wanted->namespace) == 0;
 }
 
+/* Returns the hash of a namespace and a name, used by both tables. */
 static uint32_t
 import_hash(const struct clusterset *cs, const char *namespace, const char *name)
 {
@@ -155,6 +146,7 @@ import_find(const struct clusterset *cs, const char *namespace, const char *name
 	return table_find(&cs->imports, import_hash(cs, namespace, name), same_import, &key);
 }
 
+/* Returns the entry, and creates it if necessary. */
 static struct import *
 import_get(struct clusterset *cs, const char *namespace, const char *name)
 {
@@ -173,6 +165,7 @@ import_get(struct clusterset *cs, const char *namespace, const char *name)
 	return import;
 }
 
+/* Schedules the import to be written by the next clusterset_settle(). */
 static void
 import_mark_dirty(struct clusterset *cs, struct import *import)
 {
@@ -209,7 +202,7 @@ service_digest(uint64_t hash, const struct object_service *service)
 	return hash;
 }
 
-/* Ports and their texts, in one block. */
+/* Copies ports and their strings into one block. */
 static struct object_port *
 copy_ports(const struct object_service *from)
 {
@@ -261,7 +254,8 @@ import_gone(struct clusterset *cs, struct import *import)
 	count_import(cs, import, (size_t)-1);
 	import->present = false;
 	import->version = 0;
-	import_mark_dirty(cs, import); /* it is freed when it has been taken out of the tree */
+	/* import_write() removes the import from the tree and frees it */
+	import_mark_dirty(cs, import);
 }
 
 static void
@@ -278,8 +272,8 @@ import_free(struct clusterset *cs, struct import *import)
 
 /* --- events --- */
 
-/* Removes what the listing which has just ended did not show. Of the entries of a table some are
- * removed, which moves others: all are found before. */
+/* Removes the objects that the listing that has just ended did not contain. Removing an entry of a
+ * table moves other entries. The function therefore first finds all entries to remove. */
 static void
 sweep(struct clusterset *cs, enum object_kind kind)
 {
@@ -334,7 +328,7 @@ clusterset_event(
 		object_event(cs, type == EVENT_DELETED, object);
 }
 
-/* --- into the tree --- */
+/* --- writing to the tree --- */
 
 static bool
 is_shown(const struct clusterset *cs, const struct import *import)
@@ -369,9 +363,8 @@ settle_import(struct clusterset *cs, struct import *import)
 	cs->counts.endpoints += import->endpoints;
 	cs->counts.cut += (size_t)import->cut - (size_t)was_cut;
 	if (import->cut && !was_cut)
-		log_neterr(
-		    "serviceimport %s/%s: not all of its endpoints have names: no name can be "
-		    "longer than 255 bytes",
+		log_neterr("serviceimport %s/%s: some endpoints have no name: it would be longer "
+			   "than 255 bytes",
 		    import->namespace, import->name);
 	if (!import->present && import->slice_count == 0)
 		import_free(cs, import);
@@ -387,9 +380,9 @@ clusterset_settle(struct clusterset *cs)
 	}
 }
 
-/* --- the whole --- */
+/* --- the module --- */
 
-/* NS, `ns.dns` and `dns-version`. */
+/* Writes the zone's own records: NS, `ns.dns` and `dns-version`. */
 static void
 write_zone(struct clusterset *cs)
 {
@@ -399,7 +392,7 @@ write_zone(struct clusterset *cs)
 	struct dname ns = *zone, version = *zone;
 	struct node *apex = treecache_edit(cs->cache, zone->wire);
 
-	/* The options leave room. */
+	/* The names fit, because the options limit the length of the zone. */
 	dname_prepend(&ns, "dns", 3);
 	dname_prepend(&ns, "ns", 2);
 	dname_prepend(&version, "dns-version", 11);
@@ -481,7 +474,7 @@ clusterset_free(struct clusterset *cs)
 	free(cs);
 }
 
-/* --- EndpointSlices of imports, by namespace and name: their ready endpoints go into the tree --- */
+/* --- EndpointSlices of imports, by namespace and name: their ready endpoints are stored in the tree --- */
 
 struct import_key {
 	const char *namespace, *name;
@@ -499,7 +492,7 @@ same_slice(const void *entry, const void *key)
 
 /* --- the clusters of an import --- */
 
-/* Where the cluster of this label is, or belongs. */
+/* Returns the index of the cluster with this label, or the index at which to insert it. */
 static size_t
 cluster_place(const struct import *import, const uint8_t *label)
 {
@@ -529,10 +522,11 @@ cluster_get(struct clusterset *cs, struct import *import, const uint8_t *label)
 	import_owner_name(cs, import, &name);
 	if (dname_prepend(&name, label + 1, *label) == 0)
 		cluster->owner = treecache_owner(cs->cache, name.wire);
-	if (import->cluster_count == import->cluster_room) {
-		import->cluster_room = import->cluster_room == 0 ? 1 : 2 * import->cluster_room;
-		import->clusters =
-		    xreallocarray(import->clusters, import->cluster_room, sizeof *import->clusters);
+	if (import->cluster_count == import->cluster_capacity) {
+		import->cluster_capacity =
+		    import->cluster_capacity == 0 ? 1 : 2 * import->cluster_capacity;
+		import->clusters = xreallocarray(
+		    import->clusters, import->cluster_capacity, sizeof *import->clusters);
 	}
 	memmove(&import->clusters[at + 1], &import->clusters[at],
 	    (import->cluster_count - at) * sizeof *import->clusters);
@@ -541,7 +535,7 @@ cluster_get(struct clusterset *cs, struct import *import, const uint8_t *label)
 	return cluster;
 }
 
-/* Frees the cluster if it has no slice any more. */
+/* Frees the cluster if it has no slices left. */
 static void
 cluster_drop(struct clusterset *cs, struct import *import, struct import_cluster *cluster)
 {
@@ -572,7 +566,7 @@ import_slice_find(const struct clusterset *cs, const char *namespace, const char
 	return table_find(&cs->slices, import_hash(cs, namespace, name), same_slice, &key);
 }
 
-/* The name that the endpoint is to have, or NULL: its address. */
+/* Returns the name that the endpoint should have, or NULL if it is named after its address. */
 static const char *
 endpoint_label(const struct clusterset *cs, const struct object_endpoint *from)
 {
@@ -600,9 +594,9 @@ endpoints_digest(const struct clusterset *cs, const struct object_slice *from)
 	return hash;
 }
 
-/* --- into the tree --- */
+/* --- endpoints in the tree --- */
 
-/* The endpoint's label of its own: its host name, or its address with dashes. */
+/* Returns the endpoint's own label: its host name, or its address with dashes. */
 static const uint8_t *
 own_label(const struct clusterset *cs, const struct object_endpoint *from,
     uint8_t label[1 + DNAME_LABEL_MAX + 8])
@@ -629,13 +623,14 @@ put_source(
 	*slot = 0;
 }
 
-/* Puts the ready endpoints of the slice into the tree, in place of those that were there. */
+/* Writes the ready endpoints of the slice into the tree, in place of the previous endpoints. */
 static void
 write_slice(struct clusterset *cs, struct imported_slice *slice, const struct object_slice *from)
 {
 	const struct import_cluster *cluster = slice->cluster;
-	size_t room = from->endpoint_count + 1;
-	struct endpoint *all = xcalloc(room, sizeof *all), *named = xcalloc(room, sizeof *named);
+	size_t capacity = from->endpoint_count + 1;
+	struct endpoint *all = xcalloc(capacity, sizeof *all),
+			*named = xcalloc(capacity, sizeof *named);
 	struct slice_source source = {
 		.name = slice->name, .family = from->family, .ports = slice->ports, .endpoints = all
 	};
@@ -694,7 +689,7 @@ import_slice_gone(struct clusterset *cs, struct imported_slice *slice)
 	cs->counts.slices--;
 }
 
-/* An entry for the object, which has none, in this import and cluster. */
+/* Creates the entry of an object in this import and cluster. The object must not have one. */
 static struct imported_slice *
 slice_new(struct clusterset *cs, const struct object *object, const uint8_t *cluster)
 {
@@ -746,8 +741,9 @@ import_slice_here(struct clusterset *cs, const struct object *object)
 /* --- records of an import --- */
 
 /*
- * What readers see of one ServiceImport. The records of a ClusterSetIP are a Service's (service_records.h); of a
- * headless one the tree shows the endpoints that write_slice() has packed.
+ * Writes what readers see of one ServiceImport. The records of a ClusterSetIP are the same as a
+ * Service's (service_records.h). For a headless import, the tree shows the endpoints that
+ * write_slice() has packed.
  */
 
 /* `SERVICE.NAMESPACE.svc.` */
@@ -765,12 +761,13 @@ static void
 import_owner_name(const struct clusterset *cs, const struct import *import, struct dname *name)
 {
 	name_below_zone(import, name);
-	dname_append(name, cs->config.zone.wire); /* the options leave room */
+	/* The name fits, because the options limit the length of the zone. */
+	dname_append(name, cs->config.zone.wire);
 }
 
 /* --- ClusterSetIP --- */
 
-/* The records_sink of names below the zone; `arg` is the struct clusterset. */
+/* The records_sink for names below the zone. `arg` is the struct clusterset. */
 static void
 put_below_zone(void *arg, const uint8_t *wire, const void *sets, size_t len)
 {
@@ -796,7 +793,7 @@ show_ip(struct clusterset *cs, struct import *import)
 
 	memcpy(service.addrs, import->addrs, sizeof service.addrs);
 	name_below_zone(import, &below);
-	/* It exists without records too. */
+	/* The name exists even without records. */
 	treecache_edit(cs->cache, import->owner->name)->number = NODE_PERMANENT;
 	records_for_service(&config, below.wire, &service, put_below_zone, cs, &why);
 	for (size_t i = 0; i < import->addr_count; i++)
@@ -820,7 +817,7 @@ hide_ip(struct clusterset *cs, struct import *import)
 
 /* --- headless --- */
 
-/* Shows the endpoints of an owner at its name, or hides them. */
+/* Attaches the endpoints of an owner to its node, or detaches them. */
 static void
 show_endpoints(struct clusterset *cs, struct owner *owner, uint32_t flags, uint8_t node_flag)
 {
@@ -844,7 +841,7 @@ show_import(struct clusterset *cs, struct import *import, bool on)
 	show_endpoints(cs, import->owner, on ? ENDPOINTS_APEX : 0, NODE_IMPORT);
 }
 
-/* --- the whole --- */
+/* --- writing an import --- */
 
 static void
 import_write(struct clusterset *cs, struct import *import)

@@ -1,4 +1,5 @@
-/* The objects that claim names: what is kept of each, which names it claims, and the events that change them. */
+/* The objects that claim names. This file stores their fields, finds the names that they claim, and
+ * handles the events that change them. */
 #include "kubedns/cluster/external/external.h"
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ chosen_find(const struct external *e, const char *name)
 	return table_find(&e->chosen, hash_fold(hash_text(e->seed, name)), same_name, name);
 }
 
-/* Whether --namespace-labels, if given, matches the namespace. */
+/* Whether --namespace-labels matches the namespace. Returns true if the option is not set. */
 static bool
 external_namespace_is_chosen(const struct external *e, const char *name)
 {
@@ -52,7 +53,7 @@ struct object_key {
 	const char *namespace, *name;
 };
 
-/* The objects that claim names: what is kept of each, by kind, namespace and name. */
+/* The objects that claim names, found by kind, namespace and name. */
 
 static bool
 same_object(const void *entry, const void *key)
@@ -70,7 +71,7 @@ object_key_hash(const struct external *e, const struct object_key *key)
 	return hash_fold(hash_text(hash_text(e->seed + key->kind, key->namespace), key->name));
 }
 
-/* The object of this kind, or NULL. */
+/* Returns the object of this kind, or NULL. */
 static struct external_object *
 external_object_find(
     const struct external *e, enum object_kind kind, const char *namespace, const char *name)
@@ -80,9 +81,9 @@ external_object_find(
 	return table_find(&e->objects, object_key_hash(e, &key), same_object, &key);
 }
 
-/* --- which names an object claims --- */
+/* --- the names that an object claims --- */
 
-/* The index of the longest of our zones that the name is in, or -1. */
+/* Returns the index of the longest of our zones that contains the name, or -1. */
 static int
 claims_zone(const struct external *e, const uint8_t *wire)
 {
@@ -100,7 +101,7 @@ complain(struct external *e, struct external_object *object, const char *host, c
 {
 	e->refused++;
 	if (!object->complained)
-		log_neterr("%s %s/%s: host name \"%.255s\": %s; left out",
+		log_neterr("%s %s/%s: host name \"%.255s\": %s; ignored",
 		    object_kind_resource(object->kind), object->namespace, object->name, host, why);
 	object->complained = true;
 }
@@ -113,15 +114,16 @@ claim(struct external *e, struct external_object *object, const struct dname *na
 
 	if (made == NULL)
 		return;
-	if (object->claim_count == object->claim_room) {
-		object->claim_room = object->claim_room == 0 ? 4 : 2 * object->claim_room;
+	if (object->claim_count == object->claim_capacity) {
+		object->claim_capacity =
+		    object->claim_capacity == 0 ? 4 : 2 * object->claim_capacity;
 		object->claims =
-		    xreallocarray(object->claims, object->claim_room, sizeof *object->claims);
+		    xreallocarray(object->claims, object->claim_capacity, sizeof *object->claims);
 	}
 	object->claims[object->claim_count++] = made;
 }
 
-/* Labels of letters, digits and '-', the first one may be `*`. */
+/* Whether the text consists of labels of letters, digits and '-'. The first label may be `*`. */
 static bool
 is_host(const char *text)
 {
@@ -138,14 +140,14 @@ is_host(const char *text)
 	}
 }
 
-/* Why --external-refuse refuses the name; NULL: it does not. */
+/* Returns the reason why --external-refuse refuses the name, or NULL. */
 static const char *
 refusal(const struct external *e, const struct dname *name)
 {
 	if (e->config.refuse_wildcards && memcmp(name->wire, "\1*", 2) == 0)
 		return "--external-refuse=wildcards";
 	if (e->config.refuse_apex && host_is_apex(e, name->wire))
-		return "a zone's own name: --external-refuse=apex";
+		return "the zone's own name, which --external-refuse=apex refuses";
 	return NULL;
 }
 
@@ -162,7 +164,7 @@ claim_host(struct external *e, struct external_object *object, const char *host,
 	}
 	dname_lower(name.wire, name.len);
 	if (claims_zone(e, name.wire) < 0)
-		return; /* for another DNS */
+		return; /* the name belongs to another DNS server */
 	if ((why = refusal(e, &name)) != NULL)
 		complain(e, object, host, why);
 	else if (served->addr_count == 0 && host_is_apex(e, name.wire))
@@ -173,8 +175,8 @@ claim_host(struct external *e, struct external_object *object, const char *host,
 		claim(e, object, &name, CLAIM_HOST, served);
 }
 
-/* A host name of an object that nothing serves now: if it had the name, or stood in line for it, it keeps its
- * place. */
+/* Handles a host name of an object that has no addresses now. If the object had a claim of the
+ * name, the claim keeps its position. */
 static void
 claim_asleep(struct external *e, struct external_object *object, const char *text)
 {
@@ -189,7 +191,7 @@ claim_asleep(struct external *e, struct external_object *object, const char *tex
 		claim(e, object, &name, CLAIM_ASLEEP, &none);
 }
 
-/* service.namespace.zone, in each of the zones. */
+/* Claims service.namespace.zone in each of the zones. */
 static void
 claim_canonical(struct external *e, struct external_object *object)
 {
@@ -198,7 +200,7 @@ claim_canonical(struct external *e, struct external_object *object)
 
 		if (dname_prepend(&name, object->namespace, strlen(object->namespace)) < 0 ||
 		    dname_prepend(&name, object->name, strlen(object->name)) < 0)
-			continue; /* no name can be so long */
+			continue; /* the name would be too long */
 		dname_lower(name.wire, name.len);
 		claim(e, object, &name, CLAIM_CANONICAL, &object->served);
 	}
@@ -206,7 +208,7 @@ claim_canonical(struct external *e, struct external_object *object)
 
 /* --- routes --- */
 
-/* Whether `host` is below the wildcard "*.zone"; at any depth, as the Gateway API has it. */
+/* Whether `host` matches the wildcard "*.zone". As in the Gateway API, `*` matches any number of labels. */
 static bool
 is_below(const char *host, const char *wildcard)
 {
@@ -215,7 +217,8 @@ is_below(const char *host, const char *wildcard)
 	return host_len > tail && strcasecmp(host + host_len - tail, wildcard + 1) == 0;
 }
 
-/* What a route's host name and a listener's have in common, either of them ""; NULL: nothing. */
+/* Returns the name that matches both a route's host name and a listener's host name. Either host
+ * name may be "", which matches every name. Returns NULL if no name matches both. */
 static const char *
 intersection(const char *route, const char *listener)
 {
@@ -264,7 +267,7 @@ claim_route(struct external *e, struct external_object *route)
 	}
 }
 
-/* --- renewal --- */
+/* --- updating claims --- */
 
 static void
 claim_all(struct external *e, struct external_object *object)
@@ -287,7 +290,7 @@ claim_all(struct external *e, struct external_object *object)
 	}
 }
 
-/* Adds a host to those that are to be settled, once. */
+/* Adds a host to the list for host_settle(), unless the list already has it. */
 static void
 add_dirty(struct external_host **hosts, size_t *count, struct external_host *host)
 {
@@ -303,7 +306,7 @@ renew(struct external *e, struct external_object *object, bool any)
 	size_t old_count = object->claim_count, count = 0;
 
 	object->claims = NULL;
-	object->claim_count = object->claim_room = 0;
+	object->claim_count = object->claim_capacity = 0;
 	struct external_host **hosts = xcalloc(old_count + 1, sizeof(struct external_host *));
 	for (size_t i = 0; i < old_count; i++)
 		add_dirty(hosts, &count, host_release(old[i]));
@@ -319,38 +322,38 @@ renew(struct external *e, struct external_object *object, bool any)
 	free(hosts);
 }
 
-/* Makes the object's claims again from what is known. */
+/* Recomputes all claims of the object. */
 static void
 claims_renew(struct external *e, struct external_object *object)
 {
 	renew(e, object, external_namespace_is_chosen(e, object->namespace));
 }
 
-/* Takes all its claims back. */
+/* Removes all claims of the object. */
 static void
 claims_drop(struct external *e, struct external_object *object)
 {
 	renew(e, object, false);
 	free(object->claims);
 	object->claims = NULL;
-	object->claim_room = 0;
+	object->claim_capacity = 0;
 }
 
-/* --- which objects follow another --- */
+/* --- objects that follow others --- */
 
 /*
- * Which objects are to be renewed when another changes: routes follow their Gateways, and with
- * --namespace-labels each object its namespace. To look through all objects instead would cost each Gateway
- * their number.
+ * The objects whose claims must be recomputed when another object changes. Routes follow their
+ * Gateways. With --namespace-labels, each object follows its namespace. Without this table, each
+ * change of a Gateway would cost a walk over all objects.
  */
 
-/* What is followed, whether it exists or not. */
+/* An object that other objects follow. The object need not exist. */
 struct followed {
 	uint32_t hash;
 	enum object_kind kind;
-	size_t count, room; /* of followers */
+	size_t count, capacity; /* number of followers */
 	struct external_object **followers;
-	const char *name; /* behind the namespace */
+	const char *name; /* in the same block, after the namespace */
 	char namespace[];
 };
 
@@ -386,10 +389,10 @@ follow(struct external *e, struct external_object *object, const struct object_k
 		memcpy(followed->namespace + namespace, key->name, name);
 		table_add(&e->followed, followed);
 	}
-	if (followed->count == followed->room) {
-		followed->room = followed->room == 0 ? 1 : 2 * followed->room;
-		followed->followers =
-		    xreallocarray(followed->followers, followed->room, sizeof *followed->followers);
+	if (followed->count == followed->capacity) {
+		followed->capacity = followed->capacity == 0 ? 1 : 2 * followed->capacity;
+		followed->followers = xreallocarray(
+		    followed->followers, followed->capacity, sizeof *followed->followers);
 	}
 	followed->followers[followed->count++] = object;
 }
@@ -410,7 +413,7 @@ unfollow(struct external *e, struct external_object *object, const struct object
 	free(followed);
 }
 
-/* Calls `act` for all that the object follows, each once. */
+/* Calls `act` once for each object that `object` follows. */
 static void
 each_followed(struct external *e, struct external_object *object,
     void (*act)(struct external *, struct external_object *, const struct object_key *))
@@ -422,7 +425,7 @@ each_followed(struct external *e, struct external_object *object,
 		while (strcmp(object->parents[k].name, parent->name) != 0 ||
 		       strcmp(object->parents[k].namespace, parent->namespace) != 0)
 			k++;
-		if (k == i) /* not one of several of its listeners */
+		if (k == i) /* the route may name several listeners of one Gateway */
 			act(e, object,
 			    &(struct object_key){
 				OBJECT_GATEWAY, parent->namespace, parent->name });
@@ -431,7 +434,8 @@ each_followed(struct external *e, struct external_object *object,
 		act(e, object, &(struct object_key){ OBJECT_NAMESPACE, "", object->namespace });
 }
 
-/* The object follows what it depends on, until followers_remove(); its content must not change between. */
+/* Makes the object follow the objects on which it depends, until followers_remove(). Until then,
+ * its content must not change. */
 static void
 followers_add(struct external *e, struct external_object *object)
 {
@@ -447,7 +451,8 @@ followers_remove(struct external *e, struct external_object *object)
 	object->follows = false;
 }
 
-/* Renews the claims of all objects that follow this one. A namespace is in the namespace "". */
+/* Recomputes the claims of all objects that follow this object. A Namespace object has the
+ * namespace "". */
 static void
 followers_renew(struct external *e, enum object_kind kind, const char *namespace, const char *name)
 {
@@ -457,9 +462,9 @@ followers_renew(struct external *e, enum object_kind kind, const char *namespace
 		claims_renew(e, followed->followers[i]);
 }
 
-/* --- what is kept of objects --- */
+/* --- the stored objects --- */
 
-/* The entry of this object, made if it is missing. */
+/* Returns the entry of this object, and creates it if necessary. */
 static struct external_object *
 external_object_get(struct external *e, const struct object *from)
 {
@@ -488,7 +493,7 @@ free_strings(const char *a, const char *b, const char *c)
 		free((char *)(uintptr_t)strings[i]);
 }
 
-/* Frees what a new version of the object replaces. */
+/* Frees the fields that a new version of the object replaces. */
 static void
 clear_content(struct external_object *object)
 {
@@ -533,7 +538,7 @@ copy_lists(struct external_object *object, const struct object_external *from)
 			    .port = from->parents[i].port };
 }
 
-/* How many of its addresses count. */
+/* Returns the number of the object's addresses that the configuration accepts. */
 static size_t
 external_object_addrs(const struct external *e, const struct object *source)
 {
@@ -542,7 +547,7 @@ external_object_addrs(const struct external *e, const struct object *source)
 		   : source->external->addr_count;
 }
 
-/* Copies what is kept of an object. */
+/* Copies the stored fields of an object. */
 static void
 copy_content(struct external *e, struct external_object *object, const struct object *source)
 {
@@ -573,7 +578,7 @@ copy_content(struct external *e, struct external_object *object, const struct ob
 		records_port(&object->ports[object->port_count++], &service->ports[i]);
 }
 
-/* Takes its claims back and frees it. */
+/* Removes the object's claims and frees it. */
 static void
 external_object_drop(struct external *e, struct external_object *object)
 {
@@ -600,8 +605,8 @@ digest_of(const struct external *e, const struct object *source)
 	return hash;
 }
 
-/* Copies what is kept of `source`, whose claims are then to be renewed; false: nothing of it has
- * changed. */
+/* Copies the stored fields of `source`. The caller then calls claims_renew(). Returns false if no
+ * stored field has changed. */
 static bool
 external_object_renew(
     struct external *e, struct external_object *object, const struct object *source)
@@ -616,7 +621,7 @@ external_object_renew(
 	return true;
 }
 
-/* --- a namespace is chosen, or no longer --- */
+/* --- --namespace-labels begins or ceases to match a namespace --- */
 
 static void
 set_chosen(struct external *e, const char *name, bool chosen)
@@ -643,7 +648,7 @@ set_chosen(struct external *e, const char *name, bool chosen)
 	}
 }
 
-/* --- the beginning --- */
+/* --- the initial order --- */
 
 void
 external_begin(struct external *e)
@@ -659,9 +664,11 @@ external_begin(struct external *e)
 
 /* --- events --- */
 
-/* Only what may have a name is kept: most Services are not for the outside. One that waits for its
- * load balancer has its name all the same, or another object could have it until then. A Gateway's
- * listeners are needed by routes, whatever it has. */
+/*
+ * Whether the object may have a name. Other objects are not stored, because most Services are not
+ * external. A Service that waits for its load balancer is stored. Otherwise another object could
+ * get its name meanwhile. A Gateway is always stored, because routes need its listeners.
+ */
 static bool
 is_worth_keeping(const struct external *e, const struct object *object)
 {
@@ -710,7 +717,7 @@ object_here(struct external *e, const struct object *source)
 	    external_object_find(e, source->kind, source->namespace, source->name);
 	bool worth = is_worth_keeping(e, source);
 
-	/* One that had names is kept, and with it its place among those who claim them. */
+	/* An object that had names stays stored. Its claims thus keep their positions. */
 	if (!worth && (object == NULL || object->claim_count == 0)) {
 		object_gone(e, source);
 		return;
@@ -726,7 +733,7 @@ object_here(struct external *e, const struct object *source)
 		followers_renew(e, OBJECT_GATEWAY, source->namespace, source->name);
 }
 
-/* Drops the objects of a kind that the listing which has just ended did not show. */
+/* Removes the objects of a kind that the listing that has just ended did not contain. */
 static void
 sweep(struct external *e, enum object_kind kind)
 {
@@ -813,11 +820,11 @@ external_event(void *arg, enum object_kind kind, enum event_type type, const str
 	}
 }
 
-/* --- the rest --- */
+/* --- other functions --- */
 
-/* The zones' own name server, `ns.dns.ZONE`, and the names of --external-ns in the zones. */
+/* Claims the zones' own name server, `ns.dns.ZONE`, and the names of --external-ns that are in the zones. */
 static void
-claim_own_names(struct external *e)
+claim_local_names(struct external *e)
 {
 	static const uint8_t ns[] = "\2ns\3dns";
 	struct served served = { .addrs = (struct addr *)(uintptr_t)e->config.ns_addrs,
@@ -853,7 +860,7 @@ external_new(const struct external_config *config, uint64_t seed)
 		.kind = OBJECT_KIND_COUNT, .namespace = none, .name = none, .ttl_s = config->ttl_s
 	};
 	hosts_begin(e);
-	claim_own_names(e);
+	claim_local_names(e);
 	return e;
 }
 
@@ -910,7 +917,7 @@ external_find(const struct external *e, const uint8_t *wire, size_t index,
 	return true;
 }
 
-/* Frees the hosts that are left: the zones' apexes, and reserved names. */
+/* Frees the remaining hosts: apexes of zones, and reserved names. */
 static void
 free_hosts(struct external *e)
 {
@@ -931,7 +938,7 @@ external_free(struct external *e)
 
 	if (e == NULL)
 		return;
-	/* As after an empty listing of each kind; Gateways behind their routes. */
+	/* Does the same as an empty listing of each kind. Gateways come after their routes. */
 	for (unsigned kind = OBJECT_KIND_COUNT; kind-- > 0;) {
 		e->mark[kind]++;
 		sweep(e, kind);

@@ -1,31 +1,34 @@
 /*
- * Names for the world outside (--external-zones): which object has which name, and its records in
- * a tree of their own, whose names are whole names.
+ * Names for clients outside the cluster (--external-zones). This module decides which object has
+ * which name, and stores the records in a separate tree of absolute names.
  *
  *	event --> object --claims--> host name --the oldest claim's records--> treecache
  *
- * An object claims names: a Service `service.namespace.zone` and those of its annotation, an
- * Ingress, a Gateway and a route their host names, as far as these are in one of the zones. A
- * claim is good while something serves it (addresses, or a load balancer's host name). Of several
- * good claims of one name, the first of these has it:
+ * An object claims names. A Service claims `service.namespace.zone` and the names in its
+ * annotation. An Ingress, a Gateway and a route claim their host names, if these are in one of the
+ * zones. A claim is valid while the object has addresses or a load balancer's host name. If a name
+ * has several valid claims, the first of these gets the name:
  *
- *	1. the zone's own name server
- *	2. the Service whose `service.namespace.zone` it is, if that has an address or a host name
- *	3. nobody, if it is a name of --external-ns: its owner would be the zones' name server
- *	4. the claim that came first
+ * 1. the zone's own name server
+ * 2. the Service whose `service.namespace.zone` it is, if that Service has an address or a host
+ *    name
+ * 3. nobody, if it is a name of --external-ns, because its owner would be the zones' name server
+ * 4. the oldest claim
  *
- * Claims that are there when the zones are first published (external_begin) have no known order. It is
- * made by what no edit of an object can change: the age of the Namespace, then its name; within a namespace
- * the age of the object, then its name and kind. All later claims are behind these. An object keeps its
- * place when it changes or is listed again, and while it has no address: then the next claim has
- * the name, until the address is back.
+ * Claims that exist when the zones are first published (external_begin) arrived in no meaningful
+ * order. These claims are ordered by properties that no edit of an object can change. The age of
+ * the Namespace comes first, then its name, then the age of the object, then its name and kind. All
+ * later claims come after these claims. An object keeps its position when it changes or is listed
+ * again. It also keeps its position while it has no address. The next claim has the name until the
+ * address returns.
  *
- * A Service of type LoadBalancer that waits for its address claims its `service.namespace.zone` too, by 4, and
- * behind all others at the beginning. If it is first, the name exists without records. A name of 3 always
- * exists, so no wildcard covers either.
+ * A Service of type LoadBalancer that waits for its address also claims its
+ * `service.namespace.zone`, by rule 4. In the initial order, this claim comes after all other
+ * claims. If its claim is first, the name exists without records. A name of rule 3 always exists.
+ * No wildcard therefore matches either name.
  *
- * Only names below a zone are in the tree; readers see what was published. For the main thread
- * alone, but for the tree.
+ * The tree contains only names below a zone. Readers see the published tree. Everything else is for
+ * the main thread only.
  */
 #ifndef KUBEDNS_CLUSTER_EXTERNAL_EXTERNAL_H
 #define KUBEDNS_CLUSTER_EXTERNAL_EXTERNAL_H
@@ -44,41 +47,48 @@ struct treecache;
 struct external_config {
 	const struct dname *zones; /* lower case */
 	size_t zone_count;
-	const struct dname *ns; /* name servers besides: --external-ns */
+	const struct dname *ns; /* additional name servers: --external-ns */
 	size_t ns_count;
-	const struct addr *ns_addrs; /* of `ns.dns.ZONE`, which is a name server if it has any */
+	/* Addresses of `ns.dns.ZONE`, which is a name server if it has addresses. */
+	const struct addr *ns_addrs;
 	size_t ns_addr_count;
 	uint32_t ttl_s;
-	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
-	/* Of these, only the ones whose object matches; NULL: all. */
+	/* Only these namespaces count; NULL-terminated list, or NULL: all. */
+	char *const *namespaces;
+	/* A namespace counts only if its labels match. NULL: all labels match. */
 	const struct label_selector *namespace_labels;
 	bool refuse_wildcards, refuse_apex, refuse_external_ips; /* --external-refuse */
 };
 
-/* `config` is copied, what it points at must outlive it. Caller frees with external_free. */
+/* Copies `config`; the objects to which it points must outlive the result. Free with
+ * external_free(). */
 struct external *external_new(const struct external_config *config, uint64_t seed);
 
-/* The event_sink; takes every kind, and ignores those that give no such names. */
+/* The event_sink. It takes every kind and ignores the kinds that cannot have external names. */
 void external_event(
     void *arg, enum object_kind kind, enum event_type type, const struct object *object);
 
-/* All objects have been listed once: puts the claims in their order. To be called before the first
- * publication, once. */
+/* Puts the existing claims into their initial order. Call it once, when all objects have been
+ * listed and before the first publish. */
 void external_begin(struct external *external);
 
-/* The tree that answers come from. */
+/* Returns the tree from which external names are answered. */
 struct treecache *external_tree(const struct external *external);
 
-/* Objects held: Services and Ingresses with an address or a load balancer's host name, Services that
- * wait for one, all Gateways, and routes that a Gateway has accepted; whether or not they claim a name. */
+/*
+ * Returns the number of stored objects, whether or not they claim a name. A Service or an Ingress
+ * is stored if it has an address or a load balancer's host name, and a Service also if it waits for
+ * a load balancer. All Gateways are stored, and routes that a Gateway has accepted.
+ */
 size_t external_count(const struct external *external, enum object_kind kind);
 
-/* Names that have records; and of them those that another object claims, with other records. */
+/* external_name_count() returns the number of names that have records. external_conflicts() returns
+ * how many of these names another object claims with different records. */
 size_t external_name_count(const struct external *external);
 size_t external_conflicts(const struct external *external);
 
-/* How many host names were no names (or too long, or a CNAME at a zone's apex) or are refused by the
- * configuration, each time that they were read. */
+/* Returns how often a host name was read that is invalid, too long, a CNAME at a zone's apex, or
+ * refused by the configuration. */
 uint64_t external_refused_total(const struct external *external);
 
 /* --- for --explain --- */
@@ -86,11 +96,14 @@ uint64_t external_refused_total(const struct external *external);
 struct external_source {
 	enum object_kind kind; /* OBJECT_KIND_COUNT: the zone itself */
 	const char *namespace, *name;
-	uint64_t resource_version; /* 0: none known */
+	uint64_t resource_version; /* 0: unknown */
 };
 
-/* The object that has the name (`wire`, lower case), or with `index` another that claims it, in the
- * order above; false if there is none. `differs`: its records would be others. */
+/*
+ * Finds a claim of the name (`wire`, lower case). Index 0 is the claim that has the name; higher
+ * indexes are the other claims in the order above. Returns false if there is no such claim. Sets
+ * `*differs` to whether the records of this claim differ from the records of the name.
+ */
 bool external_find(const struct external *external, const uint8_t *wire, size_t index,
     struct external_source *source, bool *differs);
 

@@ -1,6 +1,7 @@
 /*
- * Who has a name: its claims are held in the order in which they win (external.h), and the records
- * of the first are in the tree. A name's records change only when its first claim does.
+ * The owner of each name. The claims of a name are stored in their order of precedence
+ * (external.h). The records of the first claim are in the tree. A name's records change only when
+ * its first claim changes.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -8,7 +9,6 @@
 #include <string.h>
 
 #include "kubedns/cluster/external/external_hosts.h"
-#include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/rrset_writer.h"
 #include "kubedns/cluster/service_records.h"
 #include "kubedns/cluster/tree_content.h"
@@ -18,7 +18,7 @@
 #include "lib/xalloc.h"
 #include "treecache/treecache.h"
 
-/* --- what answers --- */
+/* --- the targets of a name --- */
 
 static int
 addr_order(const void *a, const void *b)
@@ -29,7 +29,7 @@ addr_order(const void *a, const void *b)
 				      : memcmp(x->bytes, y->bytes, addr_len(x));
 }
 
-/* Adds what else answers: addresses, or without any the host name that is first in order. */
+/* Adds more targets. The result has addresses or, if there are none, the lowest host name. */
 static void
 served_add(struct served *to, const struct served *from)
 {
@@ -48,7 +48,7 @@ served_add(struct served *to, const struct served *from)
 		free(to->target);
 		to->target = xstrdup(from->target);
 	}
-	if (to->addr_count > 0) { /* no other record may stand beside a CNAME (RFC 1034 3.6.2) */
+	if (to->addr_count > 0) { /* a name with a CNAME has no other record (RFC 1034 3.6.2) */
 		free(to->target);
 		to->target = NULL;
 	}
@@ -125,16 +125,17 @@ host_is_apex(const struct external *e, const uint8_t *wire)
 	return false;
 }
 
-/* --- claims, in the order in which they win --- */
+/* --- claims, in their order of precedence --- */
 
-/* A Service whose `service.namespace.zone` this is waits for its load balancer. */
+/* Whether this is a Service's claim of its own `service.namespace.zone` while the Service waits for
+ * its load balancer. */
 static bool
 claim_waits(const struct claim *claim)
 {
 	return claim->rank == CLAIM_CANONICAL && served_is_empty(&claim->served);
 }
 
-/* By name of the namespace, age of the object, name and kind. */
+/* Orders objects by name of the namespace, age, name and kind. */
 static int
 object_order(const struct external_object *object, const struct external_object *other)
 {
@@ -164,7 +165,7 @@ claim_order(const struct claim *a, const struct claim *b)
 	return object_order(a->object, b->object);
 }
 
-/* Whether this claim's records would be others than those of the claim before. */
+/* Whether this claim's records differ from the records of the previous claim. */
 static bool
 step_at(const struct external_host *host, uint32_t at)
 {
@@ -172,31 +173,35 @@ step_at(const struct external_host *host, uint32_t at)
 	       !served_equal(&host->claims[at - 1]->served, &host->claims[at]->served);
 }
 
-/* The same of this claim and the next: what a change of this one changes. */
+/* Counts the steps at this claim and at the next claim. A change of this claim can affect only
+ * these two steps. */
 static uint32_t
 steps_at(const struct external_host *host, uint32_t at)
 {
 	return (uint32_t)step_at(host, at) + step_at(host, at + 1);
 }
 
-/* The place of a new claim; that of the claim in whose stead it comes, if there was one. */
+/* Returns the position of a new claim. It is the position of the claim that it replaces, if there is one. */
 static uint32_t
 claim_since(struct external *e, struct external_host *host)
 {
 	if (e->begun && host->released_since == 0) {
-		e->since += e->since < UINT32_MAX; /* there the order of objects decides */
-		host->released_since = e->since;   /* for another listener of the same Gateway */
+		e->since += e->since < UINT32_MAX; /* at the limit, the order of objects decides */
+		/* Another listener of the same Gateway may claim the name too. Its claim gets the
+		 * same position. */
+		host->released_since = e->since;
 	}
 	return host->released_since;
 }
 
-/* Puts the claim, whose served is still empty, before the claim at `at`. */
+/* Inserts the claim, whose targets are still empty, at index `at`. */
 static void
 insert_claim(struct external_host *host, struct claim *claim, uint32_t at)
 {
-	if (host->claim_count == host->claim_room) {
-		host->claim_room = host->claim_room == 0 ? 1 : 2 * host->claim_room;
-		host->claims = xreallocarray(host->claims, host->claim_room, sizeof *host->claims);
+	if (host->claim_count == host->claim_capacity) {
+		host->claim_capacity = host->claim_capacity == 0 ? 1 : 2 * host->claim_capacity;
+		host->claims =
+		    xreallocarray(host->claims, host->claim_capacity, sizeof *host->claims);
 	}
 	host->steps -= step_at(host, at);
 	memmove(&host->claims[at + 1], &host->claims[at],
@@ -222,8 +227,9 @@ host_claim(struct external *e, const struct dname *name, struct external_object 
 		int order = claim_order(&new, host->claims[mid]);
 
 		if (order == 0) {
+			/* Another listener of the same Gateway has already added these targets. */
 			if (host->claims[mid]->last == served)
-				return NULL; /* by another listener of the same Gateway */
+				return NULL;
 			host->claims[mid]->last = served;
 			host->steps -= steps_at(host, mid);
 			served_add(&host->claims[mid]->served, served);
@@ -249,7 +255,8 @@ host_release(struct claim *claim)
 	struct external_host *host = claim->host;
 	uint32_t i = 0;
 
-	while (host->claims[i] != claim) /* its object may have changed: not by its order */
+	while (host->claims[i] != claim) /* a linear search, because the object may have changed and
+					  * the order cannot be used */
 		i++;
 	assert(i < host->claim_count);
 	host->steps -= steps_at(host, i);
@@ -266,7 +273,7 @@ host_release(struct claim *claim)
 
 /* --- records --- */
 
-/* The records_sink; `arg` is the struct external. */
+/* The records_sink. `arg` is the struct external. */
 static void
 put_records(void *arg, const uint8_t *name, const void *sets, size_t len)
 {
@@ -291,7 +298,7 @@ note_service_label(void *arg, const struct node *child)
 	memcpy(labels->items[labels->count++], child->label, 1u + child->label[0]);
 }
 
-/* Takes away the `_port._proto` names below a name. No claim is for such a name. */
+/* Removes the `_port._proto` names below a name. Such a name never has claims. */
 static void
 drop_ports(struct external *e, const struct dname *name)
 {
@@ -326,8 +333,8 @@ add_ns(struct sets *sets, const struct external *e, const struct dname *zone)
 	sets_end(sets);
 }
 
-/* SRV records as in the cluster's zone. The target must not be an alias (RFC 2782), so of a load
- * balancer that is known by its host name it is that. */
+/* Adds SRV records as in the cluster's zone. The target must not be an alias (RFC 2782). If the
+ * load balancer is known by its host name, that name is the target. */
 static void
 add_srv(struct external *e, struct sets *sets, const struct claim *claim, const struct dname *name,
     const struct dname *target)
@@ -390,7 +397,7 @@ host_first(const struct external_host *host)
 	return host->claims[0];
 }
 
-/* The first claim whose records would be others than those of the name. */
+/* Returns the first claim whose records differ from the records of the name. */
 static const struct claim *
 host_loser(const struct external_host *host)
 {
@@ -402,7 +409,7 @@ host_loser(const struct external_host *host)
 	return host->claims[i];
 }
 
-/* Counts and says that objects which want other records have claimed one name. */
+/* Counts and logs that a name is claimed by objects with different records. */
 static void
 note_conflict(struct external *e, struct external_host *host)
 {
@@ -416,8 +423,8 @@ note_conflict(struct external *e, struct external_host *host)
 	host->conflict = conflict;
 	e->conflicts += conflict ? 1 : (size_t)-1;
 	if (conflict)
-		log_neterr("external name %s: %s has it, %s claims it too, with other addresses; "
-			   "take it out of one of them",
+		log_neterr("external name %s: %s has this name, and %s claims it with other "
+			   "addresses: remove it from one of them",
 		    dname_to_text(host->wire, text), claimer(host_first(host), winner),
 		    claimer(host_loser(host), loser));
 }
@@ -445,13 +452,13 @@ host_settle(struct external *e, struct external_host *host)
 	if (first != NULL)
 		write_claim(e, host, &sets);
 	put_records(e, name.wire, sets.bytes, sets.len);
-	/* It exists without records too, whatever goes from below it. */
+	/* The node stays, even if it has no records and even if all names below it are removed. */
 	treecache_edit(e->cache, name.wire)->number = exists ? NODE_PERMANENT : 0;
 	free(sets.bytes);
 	if (exists || apex)
 		return;
 	treecache_prune(e->cache, name.wire);
-	if (host->claim_count > 0) /* asleep */
+	if (host->claim_count > 0) /* all claims of the name are asleep */
 		return;
 	table_remove(&e->hosts, host);
 	free(host->claims);
@@ -484,7 +491,8 @@ age_find(const struct external *e, const char *name)
 	return table_find(&e->ages, age_hash(e, name), same_age, name);
 }
 
-/* When the namespace was made, Unix; INT64_MAX: unknown. Only until external_begin() has ended. */
+/* Returns the creation time of the namespace as Unix time, or INT64_MAX if unknown. The time is
+ * known only until external_begin() has ended. */
 static int64_t
 namespace_created_s(const struct external *e, const char *name)
 {
@@ -519,9 +527,9 @@ ages_forget(struct external *e)
 	table_free(&e->ages);
 }
 
-/* --- the beginning --- */
+/* --- the initial order --- */
 
-/* As claim_order(), of claims that were there before the process. */
+/* Like claim_order(), but for claims that existed before the process started. */
 static int
 beginning_order(const void *a, const void *b, void *external)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/object_reader.h"
-#include "lib/flags.h"
+#include "kubedns/cluster/field_reader.h"
+#include "lib/duration.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"
 
@@ -30,7 +30,8 @@ add_addr(struct reader *r, struct object_external *to, const struct addr *addr)
 		to->addrs[to->addr_count++] = *addr;
 }
 
-/* The load balancer's host name: a Service may have several, a name only one CNAME. */
+/* Adds a host name of the load balancer. A Service may have several, but a name can have only one
+ * CNAME, so the lowest is used. */
 static void
 add_target(struct object_external *to, const char *text)
 {
@@ -85,7 +86,7 @@ add_host(struct reader *r, struct object_external *to, const char *text, size_t 
 	if (field_bound(r, to->host_count + 1, EXTERNAL_HOSTS_MAX, "more than 1,000 host names") <=
 	    to->host_count)
 		return;
-	if ((to->host_count & (to->host_count - 1)) == 0) /* room for a power of two */
+	if ((to->host_count & (to->host_count - 1)) == 0) /* the capacity is a power of two */
 		to->hosts = xreallocarray(
 		    to->hosts, to->host_count == 0 ? 1 : 2 * to->host_count, sizeof *to->hosts);
 	to->hosts[to->host_count++] = (struct object_text){ text, len };
@@ -99,7 +100,7 @@ add_host_string(struct reader *r, struct object_external *to, struct json_object
 	add_host(r, to, s, strlen(s));
 }
 
-/* "a.example.com, *.b.example.com" */
+/* Adds the names of a list such as "a.example.com, *.b.example.com". */
 static void
 add_host_list(struct reader *r, struct object_external *to, const char *s)
 {
@@ -113,7 +114,7 @@ add_host_list(struct reader *r, struct object_external *to, const char *s)
 	}
 }
 
-/* Seconds, or a duration such as "1m". */
+/* Reads a TTL in seconds, or a duration such as "1m". */
 static void
 read_ttl(struct reader *r, const char *text, struct object_external *to)
 {
@@ -124,7 +125,7 @@ read_ttl(struct reader *r, const char *text, struct object_external *to)
 	if (text[0] == '\0')
 		return;
 	if (seconds < 0 || *end != '\0')
-		seconds = flags_duration(text, &ms) == 0 && ms >= 0 ? (long)(ms / 1000) : -1;
+		seconds = duration_parse(text, &ms) == 0 && ms >= 0 ? (long)(ms / 1000) : -1;
 	if (seconds < 0 || seconds > EXTERNAL_TTL_MAX_S) {
 		field_complain_value(r, "external-dns.alpha.kubernetes.io/ttl", text,
 		    "is not a TTL: seconds from 0 to 86400, or a duration such as 1m");
@@ -134,7 +135,7 @@ read_ttl(struct reader *r, const char *text, struct object_external *to)
 	to->ttl_s = (uint32_t)seconds;
 }
 
-/* k8s_gateway's label for objects that are to have no names. */
+/* Whether the object has the label with which k8s_gateway excludes objects. */
 static bool
 is_ignored(struct reader *r, struct json_object *labels)
 {
@@ -144,7 +145,7 @@ is_ignored(struct reader *r, struct json_object *labels)
 	return strcmp(field_text_or(r, ignore, "", "a label is not a string"), "true") == 0;
 }
 
-/* A Gateway goes on to serve its routes. */
+/* Removes the names of an excluded object. A Gateway keeps its addresses, because routes use them. */
 static void
 forget_names(struct object_external *to, enum object_kind kind)
 {
@@ -158,7 +159,7 @@ forget_names(struct object_external *to, enum object_kind kind)
 	to->balanced = false;
 }
 
-/* Returns whether the object is to have no names. */
+/* Returns whether the object is excluded from having names. */
 static bool
 read_metadata(struct reader *r, struct json_object *json, struct object_external *to)
 {
@@ -170,7 +171,8 @@ read_metadata(struct reader *r, struct json_object *json, struct object_external
 	    (const struct field[]){ { "creationTimestamp", &created },
 		{ "annotations", &annotations }, { "labels", &labels } },
 	    3);
-	const char *time = field_text_or(r, created, "", "metadata.creationTimestamp is no string");
+	const char *time =
+	    field_text_or(r, created, "", "metadata.creationTimestamp is not a string");
 	int64_t ns = object_rfc3339_ns(time);
 	to->created_s = ns == 0 ? INT64_MAX : ns / 1000000000;
 	FIELDS_READ(annotations, EXTERNAL_ANNOTATIONS_FIELDS);
@@ -220,7 +222,7 @@ read_ingress(struct reader *r, struct json_object *json, struct object_external 
 	}
 }
 
-/* 0: missing, or none. */
+/* Reads a port number; 0 if it is missing or invalid. */
 static uint16_t
 read_port(struct reader *r, struct json_object *json)
 {
@@ -287,7 +289,7 @@ is_accepted(struct reader *r, struct json_object *conditions)
 	return false;
 }
 
-/* Adds the parent if it is a Gateway that has accepted the route. */
+/* Adds the parent, if it is a Gateway that has accepted the route. */
 static void
 read_parent(struct reader *r, struct json_object *json, const char *route_namespace,
     struct object_external *to)

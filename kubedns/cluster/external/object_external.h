@@ -1,21 +1,21 @@
 /*
- * What names for the world outside (--external-zones) need of Kubernetes objects beyond object.h:
- * the host names that an object claims, and the addresses of what serves them.
+ * The fields of Kubernetes objects that external names (--external-zones) need, in addition to
+ * object.h: the host names that an object claims, and its addresses.
  *
  *	Service                       annotation          status.loadBalancer, spec.externalIPs
  *	Ingress                       spec.rules[].host   status.loadBalancer
  *	Gateway                       spec.listeners[]    status.addresses
- *	HTTPRoute, GRPCRoute,         spec.hostnames      those of the Gateways that have accepted it
+ *	HTTPRoute, GRPCRoute,         spec.hostnames      addresses of the Gateways that accepted it
  *	TLSRoute
  *
- * Strings are borrowed from the json-c tree, as in object.h; the arrays belong to the struct.
+ * Strings point into the json-c tree, as in object.h. The arrays belong to the struct.
  */
 #ifndef KUBEDNS_CLUSTER_EXTERNAL_OBJECT_EXTERNAL_H
 #define KUBEDNS_CLUSTER_EXTERNAL_OBJECT_EXTERNAL_H
 
 #include "kubedns/cluster/object.h"
 
-/* What is read of one object; the rest is left out, and object->cut set. The Gateway API itself
+/* Limits on one object. Excess entries are ignored, and object->cut is set. The Gateway API itself
  * allows 64 listeners and 32 parents. */
 enum {
 	EXTERNAL_ADDRS_MAX = 64,
@@ -32,29 +32,33 @@ struct object_text {
 
 struct object_listener {
 	const char *name;
-	const char *hostname; /* "": any */
+	const char *hostname; /* "": any host name */
 	uint16_t port;
 };
 
-/* A Gateway that has accepted the route (condition Accepted of status.parents): it says which
- * namespaces' routes it takes, so the route's own spec.parentRefs are no proof. */
+/* A Gateway that has accepted the route (condition Accepted in status.parents). Only the Gateway
+ * decides from which namespaces it takes routes, so the route's spec.parentRefs prove nothing. */
 struct object_parent {
 	const char *namespace, *name;
-	const char *section; /* one listener; "": all */
-	uint16_t port;       /* one port; 0: all */
+	const char *section; /* name of a listener; "": all listeners */
+	uint16_t port;       /* 0: all ports */
 };
 
 struct object_external {
-	int64_t
-	    created_s; /* metadata.creationTimestamp, Unix; INT64_MAX: missing, so the youngest */
+	/* metadata.creationTimestamp as Unix time. INT64_MAX if missing, so the object counts as
+	 * the youngest. */
+	int64_t created_s;
 	bool has_ttl;
 	uint32_t ttl_s;     /* external-dns.alpha.kubernetes.io/ttl */
-	struct addr *addrs; /* each once */
+	struct addr *addrs; /* without duplicates */
 	size_t addr_count;
-	size_t balancer_addr_count; /* of a Service: the first so many; then come externalIPs */
-	const char *target; /* the first by name of the load balancer's host names; NULL: none */
+	/* In a Service, the number of the load balancer's addresses. They precede the
+	 * externalIPs. */
+	size_t balancer_addr_count;
+	const char *target; /* the lowest of the load balancer's host names; NULL: none */
 	size_t target_count;
-	bool balanced;             /* a Service of type LoadBalancer, which may have neither yet */
+	/* A Service of type LoadBalancer, which may not have an address or host name yet. */
+	bool balanced;
 	struct object_text *hosts; /* as written */
 	size_t host_count;
 	struct object_listener *listeners;
@@ -64,13 +68,13 @@ struct object_external {
 };
 
 /*
- * Reads it of a Service, Ingress, Gateway or route that object_extract() has read, into
- * object->external, which object_clear() frees. `*why` is set, if it was NULL, to the first field
- * that made no sense and was left out.
+ * Reads a Service, Ingress, Gateway or route into object->external, after object_extract().
+ * object_clear() frees it. If a field is invalid and `*why` is NULL, sets `*why`; the field is
+ * ignored.
  */
 void object_read_external(struct json_object *json, struct object *object, const char **why);
 
-/* A hash of what was read, by which two readings of an object are compared. */
+/* Returns a hash of all fields that were read. A different hash shows that the object has changed. */
 uint64_t object_external_digest(uint64_t seed, const struct object_external *external);
 
 void object_external_free(struct object_external *external);

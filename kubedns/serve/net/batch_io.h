@@ -1,8 +1,8 @@
 /*
- * Non-blocking recvmmsg() and sendmmsg(), and poll(), as direct system calls. glibc's functions are
- * cancellation points: in a program with threads each call switches asynchronous cancellation on
- * and off, which took 4 % of the instructions of a query that comes alone. No thread here is ever
- * cancelled.
+ * Non-blocking recvmmsg() and sendmmsg(), and poll(), as direct system calls. The functions of
+ * glibc are cancellation points. In a program with threads, each call enables and disables
+ * asynchronous cancellation. These switches took 4 % of the instructions for a single query. No
+ * thread here is ever cancelled.
  */
 #ifndef KUBEDNS_SERVE_NET_BATCH_IO_H
 #define KUBEDNS_SERVE_NET_BATCH_IO_H
@@ -13,7 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Messages received, at most `count`; -1 with errno set when there are none. */
+/* Returns the number of messages received, at most `count`. If there are none, returns -1 and
+ * sets errno. */
 static inline int
 messages_receive(int fd, struct mmsghdr *messages, unsigned count)
 {
@@ -24,7 +25,8 @@ messages_receive(int fd, struct mmsghdr *messages, unsigned count)
 #endif
 }
 
-/* Messages sent, at most `count`; -1 with errno set when the first of them could not be. */
+/* Returns the number of messages sent, at most `count`. If the first message could not be sent,
+ * returns -1 and sets errno. */
 static inline int
 messages_send(int fd, struct mmsghdr *messages, unsigned count)
 {
@@ -35,7 +37,7 @@ messages_send(int fd, struct mmsghdr *messages, unsigned count)
 #endif
 }
 
-/* poll() as it is. */
+/* Does the same as poll(). */
 static inline int
 sockets_poll(struct pollfd *fds, nfds_t count, int wait_ms)
 {

@@ -1,5 +1,6 @@
 /*
- * How many CPUs this process may use: its affinity mask, and what its control group grants.
+ * The number of CPUs that this process may use, from its affinity mask and the quota of its control
+ * group.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 #include "kubedns/serve/worker.h"
 
-/* CPUs granted by "quota period" in microseconds, rounded up; 0: no limit. */
+/* Returns the number of CPUs that a quota and a period in microseconds allow, rounded up. Returns 0 if there is no limit. */
 static unsigned
 granted(long long quota_us, long long period_us)
 {
@@ -16,7 +17,7 @@ granted(long long quota_us, long long period_us)
 	return (unsigned)((quota_us + period_us - 1) / period_us);
 }
 
-/* Version 2: one file, "max 100000" or "50000 100000". */
+/* Returns the quota in a cgroup of version 2. One file contains quota and period: "max 100000" or "50000 100000". */
 static unsigned
 quota_v2(const char *directory)
 {
@@ -65,7 +66,8 @@ lower_to(unsigned *cpus, unsigned limit)
 		*cpus = limit;
 }
 
-/* A line of /proc/self/cgroup: "0::/path" (version 2), "4:cpu,cpuacct:/path" (version 1). */
+/* Applies one line of /proc/self/cgroup: "0::/path" (version 2) or "4:cpu,cpuacct:/path" (version
+ * 1). */
 static void
 apply_group(unsigned *cpus, char *line)
 {
@@ -94,7 +96,7 @@ workers_automatic(void)
 
 	lower_to(&cpus, WORKERS_AUTOMATIC_MAX);
 
-	/* Inside a container the group's own directory is usually mounted as the root. */
+	/* In a container, the group's own directory is usually mounted as the root. */
 	lower_to(&cpus, quota_v2("/sys/fs/cgroup"));
 	lower_to(&cpus, quota_v1("/sys/fs/cgroup/cpu"));
 	FILE *f = fopen("/proc/self/cgroup", "re");

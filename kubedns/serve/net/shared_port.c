@@ -14,10 +14,11 @@
 enum { NOBODY_PORT = 9 /* discard, RFC 863 */ };
 
 struct shared_port {
-	struct sockets sockets; /* with a copy of `udp`, and no `tcp`; descriptors are others' */
-	bool bound;             /* the UDP sockets */
-	bool said_staying;      /* it could not leave */
-	FILE *table;            /* /proc/net/udp or udp6; NULL: cannot be read */
+	/* `udp` is a copy, and `tcp` is not set. The workers own the descriptors. */
+	struct sockets sockets;
+	bool bound;        /* the UDP sockets are bound */
+	bool said_staying; /* a failure to leave has been logged */
+	FILE *table;       /* /proc/net/udp or udp6, or NULL if it cannot be read */
 };
 
 static FILE *
@@ -26,7 +27,7 @@ open_table(const struct server *server)
 	return fopen(server->addr.family == AF_INET ? "/proc/net/udp" : "/proc/net/udp6", "re");
 }
 
-/* Sockets of servers that have joined there, and of those that have left. */
+/* Returns the number of sockets in the table of servers that have joined. The next function counts sockets of servers that have left. */
 static unsigned
 joined(FILE *table, const struct server *server)
 {
@@ -88,11 +89,12 @@ return_udp(int fd, const struct server *server)
 	if (connect(fd, &anybody, sizeof anybody) == 0)
 		return 0;
 	int rc = -errno;
-	log_error("dns: %s: cannot be taken back", server_format(server, text));
+	log_error("dns: %s: the socket cannot be made to receive queries again",
+	    server_format(server, text));
 	return rc;
 }
 
-/* Stops at the first that fails. */
+/* Calls `act` for each UDP socket until one call fails. */
 static int
 each(const struct sockets *sockets, int (*act)(int fd, const struct server *server))
 {
@@ -123,8 +125,8 @@ shared_port_new(const struct sockets *sockets)
 	port->bound = !sockets->held;
 	port->table = open_table(&sockets->servers[0]);
 	if (port->table == NULL)
-		log_warn("dns: the kernel's list of sockets: another kubedns beside this one will "
-			 "not be seen");
+		log_warn("dns: cannot read the kernel's list of sockets: another kubedns on this "
+			 "port will not be noticed");
 	return port;
 }
 
@@ -152,7 +154,7 @@ shared_port_has_other(const struct shared_port *port)
 
 	if (port->table == NULL)
 		return false;
-	/* Before it has joined: the other that has left returns unless somebody joins. */
+	/* This server has not joined yet. A server that has left returns unless another server joins. */
 	if (!port->bound)
 		return is_taken(port->table, &s->servers[0]);
 	return joined(port->table, &s->servers[0]) > (s->held ? 0 : s->threads);
@@ -179,8 +181,8 @@ shared_port_leave(struct shared_port *port)
 	if (rc == 0)
 		return 0;
 	if (!port->said_staying)
-		log_warnx("dns: port %u cannot be left to the other: %s; it is tried again every "
-			  "second",
+		log_warnx(
+		    "dns: cannot leave port %u to the other kubedns: %s; trying again every second",
 		    port->sockets.servers[0].port, strerror(-rc));
 	port->said_staying = true;
 	each(&port->sockets, return_udp);

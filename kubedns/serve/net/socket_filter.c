@@ -8,17 +8,18 @@
 #include "lib/wire.h"
 
 enum {
-	WORDS_MAX = 4, /* of an address */
+	WORDS_MAX = 4, /* 32-bit words in an address */
 	CLIENT_CODE_MAX = 2 * WORDS_MAX + 4,
-	SOURCE_OFFSET_4 = 12, /* of the source address in an IPv4 header */
+	/* Offset of the source address in an IPv4 header and in an IPv6 header. */
+	SOURCE_OFFSET_4 = 12,
 	SOURCE_OFFSET_6 = 8,
 };
 
-static const uint32_t accept_all = UINT32_MAX; /* a filter returns how many bytes to keep */
+static const uint32_t accept_all = UINT32_MAX; /* a filter returns the number of bytes to keep */
 
 /*
- * The code for one client: an address that differs in any word jumps to the code after this; a
- * packet of the client passes or is dropped by a random number.
+ * Writes the code for one client. If any word of the address differs, the code jumps to the code of the next client. For a packet of the
+ * client, a random number decides whether it passes.
  */
 static size_t
 client_code(struct sock_filter *code, const struct client_share *client)

@@ -1,7 +1,7 @@
 /*
- * Drops a share of some clients' packets in the kernel, before they take room in a UDP socket's
- * queue: a classic BPF filter on our own socket, which needs no privilege. The kernel counts them
- * among the socket's drops.
+ * Drops a share of some clients' packets in the kernel, before they use space in a UDP socket's
+ * queue. This is a classic BPF filter on our own socket, which needs no privilege. The kernel
+ * includes the dropped packets in the socket's drop counter.
  */
 #ifndef KUBEDNS_SERVE_NET_SOCKET_FILTER_H
 #define KUBEDNS_SERVE_NET_SOCKET_FILTER_H
@@ -14,12 +14,13 @@ enum { SOCKET_FILTER_MAX = 8 };
 
 struct client_share {
 	struct addr addr;
-	double share; /* of its packets that pass, 0 to 1 */
+	double share; /* share of the client's packets that pass, from 0 to 1 */
 };
 
 /*
- * Replaces the filter of `fd`, a UDP socket of `family`, by one for those of the clients that are
- * of that family; none: removes it. At most SOCKET_FILTER_MAX clients. 0 or -errno.
+ * Replaces the filter of `fd`, a UDP socket of `family`, by a filter for the clients of that
+ * family. If there are no such clients, removes the filter. There may be at most SOCKET_FILTER_MAX
+ * clients. Returns 0 or -errno.
  */
 int socket_filter_set(
     int fd, uint8_t family, const struct client_share *clients, size_t client_count);

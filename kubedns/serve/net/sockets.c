@@ -16,16 +16,15 @@
 
 enum {
 	/*
-	 * A burst waits here while a worker is busy: at 768 bytes of kernel memory for a small
-	 * packet about 5,000 of them, 25 ms at the full rate of a core. More would only make
-	 * clients wait for answers that they no longer want.
+	 * A burst waits here while a worker is busy. With 768 bytes of kernel memory for a small packet, the buffer has space for about
+	 * 5,000 packets: 25 ms at the full rate of a core. A larger buffer would only delay answers until the clients have given up.
 	 */
 	UDP_RECEIVE_BUFFER = 2 * 1024 * 1024,
 	UDP_SEND_BUFFER = 1024 * 1024,
 	/*
-	 * Kernel memory of one TCP client, which the kernel doubles: it counts against the pod's
-	 * limit, and there can be a thousand of them. What does not fit into the send buffer is
-	 * kept by tcp.c, within its own bounds.
+	 * Kernel memory of one TCP client. The kernel doubles these values. The memory counts
+	 * against the pod's limit, and there can be a thousand clients. tcp.c stores replies that
+	 * do not fit into the send buffer, within its own limits.
 	 */
 	TCP_SEND_BUFFER = 16 * 1024,
 	TCP_RECEIVE_BUFFER = 8 * 1024,
@@ -38,7 +37,7 @@ set(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof value) == 0 ? 0 : -errno;
 }
 
-/* A socket to be bound to `server`, shared by SO_REUSEPORT or alone; or -errno. */
+/* Opens a socket for `server`, which the caller binds. With `shared`, the socket has SO_REUSEPORT. Returns the socket, or -errno. */
 static int
 open_unbound(const struct server *server, int type, bool shared, bool free_bind)
 {
@@ -49,8 +48,9 @@ open_unbound(const struct server *server, int type, bool shared, bool free_bind)
 	int rc = 0;
 	if (server->addr.family == AF_INET6)
 		rc = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	/* SO_REUSEADDR allows the bind although there are connections in TIME_WAIT. */
 	if (rc == 0 && type == SOCK_STREAM)
-		rc = set(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* despite connections in TIME_WAIT */
+		rc = set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (rc == 0 && shared)
 		rc = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (rc == 0 && free_bind)
@@ -62,7 +62,7 @@ open_unbound(const struct server *server, int type, bool shared, bool free_bind)
 	return rc;
 }
 
-/* The same, bound. */
+/* Opens and binds a socket. The parameters are as in open_unbound(). */
 static int
 open_bound(const struct server *server, int type, bool shared, bool free_bind)
 {
@@ -86,10 +86,10 @@ open_udp(const struct server *server, const struct sockets *sockets)
 
 	if (fd < 0)
 		return fd;
-	/* As much of it as net.core.rmem_max allows. */
+	/* The kernel limits the receive buffer to net.core.rmem_max. */
 	set(fd, SOL_SOCKET, SO_RCVBUF, UDP_RECEIVE_BUFFER);
 	set(fd, SOL_SOCKET, SO_SNDBUF, UDP_SEND_BUFFER);
-	/* ICMP "fragmentation needed" can be forged, and no reply is long enough to need it. */
+	/* Ignores ICMP "fragmentation needed". Such messages can be forged, and no reply is long enough to need them. */
 	if (server->addr.family == AF_INET) {
 		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_OMIT);
 		set(fd, IPPROTO_IP, IP_PKTINFO, wildcard);
@@ -107,7 +107,8 @@ open_tcp(const struct server *server, const struct sockets *sockets)
 
 	if (fd < 0)
 		return fd;
-	set(fd, SOL_SOCKET, SO_SNDBUF, TCP_SEND_BUFFER); /* connections inherit all three */
+	/* Connections inherit these three options. */
+	set(fd, SOL_SOCKET, SO_SNDBUF, TCP_SEND_BUFFER);
 	set(fd, SOL_SOCKET, SO_RCVBUF, TCP_RECEIVE_BUFFER);
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	if (sockets->held || listen(fd, SOCKETS_BACKLOG) == 0)
@@ -117,7 +118,8 @@ open_tcp(const struct server *server, const struct sockets *sockets)
 	return rc;
 }
 
-/* Binds without SO_REUSEPORT and closes: fails if the port is in use. Sets the port if it was 0. */
+/* Binds a socket without SO_REUSEPORT and closes it. Fails if the port is in use. If the port is 0, sets it to the port that the kernel
+ * has chosen. */
 static int
 probe_port(struct server *server, int type)
 {
@@ -132,10 +134,10 @@ probe_port(struct server *server, int type)
 }
 
 /*
- * By default the kernel chooses a packet's socket by a hash of addresses and ports. If a dnsmasq is
- * the only client, that is uneven: its 20 ports came out as 4, 7, 2 and 7 over four sockets. A
- * random number chooses instead. Not where another process may have the port too: the program is the whole
- * group's, and its numbers are those of the sockets that were bound first, which are the other's.
+ * By default, the kernel selects a packet's socket by a hash of addresses and ports. If a dnsmasq is the only client, the result is uneven:
+ * its 20 ports were distributed as 4, 7, 2 and 7 over four sockets. This BPF program selects at random instead. The program is not used if
+ * another process may share the port. The program applies to the whole group of sockets, and it numbers them in the order of their binds.
+ * The first numbers would be sockets of the other process.
  */
 static void
 spread_randomly(int fd, unsigned threads)
@@ -153,7 +155,8 @@ spread_randomly(int fd, unsigned threads)
 		    strerror(errno));
 }
 
-/* `*type`: of the socket that was opened last, or failed to. */
+/* Opens the sockets for one address. Sets `*type` to the type of the last socket. After an error, the last socket is the socket that
+ * failed. */
 static int
 open_family(struct sockets *sockets, size_t f, int *type)
 {
@@ -176,7 +179,7 @@ open_family(struct sockets *sockets, size_t f, int *type)
 	return 0;
 }
 
-/* Reads one of the addresses; 0 or -EINVAL. */
+/* Parses one address and adds it to `sockets`. Returns 0 or -EINVAL. */
 static int
 read_address(struct sockets *sockets, const char *address, uint16_t port)
 {
@@ -213,8 +216,8 @@ read_addresses(struct sockets *sockets, const char *addresses, uint16_t port)
 }
 
 /*
- * Checks that the port is free for every socket, or logs who has it; with port 0 the first bind
- * chooses the port of the others.
+ * Checks that the port is free for every socket, or logs which process uses it. If the port is 0, the first bind chooses the port for all
+ * sockets.
  */
 static int
 probe_all(struct sockets *sockets, bool quiet)
@@ -229,7 +232,8 @@ probe_all(struct sockets *sockets, bool quiet)
 
 			if (f == 1 && sockets->wildcard &&
 			    (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)) {
-				sockets->count = 1; /* no IPv6 here */
+				/* without IPv6, only the IPv4 address remains */
+				sockets->count = 1;
 				return 0;
 			}
 			if (rc != 0 && !quiet)

@@ -1,11 +1,12 @@
 /*
- * The workers' sockets: for each worker and address one for UDP and one that listens for TCP, all
- * on one port. A wildcard is two addresses, one of each family.
+ * The workers' sockets. Each worker has, for each address, one UDP socket and one TCP listener, all
+ * on the same port. A wildcard stands for two addresses, one of each family.
  *
- * They share the port by SO_REUSEPORT, which would let a second server share it unnoticed; so the
- * port is first bound without it, which fails if it is in use. With `share` a second server is
- * expected, the next one of a rolling update, and an address may be bound before an interface has
- * it; if another server has the first address already, the sockets are `held`.
+ * The workers' sockets share the port by SO_REUSEPORT. This option would also let a second server
+ * share the port unnoticed. Therefore, the port is first bound without SO_REUSEPORT, which fails if
+ * the port is in use. With `share`, a second server is expected, for example during a rolling
+ * update. An address may then be bound before an interface has it. If another server already has
+ * the first address, the sockets are `held`.
  */
 #ifndef KUBEDNS_SERVE_NET_SOCKETS_H
 #define KUBEDNS_SERVE_NET_SOCKETS_H
@@ -18,23 +19,23 @@
 
 enum {
 	SOCKETS_MAX = 4,
-	SOCKETS_BACKLOG = 1024, /* of every TCP listener */
+	SOCKETS_BACKLOG = 1024, /* for each TCP listener */
 };
 
 struct sockets {
-	struct server servers[SOCKETS_MAX]; /* where they are bound */
+	struct server servers[SOCKETS_MAX]; /* the addresses to which they are bound */
 	size_t count;
 	bool wildcard, share;
-	bool held; /* UDP is not bound, TCP does not listen: see shared_port.h */
+	bool held; /* UDP is not bound and TCP does not listen: see shared_port.h */
 	unsigned threads;
-	int (*udp)[SOCKETS_MAX]; /* by thread and address; -1 once taken */
+	int (*udp)[SOCKETS_MAX]; /* sockets by thread and address; -1 after a socket was taken */
 	int (*tcp)[SOCKETS_MAX];
 };
 
 /*
- * Binds them: `address` as in workers_config, port 0 for one that is free everywhere. Where IPv6
- * is missing, a wildcard means IPv4 alone. 0, or -errno after one log line that names the port
- * and who holds it.
+ * Opens and binds the sockets. `address` is as in workers_config. Port 0 means a port that is free
+ * for all sockets. Without IPv6 support, a wildcard means IPv4 only. Returns 0, or -errno after one
+ * log line that names the port and the process that uses it.
  */
 int sockets_open(
     struct sockets *sockets, const char *address, uint16_t port, bool share, unsigned threads);

@@ -15,54 +15,61 @@
 #include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/rotation.h"
 #include "kubedns/serve/upstream/inflight.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/rcu.h"
 #include "lib/xalloc.h"
 #include "treecache/treecache.h"
 
 enum {
-	PREFIX = 2, /* RFC 1035 section 4.2.2: a message's length goes before it */
+	PREFIX = 2, /* the length that precedes each message (RFC 1035 section 4.2.2) */
 	READ_MAX = 16384,
-	LOADED_READ = 2048,         /* of one connection in a turn of a loaded worker */
-	READS_MAX = 4,              /* of one connection in a turn */
-	GATHER_MAX = 2 * 65536 + 2, /* replies of one turn, sent at once */
-	KEPT_MAX = 256 * 1024,      /* replies that one client may leave unread */
-	ACCEPTS_MAX = 8,            /* at a time: no more than are read at a time, see worker.c */
-	EVICT_LOOK = 64,            /* how far from the oldest to look for an idle one */
+	/* Bytes read from one connection in an iteration of a loaded worker. */
+	LOADED_READ = 2048,
+	READS_MAX = 4, /* reads from one connection in an iteration */
+	/* Bytes of replies that one iteration gathers and sends together. */
+	GATHER_MAX = 2 * 65536 + 2,
+	KEPT_MAX = 256 * 1024, /* bytes of replies that one client may leave unread */
+	/* Connections accepted per call. Not more connections are accepted than read at a time (see worker.c). */
+	ACCEPTS_MAX = 8,
+	/* How many of the oldest connections are searched for an idle one. */
+	EVICT_LOOK = 64,
 };
 
 struct tcp {
 	struct tcp_pool pool;
 	struct worker_context *context;
-	struct inflight_table *inflight; /* takes what is for other servers */
+	struct inflight_table *inflight; /* handles queries for other servers */
 	uint64_t rotation;               /* state of rotation_next() */
 	struct tcp_config config;
 	int listeners[TCP_LISTENERS_MAX];
 	size_t listener_count;
 	bool listening;
-	int64_t accept_again_ns; /* listeners are paused until then; 0: they are not */
+	int64_t accept_again_ns; /* listeners are paused until this time, or CLOCK_NEVER */
 	size_t gathered;
 	unsigned replied[SYSTEM_COUNT];
-	uint8_t *gather;  /* GATHER_MAX */
-	uint8_t *scratch; /* READ_MAX */
-	uint8_t *reply;   /* PREFIX + DNS_TCP_MAX, for tcp_reply_room */
+	uint8_t *gather;  /* GATHER_MAX bytes */
+	uint8_t *scratch; /* READ_MAX bytes */
+	uint8_t *reply;   /* PREFIX + DNS_TCP_MAX bytes, for tcp_reply_reserve() */
 };
 
 enum {
-	SPARE_DESCRIPTORS = 256, /* for API, HTTP and upstreams, beside TCP clients */
-	LEAVE_ROUNDS = 256,      /* of ACCEPTS_MAX: more than a listener's backlog */
+	/* Descriptors for the API, HTTP and upstreams, not for TCP clients. */
+	SPARE_DESCRIPTORS = 256,
+	/* rounds of ACCEPTS_MAX connections, which are more than a listener's backlog */
+	LEAVE_ROUNDS = 256,
 };
 
-static const int64_t accept_pause_ns =
-    100 * INT64_C(1000000); /* after accept() failed for want of descriptors */
+/* Pause after accept() failed because there were no descriptors. */
+static const int64_t accept_pause_ns = 100 * INT64_C(1000000);
 
-/* --- replies: gathered, sent, kept --- */
+/* --- replies: gathering, sending, storing --- */
 
 enum { KEEPALIVE_UNIT_NS = 100 * 1000000 }; /* RFC 7828 */
 
 /*
- * Keeps what did not fit into the socket's buffer and stops reading until it has been sent; false
- * if the connection is gone.
+ * Stores the bytes that did not fit into the socket's buffer, and stops reading until they are sent. Returns false if the connection was
+ * closed.
  */
 static bool
 keep_out(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
@@ -91,7 +98,7 @@ keep_out(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 	return true;
 }
 
-/* Sends whole messages or keeps them for later; false if the connection is gone. */
+/* Sends whole messages or stores them for later. Returns false if the connection was closed. */
 static bool
 conn_send(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 {
@@ -110,7 +117,7 @@ conn_send(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 	return len == 0 || keep_out(tcp, conn, bytes, len);
 }
 
-/* Sends the replies gathered for the current connection; false if it is gone. */
+/* Sends the replies gathered for the current connection. Returns false if the connection was closed. */
 static bool
 tcp_gather_flush(struct tcp *tcp)
 {
@@ -121,16 +128,16 @@ tcp_gather_flush(struct tcp *tcp)
 	       (len == 0 || conn_send(tcp, tcp->pool.current, tcp->gather, len));
 }
 
-/* Room for one more message, prefix included, or NULL if the connection is gone. */
+/* Returns space for one more message with its prefix, or NULL if the connection was closed. */
 static uint8_t *
-tcp_gather_room(struct tcp *tcp)
+tcp_gather_capacity(struct tcp *tcp)
 {
 	if (GATHER_MAX - tcp->gathered < PREFIX + DNS_TCP_MAX && !tcp_gather_flush(tcp))
 		return NULL;
 	return tcp->gather + tcp->gathered;
 }
 
-/* The message is there. */
+/* Adds the message that was written to that space. */
 static void
 tcp_gather_done(struct tcp *tcp, size_t len)
 {
@@ -141,11 +148,11 @@ tcp_gather_done(struct tcp *tcp, size_t len)
 /* --- zone transfers --- */
 
 /*
- * Zone transfers on TCP connections. A thread of transfer.h writes to a connection through another
- * descriptor of it; until it has ended the connection is blocked, and what the client sends waits.
+ * Zone transfers on TCP connections. A thread of transfer.h writes to a connection through a duplicate descriptor. Until the transfer has
+ * ended, the connection is blocked, and queries of the client wait.
  */
 
-/* dnstap gets the query, and a reply that is no transfer: a zone is not a message. */
+/* Reports the query to dnstap. If there was no transfer, reports the reply too. (A transferred zone is not one message.) */
 static void
 observe_transfer(const struct tcp *tcp, const struct transfer_ask *ask, size_t reply)
 {
@@ -159,17 +166,17 @@ observe_transfer(const struct tcp *tcp, const struct transfer_ask *ask, size_t r
 		    ring, RECORD_CLIENT_RESPONSE, true, ask->peer, ask->out, reply, now_ns, 0);
 }
 
-/* Answers a question for a zone transfer, of the current connection, or begins the transfer; false
- * if the connection is gone. */
+/* Handles a zone transfer request on the current connection. Replies, or starts the transfer. Returns false if the connection was
+ * closed. */
 static bool
 tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_info *info)
 {
 	struct worker_context *context = tcp->context;
 	struct conn *conn = tcp->pool.current;
-	uint8_t *room;
+	uint8_t *capacity;
 
-	/* What was answered before goes first. */
-	if (!tcp_gather_flush(tcp) || (room = tcp_gather_room(tcp)) == NULL)
+	/* Earlier replies must be sent first. */
+	if (!tcp_gather_flush(tcp) || (capacity = tcp_gather_capacity(tcp)) == NULL)
 		return false;
 	if (conn->blocked) {
 		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
@@ -180,7 +187,7 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 		.question = &info->query,
 		.query = query,
 		.query_len = len,
-		.out = room + PREFIX,
+		.out = capacity + PREFIX,
 		.max = DNS_TCP_MAX,
 		.fd = conn->fd,
 		.end = context->streamed };
@@ -198,17 +205,17 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 		return true;
 	}
 	conn->streaming = conn->blocked = true;
-	conn_wait_for(&tcp->pool, conn, EPOLLET); /* once, when it is closed */
+	/* With EPOLLET and no other events, a single event is reported when the connection is closed. */
+	conn_wait_for(&tcp->pool, conn, EPOLLET);
 	return true;
 }
 
 /* --- messages --- */
 
 /*
- * The messages on TCP connections: bytes to queries, replies to bytes. Replies of one turn are
- * gathered and sent together; what the socket does not take is kept, up to a bound, and nothing
- * more is read from the client meanwhile. Only an incomplete message is copied and kept: most
- * arrive whole and are answered from the read buffer.
+ * The messages on TCP connections. Replies of one iteration are gathered and sent together. Bytes that the socket does not accept are
+ * stored, up to a limit. Until they are sent, nothing more is read from the client. Only an incomplete message is copied and stored. Most
+ * messages arrive whole and are answered from the read buffer.
  */
 
 static void
@@ -227,14 +234,14 @@ forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t
 	inflight_start(tcp->inflight, &client, query, len, outcome, info);
 }
 
-/* Whether the connection has reached its age or its number of queries. */
+/* Returns whether the connection has reached its maximum age or number of queries. */
 static bool
 conn_is_retired(const struct tcp *tcp, const struct conn *conn)
 {
 	return conn->queries >= TCP_QUERIES || tcp->context->now_ns >= conn->retire_ns;
 }
 
-/* How long it may be idle, in the units of EDNS TCP keepalive; 0: the client shall close it. */
+/* Returns the idle timeout in units of EDNS TCP keepalive, or 0 if the client should close the connection. */
 static uint16_t
 keepalive_of(const struct tcp *tcp, const struct conn *conn)
 {
@@ -243,7 +250,7 @@ keepalive_of(const struct tcp *tcp, const struct conn *conn)
 	return (uint16_t)(tcp->config.idle_ns / KEEPALIVE_UNIT_NS);
 }
 
-/* Notes a reply to the connection's client. */
+/* Records a reply to the connection's client. */
 static void
 observe_reply(const struct worker_context *context, const struct conn *conn,
     const struct answer_request *request, const struct answer_info *info)
@@ -260,16 +267,16 @@ observe_reply(const struct worker_context *context, const struct conn *conn,
 	    (enum answer_made)info->system, true, now_ns - context->now_ns);
 }
 
-/* Answers one message of the current connection; false if the connection is gone. */
+/* Answers one message on the current connection. Returns false if the connection was closed. */
 static bool
 answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 {
 	struct worker_context *context = tcp->context;
 	struct conn *conn = tcp->pool.current;
 	struct answer_info info;
-	uint8_t *room = tcp_gather_room(tcp);
+	uint8_t *capacity = tcp_gather_capacity(tcp);
 
-	if (room == NULL)
+	if (capacity == NULL)
 		return false;
 	conn->queries++;
 	rcu_enter();
@@ -278,7 +285,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.tree = client_view(context, tree_current(context->tree), &conn->addr.sa),
 		.query = query,
 		.query_len = len,
-		.out = room + PREFIX,
+		.out = capacity + PREFIX,
 		.max = DNS_TCP_MAX,
 		.tcp = true,
 		.keepalive = keepalive_of(tcp, conn),
@@ -308,8 +315,8 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 }
 
 /*
- * Answers the whole messages at `bytes`; returns the bytes used, or -1 if the connection is
- * gone. Stops early when the client does not read its replies.
+ * Answers the complete messages at `bytes`. Returns the number of bytes used, or -1 if the
+ * connection was closed. Stops early if the client does not read its replies.
  */
 static ssize_t
 answer_messages(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
@@ -333,8 +340,7 @@ answer_messages(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t
 }
 
 /*
- * Keeps the beginning of a message, or what is not read while the client is blocked; false if
- * the connection is gone.
+ * Stores the start of a message, or messages that are not answered while the client is blocked. Returns false if the connection was closed.
  */
 static bool
 keep_in(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
@@ -351,7 +357,7 @@ keep_in(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 	return true;
 }
 
-/* How many bytes of the message, or of its length prefix, have not arrived yet. */
+/* Returns how many bytes of the message, or of its length prefix, are missing. */
 static size_t
 missing(const struct conn *conn)
 {
@@ -362,7 +368,7 @@ missing(const struct conn *conn)
 }
 
 /*
- * Answers the kept bytes and keeps the incomplete rest; false if the connection is gone.
+ * Answers the stored messages, and stores the incomplete message after them. Returns false if the connection was closed.
  */
 static bool
 answer_kept(struct tcp *tcp, struct conn *conn)
@@ -394,9 +400,9 @@ answer_fresh(struct tcp *tcp, struct conn *conn, size_t len)
 }
 
 /*
- * Waits for the end of a connection that we have shut down, and closes it once the client has read
- * everything: closed earlier, the kernel would keep the rest, outside of every bound. Events are
- * edge-triggered once the client has shut down too, or EPOLLHUP would be reported without end.
+ * Waits for the end of a connection that we have shut down. Closes it when the client has read everything. If the connection were closed
+ * earlier, the kernel would keep the unread bytes, outside of all our limits. After the client has also shut down, events are
+ * edge-triggered, because EPOLLHUP would otherwise be reported forever.
  */
 static void
 conn_linger(struct tcp *tcp, struct conn *conn)
@@ -414,8 +420,8 @@ conn_linger(struct tcp *tcp, struct conn *conn)
 }
 
 /*
- * After the client has closed its sending side, or the connection has reached its age: closes it
- * once no reply is due.
+ * Called when the client has closed its sending side, or the connection has reached its maximum
+ * age. Closes the connection when no more replies will follow.
  */
 static void
 close_if_finished(struct tcp *tcp, struct conn *conn)
@@ -435,8 +441,8 @@ close_if_finished(struct tcp *tcp, struct conn *conn)
 }
 
 /*
- * Reads once and answers; false if the connection is gone or nothing more is to be read now. A
- * message whose beginning is kept is completed first, straight into its buffer.
+ * Reads once and answers. Returns false if the connection was closed or should not be read now. If the start of a message is stored, reads
+ * its remaining bytes first.
  */
 static bool
 read_once(struct tcp *tcp, struct conn *conn)
@@ -463,7 +469,7 @@ read_once(struct tcp *tcp, struct conn *conn)
 	return answer_fresh(tcp, conn, (size_t)n) && (size_t)n == want;
 }
 
-/* Reads and answers until nothing is left, the client blocks, or READS_MAX is reached. */
+/* Reads and answers until there is no more data, the client is blocked, or READS_MAX is reached. */
 static void
 conn_read(struct tcp *tcp, struct conn *conn)
 {
@@ -473,7 +479,7 @@ conn_read(struct tcp *tcp, struct conn *conn)
 	tcp->gathered = 0;
 	memset(tcp->replied, 0, sizeof tcp->replied);
 	unsigned reads = tcp->context->loaded ? 1 : READS_MAX;
-	for (unsigned turn = 0; turn < reads && !conn->blocked && !conn->finished; turn++)
+	for (unsigned read = 0; read < reads && !conn->blocked && !conn->finished; read++)
 		if (!read_once(tcp, conn))
 			break;
 	if (tcp_gather_flush(tcp)) {
@@ -487,7 +493,8 @@ conn_read(struct tcp *tcp, struct conn *conn)
 			stats_took(&tcp->context->stats->times[s], took_ns, tcp->replied[s]);
 }
 
-/* The connection can be read from again: answers what was left unread. */
+/* Called when the connection is no longer blocked. Answers the messages that were stored
+ * meanwhile. */
 static void
 tcp_unblocked(struct tcp *tcp, struct conn *conn)
 {
@@ -500,7 +507,7 @@ tcp_unblocked(struct tcp *tcp, struct conn *conn)
 		close_if_finished(tcp, conn);
 }
 
-/* Sends what was kept; once all of it is sent, answers what was left unread. */
+/* Sends stored replies. When all replies are sent, answers the messages that were stored meanwhile. */
 static void
 conn_write(struct tcp *tcp, struct conn *conn)
 {
@@ -519,7 +526,7 @@ conn_write(struct tcp *tcp, struct conn *conn)
 	tcp_unblocked(tcp, conn);
 }
 
-/* Reads from a connection, which may be closed afterwards, and notes the time for its client. */
+/* Reads from a connection, and adds the time to the time of its client. May close the connection. */
 static void
 conn_read_and_note(struct tcp *tcp, struct conn *conn)
 {
@@ -539,16 +546,17 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 	if (conn->fd < 0 || conn->generation != generation)
 		return;
 	if (conn->streaming)
-		return; /* the transfer's thread sees what becomes of it */
+		return; /* the thread of the transfer notices any change of the connection */
+	/* EPOLLERR is a reset: the client will not read the remaining bytes. */
 	if (conn->closing && (events & EPOLLERR) != 0)
-		conn_close(&tcp->pool, conn); /* reset: the client will not read the rest */
+		conn_close(&tcp->pool, conn);
 	else if (conn->closing)
 		conn_linger(tcp, conn);
 	else if (conn->blocked)
 		conn_write(tcp, conn);
 	else if (conn->finished && (events & (EPOLLERR | EPOLLHUP)) != 0)
 		conn_close(&tcp->pool, conn); /* the client cannot read replies any more */
-	else if (conn->finished || !client_had_its_turn(&tcp->pool, conn->client))
+	else if (conn->finished || !client_had_its_share(&tcp->pool, conn->client))
 		conn_read_and_note(tcp, conn);
 }
 
@@ -562,7 +570,7 @@ tcp_hold(struct tcp *tcp, const struct tcp_peer *peer)
 }
 
 uint8_t *
-tcp_reply_room(struct tcp *tcp)
+tcp_reply_reserve(struct tcp *tcp)
 {
 	return tcp->reply + PREFIX;
 }
@@ -579,20 +587,20 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 	conn->held--;
 	wire_put16(tcp->reply, (unsigned)len);
 	if (len == 0) {
-		if (conn !=
-		    tcp->pool.current) /* conn_read() closes it, behind the gathered replies */
+		/* conn_read() closes the current connection after it has sent the gathered replies. */
+		if (conn != tcp->pool.current)
 			close_if_finished(tcp, conn);
 		return;
 	}
 	if (conn == tcp->pool.current) {
 		/*
-		 * Called while this connection is being answered: the gathered replies come first.
+		 * Called while this connection is being answered. The gathered replies must be sent first.
 		 */
-		uint8_t *room = tcp_gather_room(tcp);
+		uint8_t *capacity = tcp_gather_capacity(tcp);
 
-		if (room == NULL)
+		if (capacity == NULL)
 			return;
-		memcpy(room, tcp->reply, PREFIX + len);
+		memcpy(capacity, tcp->reply, PREFIX + len);
 		tcp->gathered += PREFIX + len;
 		return;
 	}
@@ -613,9 +621,9 @@ tcp_streamed(struct tcp *tcp, uint32_t slot, uint32_t generation, bool whole)
 	conn->streaming = false;
 	if (!whole)
 		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
+	/* There are replies of other servers, which were stored meanwhile. */
 	else if (conn->out_len > 0)
-		conn_wait_for(
-		    &tcp->pool, conn, EPOLLOUT); /* replies of other servers, kept meanwhile */
+		conn_wait_for(&tcp->pool, conn, EPOLLOUT);
 	else
 		tcp_unblocked(tcp, conn);
 }
@@ -639,6 +647,7 @@ tcp_new(struct worker_context *context, struct inflight_table *inflight, const i
 	tcp->inflight = inflight;
 	tcp->config = *config;
 	tcp_pool_init(&tcp->pool, context, config->connections, config->memory);
+	tcp->accept_again_ns = CLOCK_NEVER;
 	tcp->rotation = context->hash_key;
 	tcp->gather = xmalloc(GATHER_MAX);
 	tcp->scratch = xmalloc(READ_MAX);
@@ -662,9 +671,8 @@ tcp_listen(struct tcp *tcp)
 }
 
 /*
- * Closes the connection to make room for another, after it has been read if it never was: after a pause
- * of ours its query waits in the socket, and a client that is not answered comes again over yet another
- * connection.
+ * Closes the connection to make way for another connection. If the connection was never read, it is read first. Its query may have waited
+ * in the socket because we were slow. A client without an answer would retry over yet another connection.
  */
 static void
 give_way(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
@@ -672,12 +680,13 @@ give_way(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
 	uint32_t generation = conn->generation;
 
 	if (conn->queries == 0 && conn_is_idle(conn) && !conn->closing)
-		conn_read_and_note(tcp, conn); /* whether or not its client has had its turn */
+		/* the connection is read even if its client has used up its time */
+		conn_read_and_note(tcp, conn);
 	if (conn->fd >= 0 && conn->generation == generation)
 		conn_drop(&tcp->pool, conn, reason);
 }
 
-/* Closes the connection that has been idle for longest, else the least recently touched one. */
+/* Closes the connection that has been idle longest. If no connection is idle, closes the connection that was least recently touched. */
 static void
 evict(struct tcp *tcp)
 {
@@ -696,7 +705,7 @@ evict(struct tcp *tcp)
 	give_way(tcp, victim, DROP_TCP_LIMIT);
 }
 
-/* The same among the connections of one client. */
+/* Does the same among the connections of one client. */
 static void
 evict_of(struct tcp *tcp, struct tcp_client *client)
 {
@@ -741,8 +750,8 @@ listen_for(struct tcp *tcp, uint32_t events)
 }
 
 /*
- * accept() failed for lack of descriptors or memory: the first time closes an idle connection, then
- * stops accepting for a while.
+ * Called when accept() failed for lack of descriptors or memory. If `first` is true, closes an idle connection. Otherwise stops accepting
+ * for a while.
  */
 static bool
 make_room(struct tcp *tcp, bool first)
@@ -753,7 +762,8 @@ make_room(struct tcp *tcp, bool first)
 		evict(tcp);
 		return true;
 	}
-	if (tcp->listening) { /* else tcp_leave() takes what it can, once */
+	/* If the worker is not listening, tcp_leave() accepts as many connections as it can, once. */
+	if (tcp->listening) {
 		listen_for(tcp, 0);
 		tcp->accept_again_ns = tcp->context->now_ns + accept_pause_ns;
 	}
@@ -796,12 +806,12 @@ tcp_leave(struct tcp *tcp)
 		for (unsigned rounds = 0; rounds < LEAVE_ROUNDS && poll(&waiting, 1, 0) > 0;
 		     rounds++)
 			tcp_accept(tcp, i);
-		/* It stays bound, so that tcp_listen() needs no right to port 53. */
+		/* The socket stays bound. tcp_listen() then does not need the permission to bind port 53. */
 		if (worker_epoll_ctl(tcp->context, EPOLL_CTL_DEL, tcp->listeners[i], 0, 0) != 0 ||
 		    shutdown(tcp->listeners[i], SHUT_RD) != 0)
-			log_fatal("tcp: cannot stop to listen");
+			log_fatal("tcp: cannot stop listening");
 	}
-	tcp->accept_again_ns = 0;
+	tcp->accept_again_ns = CLOCK_NEVER;
 }
 
 static enum stats_drop
@@ -813,24 +823,24 @@ overdue_reason(const struct conn *conn)
 }
 
 int64_t
-tcp_turn(struct tcp *tcp)
+tcp_iteration(struct tcp *tcp)
 {
 	int64_t now_ns = tcp->context->now_ns;
 
-	if (tcp->accept_again_ns != 0 && tcp->accept_again_ns <= now_ns) {
-		tcp->accept_again_ns = 0;
+	if (tcp->accept_again_ns <= now_ns) {
+		tcp->accept_again_ns = CLOCK_NEVER;
 		listen_for(tcp, EPOLLIN);
 	}
 	struct conn *oldest;
 	while ((oldest = TAILQ_FIRST(&tcp->pool.by_age)) != NULL &&
 	       oldest->touched_ns + tcp->config.idle_ns <= now_ns) {
 		if (oldest->streaming)
-			conn_touch(&tcp->pool, oldest); /* the transfer has deadlines of its own */
+			conn_touch(&tcp->pool, oldest); /* the transfer has its own deadlines */
 		else
 			conn_drop(&tcp->pool, oldest, overdue_reason(oldest));
 	}
-	return earlier(
-	    tcp->accept_again_ns, oldest != NULL ? oldest->touched_ns + tcp->config.idle_ns : 0);
+	return clock_earlier(tcp->accept_again_ns,
+	    oldest != NULL ? oldest->touched_ns + tcp->config.idle_ns : CLOCK_NEVER);
 }
 
 unsigned

@@ -39,7 +39,7 @@ conn_touch(struct tcp_pool *pool, struct conn *conn)
 void
 conn_charge(struct tcp_pool *pool, struct conn *conn, ssize_t bytes)
 {
-	assert(conn->client != NULL); /* it is open */
+	assert(conn->client != NULL); /* the connection is open */
 	pool->memory += (size_t)bytes;
 	conn->client->memory += (size_t)bytes;
 }
@@ -149,21 +149,22 @@ client_has_too_many(const struct tcp_pool *pool, const struct tcp_client *client
 }
 
 bool
-client_had_its_turn(const struct tcp_pool *pool, const struct tcp_client *client)
+client_had_its_share(const struct tcp_pool *pool, const struct tcp_client *client)
 {
-	return client->turn == pool->context->turn && client->spent_ns >= TCP_CLIENT_TURN_NS;
+	return client->iteration == pool->context->iteration &&
+	       client->spent_ns >= TCP_CLIENT_ITERATION_NS;
 }
 
 void
 client_note_spent(const struct tcp_pool *pool, struct tcp_client *client, int64_t spent_ns)
 {
-	if (client->turn != pool->context->turn)
+	if (client->iteration != pool->context->iteration)
 		client->spent_ns = 0;
-	client->turn = pool->context->turn;
+	client->iteration = pool->context->iteration;
 	client->spent_ns += spent_ns;
 }
 
-/* Jittered: connections that were opened together are not closed together. */
+/* Returns when to close the connection. The time has jitter, so connections that were opened together are not closed together. */
 static int64_t
 retire_time(const struct tcp_pool *pool, const struct conn *conn)
 {
@@ -207,9 +208,10 @@ conn_open(struct tcp_pool *pool, int fd, const struct sockaddr *peer)
 void
 conn_close(struct tcp_pool *pool, struct conn *conn)
 {
-	if (conn->streaming) /* has another descriptor, with which it would stay in the epoll */
+	if (conn->streaming) /* the transfer has a second descriptor, which would keep the
+			      * connection in the epoll */
 		worker_epoll_ctl(pool->context, EPOLL_CTL_DEL, conn->fd, 0, 0);
-	close(conn->fd); /* and leaves the epoll with its only descriptor */
+	close(conn->fd); /* if this is the only descriptor, close() removes it from the epoll */
 	conn->fd = -1;
 	conn->generation++;
 	conn_free_in(pool, conn);
@@ -220,7 +222,7 @@ conn_close(struct tcp_pool *pool, struct conn *conn)
 	pool->count--;
 	stats_sub(&pool->context->stats->tcp_connections, 1);
 	if (pool->current == conn)
-		pool->current = NULL; /* tcp_gather_flush() returns false then */
+		pool->current = NULL; /* makes tcp_gather_flush() return false */
 }
 
 void

@@ -1,7 +1,7 @@
 /*
- * A worker's TCP connections as they are held: their slots, their order of age, their buffers, and what each client address
- * has of them. A client may have half of the free connections and half of the free memory. Bytes are read and written in
- * tcp.c.
+ * The bookkeeping for a worker's TCP connections. The pool has the connections' slots, order by age
+ * and buffers, and the usage of each client address. A client may use half of the free connections
+ * and half of the free memory. tcp.c reads and writes the bytes.
  */
 #ifndef KUBEDNS_SERVE_NET_TCP_POOL_H
 #define KUBEDNS_SERVE_NET_TCP_POOL_H
@@ -18,20 +18,22 @@
 enum { TCP_CLIENT_BUCKETS = 256 };
 
 /*
- * How long one turn answers one client address, over all its connections: a quarter of the turn's
- * budget. The client's other messages wait in their sockets for the next turn.
+ * Time that one iteration may spend on all connections of one client address. This time is a
+ * quarter of the iteration's budget. The client's other messages stay in their sockets until the
+ * next iteration.
  */
-static const int64_t TCP_CLIENT_TURN_NS = WORKER_BUDGET_NS / 4;
+static const int64_t TCP_CLIENT_ITERATION_NS = WORKER_BUDGET_NS / 4;
 
 /* A client address and its connections. */
 struct tcp_client {
 	LIST_ENTRY(tcp_client) by_hash;
-	uint32_t hash; /* of the address; keyed, so that a collision cannot be provoked */
+	uint32_t hash; /* keyed hash of the address, so that nobody can provoke a collision */
 	unsigned count;
-	uint32_t turn;             /* the last turn that read from it, */
-	int64_t spent_ns;          /* and how long its messages took then */
-	size_t memory;             /* bytes in its connections' buffers */
-	TAILQ_HEAD(, conn) by_age; /* least recently touched first */
+	uint32_t iteration; /* the last iteration that read from this client */
+	int64_t spent_ns;   /* time that its messages took in that iteration */
+	size_t memory;      /* bytes in the buffers of its connections */
+	/* its connections; the least recently touched connection is first */
+	TAILQ_HEAD(, conn) by_age;
 };
 
 struct conn {
@@ -40,35 +42,37 @@ struct conn {
 	struct tcp_client *client;
 	union client_addr addr;
 	const struct answer_config *answers;
-	int64_t touched_ns; /* when it last completed a message or a reply, or was accepted */
-	int fd;             /* -1: the slot is free */
+	int64_t touched_ns; /* when it was accepted, or last completed a message or a reply */
+	int fd;             /* -1 if the slot is free */
 	uint32_t generation;
-	int64_t retire_ns; /* then it is closed */
+	int64_t retire_ns; /* the latest time at which it is closed */
 	uint32_t queries;
-	uint32_t held;   /* queries in flight to other servers */
-	uint8_t family;  /* enum stats_family */
-	bool blocked;    /* the socket is full; unsent replies are in `out` */
-	bool streaming;  /* blocked, for a zone transfer is being sent */
-	bool finished;   /* the client will send no more */
-	bool closing;    /* we will send no more; open until the client has everything */
-	uint32_t events; /* in the epoll */
+	uint32_t held;  /* number of queries in flight to other servers */
+	uint8_t family; /* enum stats_family */
+	bool blocked;   /* the socket is full, and unsent replies are in `out` */
+	bool streaming; /* blocked because a zone transfer is being sent */
+	bool finished;  /* the client will send nothing more */
+	bool closing; /* we will send nothing more, but wait until the client has read everything */
+	uint32_t events; /* the events that the epoll waits for */
 	uint32_t in_len, in_size;
 	uint32_t out_len, out_sent, out_size;
-	uint8_t *in; /* the beginning of a message, or NULL */
+	uint8_t *in; /* the start of a message, or NULL */
 	uint8_t *out;
 };
 
 struct tcp_pool {
 	struct worker_context *context;
 	size_t memory_max;
-	size_t memory; /* bytes in all connections' buffers */
+	size_t memory; /* bytes in the buffers of all connections */
 	unsigned count;
-	TAILQ_HEAD(conn_queue, conn) by_age; /* least recently touched first */
+	/* The connection that was least recently touched is first. */
+	TAILQ_HEAD(conn_queue, conn) by_age;
 	LIST_HEAD(, tcp_client) clients[TCP_CLIENT_BUCKETS];
 	struct conn *conns;
 	uint32_t *free_slots;
 	unsigned free_count;
-	struct conn *current; /* its messages are being answered; NULL once it is closed */
+	/* The connection whose messages are being answered; NULL once it is closed. */
+	struct conn *current;
 };
 
 void tcp_pool_init(
@@ -77,56 +81,59 @@ void tcp_pool_init(
 /* Closes all connections. */
 void tcp_pool_free(struct tcp_pool *pool);
 
-/* Takes the descriptor into a free slot, of which there must be one, and into the epoll; NULL: that failed, and it is
- * closed. The caller sets `answers`. */
+/* Puts the descriptor into a free slot and into the epoll. There must be a free slot. If the
+ * epoll fails, closes the descriptor and returns NULL. The caller sets `answers`. */
 struct conn *conn_open(struct tcp_pool *pool, int fd, const struct sockaddr *peer);
 
 uint32_t conn_slot(const struct tcp_pool *pool, const struct conn *conn);
 
-/* The connection, or NULL if it has been closed. */
+/* Returns the connection, or NULL if it has been closed. */
 struct conn *conn_find(struct tcp_pool *pool, const struct tcp_peer *peer);
 
-/* Whether no query is in flight and no reply waits to be sent. */
+/* Returns whether no query is in flight and no reply waits to be sent. */
 bool conn_is_idle(const struct conn *conn);
 
-/* Whether the client has more connections than half of those that are free; one is always allowed. */
+/* Returns whether the client has more than half as many connections as are free. A client may
+ * always have one connection. */
 bool client_has_too_many(const struct tcp_pool *pool, const struct tcp_client *client);
 
-/* Whether the client has used up its part of this turn. Its level-triggered events come again. */
-bool client_had_its_turn(const struct tcp_pool *pool, const struct tcp_client *client);
+/* Returns whether the client has used up its time in this iteration. Its events are
+ * level-triggered, so they will be reported again. */
+bool client_had_its_share(const struct tcp_pool *pool, const struct tcp_client *client);
 
-/* Notes how long its messages took. */
+/* Adds the time that the client's messages took. */
 void client_note_spent(const struct tcp_pool *pool, struct tcp_client *client, int64_t spent_ns);
 
-/* Restarts the idle time: a message or a reply is complete. */
+/* Restarts the idle timeout, because a message or a reply is complete. */
 void conn_touch(struct tcp_pool *pool, struct conn *conn);
 
-/* Frees the buffer of what has arrived, or of what is to be sent. */
+/* Free the input buffer, or the output buffer. */
 void conn_free_in(struct tcp_pool *pool, struct conn *conn);
 void conn_free_out(struct tcp_pool *pool, struct conn *conn);
 
-/* Adds `bytes` (or fewer than 0) of buffers to the sums of the connection's client and of all. */
+/* Adds `bytes` (which may be negative) of buffers to the totals of the connection's client and of
+ * the pool. */
 void conn_charge(struct tcp_pool *pool, struct conn *conn, ssize_t bytes);
 
 /*
- * Grows `*buffer` of `*size` bytes to at least `need`, `cap` at most; false if a bound forbids it:
- * a client may take half of the free memory.
+ * Grows `*buffer` of `*size` bytes to at least `need` bytes, but at most `cap`. Returns false if a
+ * limit forbids it. A client may use half of the free memory.
  */
 bool conn_grow(struct tcp_pool *pool, struct conn *conn, uint8_t **buffer, uint32_t *size,
     uint32_t need, uint32_t cap);
 
-/* Whether the kernel has bytes that the client has not acknowledged. */
+/* Returns whether the kernel has bytes that the client has not acknowledged. */
 bool conn_unsent(const struct conn *conn);
 
-/* Changes the epoll events. */
+/* Changes the events that the epoll waits for. */
 void conn_wait_for(struct tcp_pool *pool, struct conn *conn, uint32_t events);
 
-/* Closes it; if pool->current was this connection, it is NULL afterwards. */
+/* Closes the connection. If the connection is pool->current, sets pool->current to NULL. */
 void conn_close(struct tcp_pool *pool, struct conn *conn);
 
 /*
- * Closes it and counts why. Sends a reset if the client has not read everything: the kernel would
- * keep the rest for minutes.
+ * Closes the connection and counts the reason. If the client has not read everything, sends a
+ * reset. Without a reset, the kernel would keep the unread bytes for minutes.
  */
 void conn_drop(struct tcp_pool *pool, struct conn *conn, enum stats_drop reason);
 

@@ -19,26 +19,26 @@
 
 enum {
 	QUERY_STRIDE = DNS_UDP_QUERY_MAX + 64,
-	REPLY_STRIDE = 21 * 64, /* 1,232 and a bit, an odd number of cache lines */
-	TURNS_MAX = 16,
-	/* After at least so many packets, reads again before poll(). Two are one lookup: a resolver
-	 * library asks for A and AAAA at once, and nothing follows them. */
+	REPLY_STRIDE = 21 * 64, /* a little more than 1,232, and an odd number of cache lines */
+	BATCHES_MAX = 16,
+	/* After a batch of at least this many packets, the worker reads again before poll(). Two packets are usually one lookup: a
+	 * resolver library sends A and AAAA together, and no third packet follows. */
 	BUSY_BATCH = 3,
-	/* So few queries for other servers leave first: what is kept of these servers' answers is then
-	 * sent together with the answers of our own. */
+	/* If a batch has at most this many queries for other servers, they are handled before our own answers are sent. If the cache
+	 * answers them, their answers leave in the same sendmmsg(). */
 	FEW_OTHERS = 2,
 };
-_Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply's room");
+_Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply's capacity");
 
 struct udp {
 	struct worker_context *context;
-	struct inflight_table *inflight; /* takes what is for other servers */
-	struct fair_share *fair;         /* or NULL */
+	struct inflight_table *inflight; /* handles queries for other servers */
+	struct fair_share *fair;         /* NULL if there is no fair share */
 	uint64_t rotation;               /* state of rotation_next() */
 	size_t socket_count;
 	struct udp_socket sockets[UDP_SOCKETS_MAX];
 
-	/* A batch as it was received. */
+	/* A batch of received packets. */
 	struct mmsghdr in[UDP_BATCH];
 	struct iovec in_iov[UDP_BATCH];
 	struct sockaddr_in6 in_addr[UDP_BATCH];
@@ -47,11 +47,11 @@ struct udp {
 	struct answer_info infos[UDP_BATCH];
 	struct tree_path paths[UDP_BATCH];
 
-	/* Replies to be sent, all through one socket. */
+	/* Replies to send, all through one socket. */
 	struct mmsghdr out[UDP_BATCH];
 	struct iovec out_iov[UDP_BATCH];
-	struct udp_peer
-	    out_peer[UDP_BATCH]; /* of replies from other servers; the others use in_addr */
+	/* Clients of replies from other servers. Our own replies use in_addr. */
+	struct udp_peer out_peer[UDP_BATCH];
 	unsigned out_count;
 	unsigned out_socket;
 
@@ -127,8 +127,8 @@ udp_flush(struct udp *udp)
 			sent += (unsigned)n;
 		} else if (errno != EINTR) {
 			/*
-			 * The first of them did not leave: an unreachable client, or a full
-			 * buffer. The others may.
+			 * The first message could not be sent, because the client is unreachable or the buffer is full. The other messages
+			 * may succeed.
 			 */
 			stats_drop(udp->context->stats, DROP_SEND);
 			sent++;
@@ -138,7 +138,7 @@ udp_flush(struct udp *udp)
 }
 
 uint8_t *
-udp_reply_room(struct udp *udp, const struct udp_peer *peer)
+udp_reply_reserve(struct udp *udp, const struct udp_peer *peer)
 {
 	if (udp->out_count == UDP_BATCH || (udp->out_count > 0 && udp->out_socket != peer->socket))
 		udp_flush(udp);
@@ -161,11 +161,11 @@ udp_reply_done(struct udp *udp, size_t len)
 }
 
 /*
- * Turns the destination of a packet, as received, into the source of its reply. The interface is
- * left to routing, except for link-local addresses, which need it.
+ * Turns the destination of a received packet into the source of its reply. Routing chooses the interface. For link-local addresses, the
+ * interface must be set.
  */
 static void
-turn_pktinfo(struct msghdr *hdr)
+reverse_pktinfo(struct msghdr *hdr)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
 
@@ -187,7 +187,7 @@ turn_pktinfo(struct msghdr *hdr)
 	}
 }
 
-/* Notes where the reply to packet `i` of the batch must go, for a later reply. */
+/* Stores the destination for a later reply to packet `i` of the batch. */
 static void
 fill_client(const struct udp *udp, unsigned index, unsigned i, struct client *client)
 {
@@ -203,9 +203,9 @@ fill_client(const struct udp *udp, unsigned index, unsigned i, struct client *cl
 	memcpy(client->peer.udp.control, hdr->msg_control, hdr->msg_controllen);
 }
 
-/* Uses packet `i`'s own address for the reply: nothing is copied. */
+/* Uses the address of packet `i` for the reply, without a copy. */
 static uint8_t *
-reply_room_for(struct udp *udp, unsigned index, unsigned i)
+reply_buffer(struct udp *udp, unsigned index, unsigned i)
 {
 	if (udp->out_count == UDP_BATCH || (udp->out_count > 0 && udp->out_socket != index))
 		udp_flush(udp);
@@ -219,7 +219,7 @@ reply_room_for(struct udp *udp, unsigned index, unsigned i)
 	return udp->out_iov[udp->out_count].iov_base;
 }
 
-/* Packet `i` asks for a zone transfer: over UDP a reply is all that it gets. */
+/* Handles packet `i`, which requests a zone transfer. Over UDP it gets a single reply. */
 static void
 transfer_packet(struct udp *udp, unsigned index, unsigned i)
 {
@@ -230,7 +230,7 @@ transfer_packet(struct udp *udp, unsigned index, unsigned i)
 		.question = &info->query,
 		.query = udp->in_iov[i].iov_base,
 		.query_len = udp->in[i].msg_len,
-		.out = reply_room_for(udp, index, i),
+		.out = reply_buffer(udp, index, i),
 		.max = info->query.udp_size < DNS_UDP_PAYLOAD ? info->query.udp_size
 							      : (size_t)DNS_UDP_PAYLOAD,
 		.fd = -1 };
@@ -247,7 +247,7 @@ transfer_packet(struct udp *udp, unsigned index, unsigned i)
 	    context->now_ns, 0);
 }
 
-/* Packet `i` is a query for another server, or for a whole zone. */
+/* Handles packet `i`, which is a query for another server or a zone transfer request. */
 static void
 forward_packet(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome)
 {
@@ -271,17 +271,18 @@ read_packet(struct udp *udp, unsigned index, unsigned i)
 	struct mmsghdr *message = &udp->in[i];
 
 	if (udp->sockets[index].wildcard)
-		turn_pktinfo(&message->msg_hdr);
+		reverse_pktinfo(&message->msg_hdr);
 	else
 		message->msg_hdr.msg_controllen = 0;
-	if ((message->msg_hdr.msg_flags & MSG_TRUNC) !=
-	    0) /* cut at 4,096: answer_read() finds it malformed */
+	/* The message was truncated to 4,096 bytes. answer_read() treats it as malformed. */
+	if ((message->msg_hdr.msg_flags & MSG_TRUNC) != 0)
 		stats_drop(udp->context->stats, DROP_OVERSIZE);
 	answer_read(udp->sockets[index].answers, udp->in_iov[i].iov_base, message->msg_len,
 	    &udp->infos[i], &udp->paths[i]);
 }
 
-/* Answers packet `i`, whose path was found in `tree`; gathers the reply, if there is one. */
+/* Answers packet `i`, whose path was found in `tree`. Adds the reply, if there is one, to the
+ * batch. */
 static enum answer_outcome
 answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned i)
 {
@@ -293,7 +294,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		.tree = client_view(context, tree, message->msg_hdr.msg_name),
 		.query = udp->in_iov[i].iov_base,
 		.query_len = message->msg_len,
-		.out = reply_room_for(udp, index, i),
+		.out = reply_buffer(udp, index, i),
 		.max = udp->sockets[index].reply_max,
 		.may_wait = true,
 		.rotation = rotation_next(&udp->rotation),
@@ -331,7 +332,7 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 		enum answer_outcome outcome;
 	} others[UDP_BATCH];
 	unsigned other_count = 0;
-	int64_t start_ns = context->now_ns; /* the wait's or the last batch's end */
+	int64_t start_ns = context->now_ns; /* the end of the wait or of the last batch */
 
 	for (unsigned i = 0; i < count; i++)
 		read_packet(udp, index, i);
@@ -353,11 +354,12 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 		udp_flush(udp);
 	bool noted = context->ring != NULL &&
 		     replied[SYSTEM_AUTH] + replied[SYSTEM_REVERSE] + replied[SYSTEM_RECURSIVE] > 0;
-	if (noted && other_count > 0) { /* what is forwarded may be noted too, with its own time */
+	/* Forwarded queries may be recorded too, with their own times. */
+	if (noted && other_count > 0) {
 		observe_batch(context->ring, clock_mono_ns() - start_ns);
 		noted = false;
 	}
-	/* Outside of the read section: these make system calls. */
+	/* Called outside of the read section, because forward_packet() makes system calls. */
 	for (unsigned o = 0; o < other_count; o++)
 		forward_packet(udp, index, others[o].i, others[o].outcome);
 	if (other_count > 0)
@@ -378,7 +380,7 @@ udp_fair_share(struct udp *udp, struct fair_share *fair)
 	udp->fair = fair;
 }
 
-/* Receives and answers once; how many packets there were. */
+/* Receives and answers one batch. Returns the number of packets. */
 static int
 serve_batch(struct udp *udp, unsigned index)
 {
@@ -387,7 +389,7 @@ serve_batch(struct udp *udp, unsigned index)
 	int n = messages_receive(udp->sockets[index].fd, udp->in, UDP_BATCH);
 
 	if (n <= 0)
-		return 0; /* nothing, or an ICMP error from a client's closed port */
+		return 0; /* no packet, or an ICMP error because a client's port is closed */
 	answer_batch(udp, index, (unsigned)n);
 	if (context->measuring)
 		fair_share_batch(udp->fair, udp->in, (unsigned)n, context->now_ns - start_ns);
@@ -403,7 +405,7 @@ udp_readable(struct udp *udp, unsigned index)
 {
 	int64_t end_ns = udp->context->now_ns + WORKER_BUDGET_NS;
 
-	for (unsigned turn = 0; turn < TURNS_MAX && udp->context->now_ns < end_ns; turn++)
+	for (unsigned batch = 0; batch < BATCHES_MAX && udp->context->now_ns < end_ns; batch++)
 		if (serve_batch(udp, index) < BUSY_BATCH)
 			return;
 	if (udp->fair != NULL)

@@ -1,11 +1,13 @@
 /*
- * Queries over UDP, in batches: one recvmmsg(), up to 64 answers inside one RCU read section, one
- * sendmmsg(). A second sendmmsg() goes first where replies of other servers have been gathered already,
- * or where more than two queries of the batch are for other servers: our answers do not wait for those.
+ * Queries over UDP, in batches. A batch is one recvmmsg(), up to 64 answers within one RCU read
+ * section, and one sendmmsg(). In two cases, there is an additional sendmmsg() before the batch is
+ * complete. In the first case, replies from other servers are already waiting to be sent. In the
+ * second case, more than two queries of the batch are for other servers, and our own answers do not
+ * wait for these.
  *
- * Every buffer is allocated once. Strides are not multiples of 4,096 bytes, or 64 buffers would
- * compete for the same sets of the first-level cache. On a socket bound to a wildcard address,
- * replies leave from the address that was asked.
+ * Every buffer is allocated once. The strides are not multiples of 4,096 bytes. With such a stride,
+ * 64 buffers would compete for the same sets of the first-level cache. On a socket bound to a
+ * wildcard address, a reply is sent from the address to which the query was sent.
  */
 #ifndef KUBEDNS_SERVE_NET_UDP_H
 #define KUBEDNS_SERVE_NET_UDP_H
@@ -20,7 +22,7 @@
 
 enum {
 	UDP_BATCH = 64,
-	UDP_SOCKETS_MAX = 6 /* one an address: four, and two of --external-address */
+	UDP_SOCKETS_MAX = 6 /* one for each address: four, and two for --external-address */
 };
 
 struct fair_share;
@@ -30,44 +32,49 @@ struct udp;
 struct udp_socket {
 	int fd;
 	uint8_t family;
-	bool wildcard; /* needs the packet's destination */
+	bool wildcard; /* the packet's destination address is needed */
 	const struct answer_config *answers;
-	size_t reply_max; /* bytes of a reply, at most DNS_UDP_PAYLOAD; a longer one is cut (TC) */
+	/* Maximum length of a reply, up to DNS_UDP_PAYLOAD. A longer reply is truncated (TC). */
+	size_t reply_max;
 };
 
-/* Takes ownership of the sockets, bound and non-blocking. Queries for other servers go to
- * `inflight`. */
+/* Takes ownership of the sockets, which must be bound and non-blocking. Passes queries for other
+ * servers to `inflight`. */
 struct udp *udp_new(struct worker_context *context, struct inflight_table *inflight,
     const struct udp_socket *sockets, size_t count);
 
 /*
- * The sockets for the loop's poll(), by index; returns how many. They are not in the epoll: while
- * an epoll watches a socket the kernel runs a wakeup for every packet that has left it
- * (sock_def_write_space), a seventh of what an answer costs.
+ * Fills in the sockets for the loop's poll(), by index, and returns their number. UDP sockets are
+ * not in the epoll. While an epoll watches a socket, the kernel runs a wakeup for every packet that
+ * has been sent (sock_def_write_space). Such a wakeup costs a seventh of an answer.
  */
 size_t udp_fds(const struct udp *udp, struct pollfd fds[UDP_SOCKETS_MAX]);
 
-/* Sets who is told of each batch and of sockets that were not emptied; NULL: nobody. */
+/* Sets the object to which batches, and sockets that were not emptied, are reported. `fair` may
+ * be NULL. */
 void udp_fair_share(struct udp *udp, struct fair_share *fair);
 
-/* Answers what has arrived at socket `index`, at most 16 batches or for WORKER_BUDGET_NS. */
+/* Answers the queries that have arrived at socket `index`. Handles at most 16 batches, for at
+ * most WORKER_BUDGET_NS. */
 void udp_readable(struct udp *udp, unsigned index);
 
-/* The same for every socket. */
+/* Does the same for every socket. */
 void udp_poll(struct udp *udp);
 
 /*
- * A reply to a query that was in flight: room of DNS_UDP_PAYLOAD bytes, then its length, if there
- * is a reply. It leaves with the next udp_flush() or when the batch is full. Nothing else of this
- * module may be called between the two.
+ * Write the reply to a query that was in flight. udp_reply_reserve() returns a buffer of
+ * DNS_UDP_PAYLOAD bytes. If there is a reply, udp_reply_done() gets its length. The next
+ * udp_flush() sends the reply, or a full batch does. No other function of this module may be called
+ * in between.
  */
-uint8_t *udp_reply_room(struct udp *udp, const struct udp_peer *peer);
+uint8_t *udp_reply_reserve(struct udp *udp, const struct udp_peer *peer);
 void udp_reply_done(struct udp *udp, size_t len);
 
 /* Sends the replies that udp_reply_done() has gathered. */
 void udp_flush(struct udp *udp);
 
-/* Packets that the kernel has dropped from the sockets' queues; for any thread. */
+/* Returns the number of packets that the kernel has dropped because a socket's queue was full.
+ * Any thread may call it. */
 uint64_t udp_queue_drops(const struct udp *udp);
 
 /* Closes the sockets; NULL is fine. */

@@ -12,15 +12,15 @@
 
 enum { RINGS_MAX = 64, OBSERVERS_MAX = 4 };
 
-/* What an observer has read of one ring, by what it wants. */
+/* State of an observer's reader of one ring. The observer decides which member is used. */
 union reader {
 	struct ring_sampler samples;
 	struct ring_follower answers;
 };
 
 struct observer_state {
-	void *arg;        /* NULL: off */
-	uint64_t skipped; /* before it was switched on the last time */
+	void *arg;        /* NULL if the observer is disabled */
+	uint64_t skipped; /* answers skipped before the observer was last enabled */
 	union reader readers[RINGS_MAX];
 };
 
@@ -105,7 +105,7 @@ drain_one(const struct observer *row, void *arg, union reader *reader)
 			row->consume(arg, &record);
 		return;
 	}
-	ring_follow_turn(&reader->answers);
+	ring_follow_iteration(&reader->answers);
 	while (ring_follow_next(&reader->answers, &record, NULL))
 		if (record.kind == RECORD_ANSWER)
 			row->consume(arg, &record);

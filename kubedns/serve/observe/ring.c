@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "kubedns/serve/observe/observe.h"
+#include "lib/clock.h"
 #include "lib/log.h"
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 
-/* record_header.info, as ring_add() has left it. */
+/* The contents of record_header.info after ring_add(). */
 struct copied_info {
-	uint8_t system, made, below, kind; /* the first is the lowest byte of an enum */
+	uint8_t system, made, below, kind; /* `system` is the lowest byte of an enum */
 	uint8_t rcode;
 	bool truncated, filtered, fell_through;
 	uint16_t size, question_len, qtype, len;
@@ -41,7 +43,9 @@ _Static_assert(
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the enum's other bytes are reused");
 _Static_assert(RECORD_WHOLE_MAX / RECORD_WORD <= UINT16_MAX, "copied_info.len counts words");
 
-/* Before the messages of a record. */
+enum { SKIP_MAX = 16384 }; /* records */
+
+/* The word before the messages of a record. */
 union message_lens {
 	uint64_t word;
 	struct {
@@ -66,7 +70,7 @@ ring_bytes(size_t recorder, bool whole, unsigned workers)
 	return bytes > least ? bytes : least;
 }
 
-/* Chooses at random how many answers there are until the next sample. */
+/* Chooses a random number of answers until the next sample. */
 static void
 choose_next(struct ring *ring)
 {
@@ -111,7 +115,7 @@ ring_free(struct ring *ring)
 
 /* --- the worker's side --- */
 
-/* Like record_copy(), of any length: reads no byte after `from`, and writes whole words. */
+/* Copies any number of bytes. Reads no byte beyond `len`, but writes whole words. */
 static void
 copy_bytes(uint8_t *to, const uint8_t *from, size_t len)
 {
@@ -121,11 +125,17 @@ copy_bytes(uint8_t *to, const uint8_t *from, size_t len)
 	record_copy(to, from, whole);
 	if (whole == len)
 		return;
-	memcpy(&last, from + whole, len - whole);
+	/* the last word of the message, without the bytes that are already copied */
+	if (whole > 0) {
+		memcpy(&last, from + len - RECORD_WORD, sizeof last);
+		last >>= 8 * (RECORD_WORD - (len - whole));
+	} else {
+		memcpy(&last, from, len);
+	}
 	RING_PUT(*(record_word *)(void *)(to + whole), last);
 }
 
-/* Writes the messages at `len` bytes after `header`; returns the new length. */
+/* Writes the messages at offset `len` from `header`. Returns the new length. */
 static size_t
 put_messages(struct ring *ring, struct record_header *header, size_t len, const uint8_t *query,
     size_t query_len, const uint8_t *reply, size_t reply_len)
@@ -141,12 +151,14 @@ put_messages(struct ring *ring, struct record_header *header, size_t len, const 
 	return all;
 }
 
-size_t
-ring_add_messages(
+/* Appends the messages of an answer to the record at `header`, after its `len` bytes. Returns the
+ * new length. */
+static size_t
+add_messages(
     struct ring *ring, struct record_header *header, size_t len, const struct observed *seen)
 {
 	size_t query_len = seen->query != NULL ? seen->query_len : 0;
-	unsigned messages = (query_len > 0 ? 1u : 0u) + (seen->info->len > 0 ? 1u : 0u);
+	unsigned messages = observed_messages(seen);
 
 	assert(query_len <= RING_MESSAGE_MAX && seen->info->len <= RING_MESSAGE_MAX);
 	RING_PUT(header->info.bytes[RECORD_KIND],
@@ -157,7 +169,7 @@ ring_add_messages(
 	    ring, header, len, seen->query, query_len, seen->reply, seen->info->len);
 }
 
-/* An event for the thread that reads the samples: seldom enough to be a system call. */
+/* Notifies the thread that reads the samples. Notifications are rare, because each takes a system call. */
 static void
 tell(struct ring *ring, uint64_t sampled)
 {
@@ -184,6 +196,24 @@ ring_sample(struct ring *ring)
 }
 
 void
+ring_add_whole(struct ring *ring, const struct observed *seen, uint8_t made)
+{
+	struct record_header *header = ring_begin(ring, seen, made);
+	uint8_t *name = (uint8_t *)(header + 1);
+	size_t len = 0;
+
+	if (observed_messages(seen) == 0) { /* otherwise a message in the record has the name */
+		len = record_name_len(seen->info);
+		record_name(name, seen->info->query.qname, len);
+	}
+	len += record_address(name + len, seen->client);
+	len = add_messages(ring, header, sizeof *header + len, seen);
+	ring_added(ring, header, len);
+	if (--ring->left == 0)
+		ring_sample(ring);
+}
+
+void
 ring_wake_listener(struct ring *ring)
 {
 	struct ring_listener *listener = ring->listener;
@@ -191,7 +221,7 @@ ring_wake_listener(struct ring *ring)
 
 	if (listener == NULL)
 		return;
-	/* Either we see that the reader sleeps, or it sees the record before it goes to sleep. */
+	/* With this fence, either this thread sees that the reader sleeps, or the reader sees the record before it sleeps. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&listener->asleep, memory_order_relaxed) &&
 	    atomic_exchange(&listener->asleep, false) &&
@@ -229,31 +259,43 @@ observe_message(struct ring *ring, enum record_kind kind, bool tcp, const struct
 	record_copy(&header->info, &none.system, RECORD_INFO);
 	RING_PUT(header->info.bytes[RECORD_MADE], tcp ? RECORD_TCP : 0);
 	RING_PUT(header->info.bytes[RECORD_KIND], (uint8_t)(kind | 1u << RECORD_MESSAGES_SHIFT));
-	if (peer->sa_family == AF_INET6) {
-		record_copy((uint8_t *)header + at,
-		    (const uint8_t *)peer + offsetof(struct sockaddr_in6, sin6_addr),
-		    sizeof(struct in6_addr));
-		at += sizeof(struct in6_addr);
-	}
+	at += record_address((uint8_t *)header + at, peer);
 	ring->counted.messages++;
 	ring_added(ring, header,
 	    put_messages(ring, header, at, message, query ? len : 0, message, query ? 0 : len));
 	ring_publish(ring, took_ns);
 }
 
+int64_t
+observe_server_query(
+    struct ring *ring, bool tcp, const struct server *server, const uint8_t *message, size_t len)
+{
+	struct sockaddr_storage ss;
+
+	if (!observe_wants_messages(ring))
+		return 0;
+	int64_t now_ns = clock_mono_ns();
+	server_sockaddr(server, &ss);
+	observe_message(
+	    ring, RECORD_SERVER_QUERY, tcp, (struct sockaddr *)&ss, message, len, now_ns, 0);
+	return now_ns;
+}
+
 void
-observe_server(struct ring *ring, enum record_kind kind, bool tcp, const struct server *server,
-    const uint8_t *message, size_t len, int64_t at_ns, int64_t took_ns)
+observe_server_response(struct ring *ring, bool tcp, const struct server *server,
+    const uint8_t *message, size_t len, int64_t sent_ns)
 {
 	struct sockaddr_storage ss;
 
 	if (!observe_wants_messages(ring))
 		return;
+	int64_t now_ns = clock_mono_ns();
 	server_sockaddr(server, &ss);
-	observe_message(ring, kind, tcp, (struct sockaddr *)&ss, message, len, at_ns, took_ns);
+	observe_message(ring, RECORD_SERVER_RESPONSE, tcp, (struct sockaddr *)&ss, message, len,
+	    now_ns, now_ns - sent_ns);
 }
 
-/* --- reading --- */
+/* --- reading records --- */
 
 static void
 copy_out(void *to, const void *from, size_t len)
@@ -262,14 +304,14 @@ copy_out(void *to, const void *from, size_t len)
 		((record_word *)to)[i] = RING_GET(((const record_word *)from)[i]);
 }
 
-/* Whether the worker has not reserved the place of the record at `position`. */
+/* Returns whether the record at `position` is intact. A record is intact until the worker reserves its space. */
 static bool
 is_intact(const struct ring *ring, uint64_t position)
 {
 	return position + ring->size >= RING_GET(ring->reserved);
 }
 
-/* Reads the head of a record, and the positions of its neighbours; false if it was overwritten. */
+/* Reads the header of a record, and the positions of its neighbours. Returns false if the record was overwritten. */
 static bool
 read_header(const struct ring *ring, uint64_t position, struct record_header *header,
     struct copied_info *info, struct ring_record *record)
@@ -301,7 +343,8 @@ fill_record(
 
 	record->at_ns = header->at_ns;
 	record->took_ns = header->took_ns;
-	record->batch = info->made == 0;
+	/* Messages of other servers are not part of a batch. These messages have their own times. */
+	record->batch = info->made == 0 && record->kind == RECORD_ANSWER;
 	record->type = info->qtype;
 	record->size = info->size;
 	record->rcode = info->rcode;
@@ -313,31 +356,38 @@ fill_record(
 	record->made = made == 0 ? (enum answer_made)info->system : (enum answer_made)(made - 1);
 }
 
-/* Copies name and address from a record's `len` bytes at `from`; returns how many these have. */
+/* Copies the address of a record's peer. An IPv6 address is at `from`. Returns the number of bytes that the address has at `from`. */
 static size_t
-read_rest(struct ring_record *record, const struct record_header *header, size_t name_room,
-    const uint8_t *from, size_t len)
+read_peer(struct ring_record *record, const struct record_header *header, const uint8_t *from)
 {
-	uint64_t rest[(RECORD_MAX - sizeof *header) / RECORD_WORD];
 	struct sockaddr_in6 peer = { 0 };
+	uint64_t address[sizeof peer.sin6_addr / RECORD_WORD];
+	size_t len = 0;
 
-	if (len > name_room + sizeof peer.sin6_addr)
-		len = name_room + sizeof peer.sin6_addr;
-	copy_out(rest, from, len < sizeof rest ? len : sizeof rest);
-	record->name.len = 0;
-	if (name_room > 0 && name_room <= sizeof rest)
-		record->name.len = (uint8_t)dname_length((const uint8_t *)rest, DNAME_MAX);
-	memcpy(record->name.wire, rest, record->name.len);
 	memcpy(&peer, &header->peer, sizeof header->peer);
-	if (peer.sin6_family == AF_INET6 && name_room + sizeof peer.sin6_addr <= sizeof rest) {
-		memcpy(&peer.sin6_addr, (const uint8_t *)rest + name_room, sizeof peer.sin6_addr);
-		name_room += sizeof peer.sin6_addr;
+	if (peer.sin6_family == AF_INET6) {
+		len = sizeof address;
+		copy_out(address, from, len);
+		memcpy(&peer.sin6_addr, address, len);
 	}
 	server_from_sockaddr((const struct sockaddr *)&peer, &record->peer);
-	return name_room;
+	return len;
 }
 
-/* Copies the messages: the last `len` bytes of a record. */
+/* Copies the name of `len` bytes, padded to whole words, of a record without messages. */
+static void
+read_name(struct ring_record *record, const uint8_t *from, size_t len)
+{
+	uint64_t name[(DNAME_MAX + 1) / RECORD_WORD];
+
+	if (len == 0 || len > sizeof name)
+		return;
+	copy_out(name, from, len);
+	record->name.len = (uint8_t)dname_length((const uint8_t *)name, DNAME_MAX);
+	memcpy(record->name.wire, name, record->name.len);
+}
+
+/* Copies the messages, which are the last `len` bytes of a record. */
 static void
 read_messages(struct ring_record *record, const uint8_t *from, size_t len, uint64_t *messages)
 {
@@ -348,13 +398,35 @@ read_messages(struct ring_record *record, const uint8_t *from, size_t len, uint6
 	copy_out(&lens, from, sizeof lens);
 	copy_out(messages, from + RECORD_WORD, len - RECORD_WORD);
 	if (padded(lens.of.query) + padded(lens.of.reply) > len - RECORD_WORD)
-		return; /* it was overwritten */
+		return; /* the record was overwritten */
 	record->query_len = lens.of.query;
 	record->reply_len = lens.of.reply;
 	if (lens.of.query > 0)
 		record->query = (const uint8_t *)messages;
 	if (lens.of.reply > 0)
 		record->response = (const uint8_t *)messages + padded(lens.of.query);
+}
+
+/* Reads the name of the question from the first message. The messages are the last `len` bytes of a record. */
+static void
+read_message_name(struct ring_record *record, const uint8_t *from, size_t len)
+{
+	uint64_t start[(DNS_HEADER + DNAME_MAX) / RECORD_WORD + 1];
+	union message_lens lens;
+
+	if (len < RECORD_WORD)
+		return;
+	copy_out(&lens, from, sizeof lens);
+	size_t message_len = lens.of.query > 0 ? lens.of.query : lens.of.reply;
+	if (message_len <= DNS_HEADER || padded(message_len) > len - RECORD_WORD)
+		return;
+	if (message_len > sizeof start)
+		message_len = sizeof start;
+	copy_out(start, from + RECORD_WORD, padded(message_len));
+	const uint8_t *name = (const uint8_t *)start + DNS_HEADER;
+	record->name.len = (uint8_t)dname_length(name, message_len - DNS_HEADER);
+	memcpy(record->name.wire, name, record->name.len);
+	dname_lower(record->name.wire, record->name.len);
 }
 
 bool
@@ -367,15 +439,21 @@ ring_read(
 	if (position == RING_NONE || !read_header(ring, position, &header, &info, record))
 		return false;
 	const uint8_t *from = ring->bytes + position % ring->size + sizeof header;
-	size_t len = (size_t)info.len * RECORD_WORD - sizeof header, name_room = 0;
-	if (info.question_len > 4)
-		name_room = padded(info.question_len - 4u);
+	size_t len = (size_t)info.len * RECORD_WORD - sizeof header, name_len = 0;
+	bool in_message = ring->whole && record->messages > 0;
+	if (info.question_len > 4 && !in_message)
+		name_len = padded(info.question_len - 4u);
 	fill_record(record, &header, &info);
-	size_t used = read_rest(record, &header, name_room, from, len);
+	size_t used = name_len + read_peer(record, &header, from + name_len);
+	record->name.len = 0;
 	record->query = record->response = NULL;
 	record->query_len = record->reply_len = 0;
-	if (messages != NULL && ring->whole && used <= len)
+	if (messages != NULL && ring->whole)
 		read_messages(record, from + used, len - used, messages);
+	else if (!in_message)
+		read_name(record, from, name_len);
+	else if (info.question_len > 4)
+		read_message_name(record, from + used, len - used);
 	return is_intact(ring, position);
 }
 
@@ -385,9 +463,10 @@ ring_newest(const struct ring *ring)
 	return RING_GET(ring->newest);
 }
 
-/* --- following --- */
+/* --- followers, which read every record once --- */
 
-/* The newest record, RING_NONE if there is none, and what was published up to it. */
+/* Returns the position of the newest record, or RING_NONE if there is none. Sets `*count` to the numbers that were published up to that
+ * record. */
 static uint64_t
 read_published(const struct ring *ring, struct ring_count *count)
 {
@@ -411,14 +490,17 @@ ring_follow(struct ring_follower *follower, const struct ring *ring)
 
 	*follower = (struct ring_follower){ .ring = ring };
 	follower->last = follower->until = read_published(ring, &follower->seen);
-	/* If the newest is overwritten already, the first turn sees that its successor is too. */
+	/* If the newest record is already overwritten, the record after it is too, and the first iteration finds that. */
 	follower->next = 0;
 	if (follower->last != RING_NONE &&
 	    read_header(ring, follower->last, &header, &info, &record))
 		follower->next = record.next;
 }
 
-/* Continues with the oldest of the records that fill three quarters of the ring. */
+/*
+ * Continues with the oldest record of the last three quarters of the ring, but at most SKIP_MAX records back. The walk needs a limit,
+ * because it delays the reader, and --recorder has no upper bound.
+ */
 static void
 skip(struct ring_follower *follower, const struct ring_count *published)
 {
@@ -431,7 +513,9 @@ skip(struct ring_follower *follower, const struct ring_count *published)
 		 oldest = at > ring->size / 4 * 3 ? at - ring->size / 4 * 3 : 0;
 
 	follower->next = at;
-	while (at != RING_NONE && at >= oldest && read_header(ring, at, &header, &info, &record)) {
+	for (unsigned n = 0; n < SKIP_MAX && at != RING_NONE && at >= oldest &&
+			     read_header(ring, at, &header, &info, &record);
+	     n++) {
 		follower->next = at;
 		left.answers -= record.kind == RECORD_ANSWER;
 		left.messages -= record.messages;
@@ -443,7 +527,7 @@ skip(struct ring_follower *follower, const struct ring_count *published)
 }
 
 void
-ring_follow_turn(struct ring_follower *follower)
+ring_follow_iteration(struct ring_follower *follower)
 {
 	struct ring_count published;
 
@@ -471,7 +555,7 @@ ring_follow_has_more(const struct ring_follower *follower)
 	return ring_newest(follower->ring) != follower->last;
 }
 
-/* --- samples --- */
+/* --- reading samples --- */
 
 void
 ring_sample_follow(struct ring_sampler *sampler, const struct ring *ring)
@@ -487,7 +571,7 @@ ring_sample_next(struct ring_sampler *sampler, struct ring_record *record)
 	while (sampler->seen != RING_GET(ring->sampled)) {
 		uint64_t position = RING_GET(ring->samples[sampler->seen % RING_SAMPLES]);
 		bool read = ring_read(ring, position, record, NULL);
-		/* The worker may be writing the next one over this one: that is not read either. */
+		/* The worker may be overwriting this sample with the next sample, so this sample is skipped too. */
 		uint64_t behind = RING_GET(ring->sampled) - sampler->seen;
 
 		if (behind >= RING_SAMPLES) {

@@ -7,8 +7,8 @@
 #include "lib/metrics.h"
 
 /*
- * The fine buckets: every bound that some family below uses. Sizes in bytes, times in
- * nanoseconds; a value belongs to the first bound that is not below it.
+ * The fine buckets. The fine buckets have every bound that a metric family below uses. Sizes are in bytes, times in nanoseconds. A value
+ * belongs to the first bucket whose bound is not below it.
  */
 static const uint32_t size_bounds[] = { 0, 64, 100, 128, 200, 256, 300, 400, 511, 512, 1023, 1024,
 	1232, 1500, 2047, 2048, 4095, 4096, 8192, 8291, 12288, 16000, 16384, 20480, 24576, 28672,
@@ -83,11 +83,11 @@ size_bucket(size_t size)
 static void
 size_add(struct stats_sizes *sizes, size_t size)
 {
-	/* Nearly all messages are short, and need no search: the table has the first bucket for
-	 * each 16 sizes, and a size's own bucket is that one or the next. */
+	/* Nearly all messages are short, and need no search. The table has the first bucket for each 16 sizes. The bucket of a size is
+	 * the bucket in the table or the next one. */
 	static const uint8_t by_16[] = { 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7,
 		7, 7, 7, 7, 7, 7 };
-	size_t block = (size - 1) / 16; /* of none at all: beyond the table */
+	size_t block = (size - 1) / 16; /* for size 0, this is beyond the table */
 	size_t bucket;
 
 	if (block < sizeof by_16)
@@ -115,7 +115,7 @@ stats_query(struct stats *stats, enum stats_proto proto, enum stats_family famil
 		stats_add(&stats->rewrite_limit, 1);
 }
 
-/* Each reply is counted under at most one cause; truncation takes precedence over the rcode. */
+/* Each reply is counted under at most one cause. Truncation takes precedence over the rcode. */
 static void
 count_error(struct stats *stats, enum stats_proto proto, const struct answer_info *info)
 {
@@ -190,8 +190,8 @@ number(uint64_t count)
 }
 
 /*
- * A family's own bounds from the fine ones: each fine bucket's bound is at most the family's
- * that takes it.
+ * Computes the buckets of a metric family from the fine buckets. A fine bucket is added to the first family bucket whose bound is not
+ * lower.
  */
 static void
 coarsen_sizes(
@@ -292,7 +292,7 @@ stats_metrics_skydns(
 	for (const char *p = subsystem; *p != '\0' && len < sizeof prefix - 1; p++)
 		prefix[len++] = *p;
 	prefix[len] = '\0';
-	/* Prometheus's own client leaves out an empty part and its underscore. */
+	/* The client library of Prometheus omits an empty part and its underscore. */
 	const char *skip = len == 0 ? "_" : "";
 	size_t drop = strlen(skip);
 
@@ -338,8 +338,8 @@ dns_histograms(const struct stats *stats, struct metrics *m)
 	struct histogram h, sum;
 
 	metrics_family(m, "kubedns_dns_request_duration_seconds", METRIC_HISTOGRAM,
-	    "From a query's arrival at the worker to its reply's departure; within a batch all "
-	    "queries count alike.");
+	    "Time from the arrival of a query at the worker to its reply; all queries of a batch "
+	    "have the same time.");
 	for (size_t s = 0; s < SYSTEM_COUNT; s++) {
 		coarsen_times(&h, doubling_s, LENGTH(doubling_s), &stats->times[s]);
 		metrics_histogram(m, &h, "system", system_labels[s], (char *)NULL);
@@ -373,10 +373,10 @@ forward_families(const struct stats *stats, struct metrics *m)
 {
 	struct histogram h;
 
-	one(m, "kubedns_forward_queries_total", METRIC_COUNTER, "Queries handed to other servers.",
-	    stats->forward_queries);
-	one(m, "kubedns_forward_in_flight", METRIC_GAUGE, "Queries that wait for another server.",
-	    stats->forward_in_flight);
+	one(m, "kubedns_forward_queries_total", METRIC_COUNTER,
+	    "Queries forwarded to other servers.", stats->forward_queries);
+	one(m, "kubedns_forward_in_flight", METRIC_GAUGE,
+	    "Queries that wait now for a reply of another server.", stats->forward_in_flight);
 	one(m, "kubedns_forward_joined_total", METRIC_COUNTER,
 	    "Queries that waited for the answer to an identical query in flight.",
 	    stats->forward_joined);
@@ -391,7 +391,7 @@ forward_families(const struct stats *stats, struct metrics *m)
 	    "Times a server did not answer or could not be reached.",
 	    stats->forward_server_failures);
 	metrics_family(m, "kubedns_forward_duration_seconds", METRIC_HISTOGRAM,
-	    "Time a handed-on query took until its reply left.");
+	    "Time from the arrival of a forwarded query to its reply.");
 	coarsen_times(&h, doubling_s, LENGTH(doubling_s), &stats->forward_times);
 	metrics_histogram(m, &h, (char *)NULL);
 }
@@ -407,33 +407,33 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 		metrics_value(
 		    m, number(stats->responses[r]), "rcode", rcode_label(r, text), (char *)NULL);
 	dns_histograms(stats, m);
-	one(m, "kubedns_dns_truncated_total", METRIC_COUNTER, "Replies with TC set.",
+	one(m, "kubedns_dns_truncated_total", METRIC_COUNTER, "Truncated replies (TC bit set).",
 	    stats->truncated);
 	metrics_family(m, "kubedns_dns_filtered_total", METRIC_COUNTER,
-	    "Outside names' addresses denied without asking (--filter-a, --filter-aaaa), by type.");
+	    "A and AAAA queries for external names that were answered NODATA at once (--filter-a, "
+	    "--filter-aaaa), by type.");
 	metrics_value(m, number(stats->filtered[0]), "type", "A", (char *)NULL);
 	metrics_value(m, number(stats->filtered[1]), "type", "AAAA", (char *)NULL);
-	static const char *const awaited[AWAITED_COUNT] = { [AWAITED_CAME] = "came",
-		[AWAITED_EXPIRED] = "expired",
-		[AWAITED_REFUSED] = "refused" };
+	static const char *const held[HELD_COUNT] = {
+		[HELD_CAME] = "came", [HELD_EXPIRED] = "expired", [HELD_REFUSED] = "refused"
+	};
 	metrics_family(m, "kubedns_dns_held_total", METRIC_COUNTER,
-	    "Queries for names about to exist (--hold-ms), by how their wait ended.");
-	for (size_t i = 0; i < AWAITED_COUNT; i++)
-		metrics_value(m, number(stats->awaited[i]), "result", awaited[i], (char *)NULL);
+	    "Queries held for a name that was about to exist (--hold-ms), by result.");
+	for (size_t i = 0; i < HELD_COUNT; i++)
+		metrics_value(m, number(stats->held[i]), "result", held[i], (char *)NULL);
 	one(m, "kubedns_dns_held", METRIC_GAUGE, "Queries that wait now (--hold-ms).",
-	    stats->awaited_now);
+	    stats->held_now);
 	metrics_family(m, "kubedns_dns_dropped_total", METRIC_COUNTER,
 	    "Queries, replies and connections that were not served, by reason.");
 	for (size_t d = 0; d < DROP_COUNT; d++)
 		metrics_value(m, number(stats->dropped[d]), "reason", drop_labels[d], (char *)NULL);
 	metrics_value(m, number(queue_drops), "reason", "receive_queue", (char *)NULL);
 	one(m, "kubedns_client_shed_total", METRIC_COUNTER,
-	    "Packets of the heaviest clients dropped by the kernel's filter, so that a worker that "
-	    "cannot keep up serves the others.",
+	    "Packets of the heaviest clients that the kernel's filter dropped, so that an "
+	    "overloaded worker serves the others.",
 	    stats->client_shed);
 	one(m, "kubedns_clients_held", METRIC_GAUGE,
-	    "Clients that are held back now, counted at each worker that does.",
-	    stats->clients_held);
+	    "Clients that are limited now; each worker counts its own.", stats->clients_held);
 	one(m, "kubedns_tcp_accepted_total", METRIC_COUNTER, "TCP connections accepted.",
 	    stats->tcp_accepted);
 	one(m, "kubedns_tcp_connections", METRIC_GAUGE, "TCP connections that are open.",

@@ -1,5 +1,5 @@
-/* Metric families for names that are not looked up as asked: explanations, search completion,
- * rewrites and --fallthrough; and for --answer-cache. */
+/* Metric families for names that are looked up under another name: explanations, search completion, rewrites and --fallthrough. This
+ * file also has the metric families for --answer-cache. */
 #include "kubedns/answer/search.h"
 #include "kubedns/serve/observe/stats.h"
 #include "lib/metrics.h"
@@ -11,14 +11,15 @@ search_families(const struct stats *stats, struct metrics *m)
 		[SEARCH_FOUND] = "found", [SEARCH_NOTHING] = "nothing", [SEARCH_FAILED] = "failed"
 	};
 	metrics_family(m, "kubedns_search_completed_total", METRIC_COUNTER,
-	    "Walks along a pod's search list, by how they ended.");
+	    "Search lists that kubedns walked for a client, by result.");
 	for (size_t f = SEARCH_DECLARED; f <= SEARCH_INFERRED; f++)
 		for (size_t r = 0; r < SEARCH_RESULTS; r++)
 			metrics_value(m, (double)(stats->search_completed[f][r]), "form",
 			    f == SEARCH_DECLARED ? "declared" : "inferred", "result", results[r],
 			    (char *)NULL);
 	metrics_family(m, "kubedns_search_refused_total", METRIC_COUNTER,
-	    "Names below svc that do not exist and were not walked for, by reason.");
+	    "Names below svc that do not exist, and for which no search list was walked, by "
+	    "reason.");
 	for (unsigned r = 0; r < SEARCH_REFUSALS; r++)
 		metrics_value(m, (double)(stats->search_refused[r]), "reason",
 		    search_refusal_name(r), (char *)NULL);
@@ -33,14 +34,13 @@ nearest_families(const struct stats *stats, struct metrics *m)
 		[NEAR_UNKNOWN] = "unknown" };
 
 	metrics_family(m, "kubedns_nearest_total", METRIC_COUNTER,
-	    "With --nearest, answers of headless Services by how near their first endpoint is to "
-	    "the "
-	    "client; unknown: where that is.");
+	    "With --nearest, answers for headless Services, by the distance of the first endpoint; "
+	    "unknown: the node and zone of the client are unknown.");
 	for (unsigned i = 0; i < NEAR_COUNT; i++)
 		metrics_value(m, (double)stats->nearest[i], "first", first[i], (char *)NULL);
 	metrics_family(m, "kubedns_zonal_total", METRIC_COUNTER,
-	    "Answers of names of --zonal, from endpoints in the zone, or of all zones for want of "
-	    "any.");
+	    "Answers for names of --zonal, with the endpoints of the zone, or of all zones if the "
+	    "zone has none.");
 	metrics_value(m, (double)stats->zonal[0], "from", "zone", (char *)NULL);
 	metrics_value(m, (double)stats->zonal[1], "from", "all", (char *)NULL);
 }
@@ -56,29 +56,30 @@ void
 stats_metrics_redirected(const struct stats *stats, struct metrics *m)
 {
 	metrics_family(m, "kubedns_explanations_total", METRIC_COUNTER,
-	    "Explanations asked for by DNS (NAME._explain), made, or refused for their number.");
+	    "Explanations requested over DNS (NAME._explain): answered, or refused because there "
+	    "were too many.");
 	metrics_value(m, (double)stats->explained, "result", "made", NULL);
 	metrics_value(m, (double)stats->explain_refused, "result", "refused", NULL);
 	counter(m, "kubedns_fallthrough_total",
-	    "Queries handed to other servers because our zones do not have the name.",
-	    stats->fallthrough);
+	    "Queries forwarded because our zones do not have the name.", stats->fallthrough);
 	counter(m, "kubedns_until_synced_total",
-	    "Queries handed to the servers of --until-synced before the first sync.",
+	    "Queries sent to the servers of --until-synced before the first sync.",
 	    stats->until_synced);
-	counter(m, "kubedns_rewritten_total", "Questions that were looked up under another name.",
+	counter(m, "kubedns_rewritten_total", "Queries that were looked up under another name.",
 	    stats->rewritten);
 	counter(m, "kubedns_rewrite_limit_total",
-	    "Questions for which a pattern of the rewrites was given up at its bound.",
+	    "Queries for which a rewrite pattern was abandoned at its limit.",
 	    stats->rewrite_limit);
 	counter(m, "kubedns_clients_unknown_total",
-	    "With --visibility, queries of clients that are no known pod.", stats->clients_unknown);
+	    "With --visibility, queries from clients that are not a known pod.",
+	    stats->clients_unknown);
 	nearest_families(stats, m);
 	search_families(stats, m);
 	counter(m, "kubedns_answer_cache_hits_total",
-	    "Questions to other servers answered from --answer-cache.", stats->cache_hits);
+	    "Queries for other servers that were answered from --answer-cache.", stats->cache_hits);
 	counter(m, "kubedns_answer_cache_misses_total",
-	    "Questions that --answer-cache had no answer to.", stats->cache_misses);
+	    "Queries for which --answer-cache had no answer.", stats->cache_misses);
 	counter(m, "kubedns_answer_cache_evictions_total",
-	    "Answers that were still good and made room in --answer-cache.",
+	    "Valid answers that were evicted from --answer-cache for new ones.",
 	    stats->cache_evictions);
 }

@@ -21,13 +21,12 @@ top_clients_new(uint64_t key, int64_t now_ns)
 	return top;
 }
 
-/* --- counting --- */
+/* --- counting samples --- */
 
 /*
- * A stock resolver library first tries a name with few dots under each search domain. For an
- * external name that gives NXDOMAIN at a name with more labels than a Service has: x.com.web.svc
- * below our zone, or x.com right below it. x.com.svc could be a Service that is missing, and is not
- * counted.
+ * A stock resolver library first tries a name with few dots under each search domain. For an external name, the result is NXDOMAIN for a
+ * name that cannot be a Service, such as x.com.web.svc below our zone or x.com directly below it. x.com.svc could be a missing Service, and
+ * is not counted.
  */
 static bool
 is_search_walk(const struct ring_record *record)
@@ -43,7 +42,7 @@ is_search_walk(const struct ring_record *record)
 	return memcmp(last, "\3pod", 4) != 0;
 }
 
-/* A bit for each class that the answer is of. */
+/* Returns a bit for each class to which the answer belongs. */
 static unsigned
 classes_of(const struct ring_record *record)
 {
@@ -68,8 +67,8 @@ count(uint32_t of[TOP_COUNT], unsigned classes)
 }
 
 /*
- * The place in a set of the entry with this tag, else (`*known` false) of the entry with the lowest
- * count. `first` is the first entry's counts; those of the others follow `stride` bytes apart.
+ * Returns the index of the entry with this tag in a set. If there is none, sets `*known` to false and returns the index of the entry with
+ * the lowest count. `first` points to the counts of the first entry. The counts of the other entries follow at intervals of `stride` bytes.
  */
 static unsigned
 find_place(
@@ -93,7 +92,7 @@ find_place(
 	return lightest;
 }
 
-/* A new entry takes over the count of the one that it replaces, as its possible error. */
+/* Starts a new entry. The new entry takes the count of the entry that it replaces. That count is also the new entry's possible error. */
 static void
 take_over(struct top_counts *counts)
 {
@@ -112,7 +111,7 @@ count_client(struct top_clients *top, const struct addr *from, unsigned classes)
 	else
 		memcpy(&addr, from->bytes, sizeof addr);
 	uint64_t hash = hash64(top->key, &addr, sizeof addr);
-	size_t set = (size_t)((hash >> 32) * TOP_CLIENT_SETS >> 32) * TOP_WAYS;
+	size_t set = hash_place(hash, TOP_CLIENT_SETS) * TOP_WAYS;
 	struct top_client *entries = &top->clients[set];
 	unsigned i = find_place(
 	    &top->client_tags[set], &entries->counts, sizeof *entries, (uint32_t)hash, &known);
@@ -124,7 +123,7 @@ count_client(struct top_clients *top, const struct addr *from, unsigned classes)
 	count(entries[i].counts.of, classes);
 }
 
-/* As many of the last labels as an entry has room for. */
+/* Returns the end of the name, with as many of its last labels as fit into an entry. */
 static const uint8_t *
 end_of_name(const struct dname *name)
 {
@@ -139,7 +138,7 @@ static void
 count_name(struct top_clients *top, const struct dname *name, unsigned classes)
 {
 	uint64_t hash = hash64(top->key, name->wire, name->len);
-	size_t set = (size_t)((hash >> 32) * TOP_NAME_SETS >> 32) * TOP_WAYS;
+	size_t set = hash_place(hash, TOP_NAME_SETS) * TOP_WAYS;
 	struct top_name *entries = &top->names[set];
 	bool known;
 
@@ -170,7 +169,7 @@ consume(void *arg, const struct ring_record *record)
 
 const struct observer top_clients_observer = { "top_clients", OBSERVE_SAMPLES, consume };
 
-/* --- time --- */
+/* --- halving the counts --- */
 
 static void
 halve(struct top_counts *counts)
@@ -184,7 +183,7 @@ void
 top_clients_age(struct top_clients *top, int64_t now_ns)
 {
 	for (unsigned n = 0; now_ns - top->halved_ns >= halving_ns; n++) {
-		if (n == HALVINGS_MAX) { /* nothing is left */
+		if (n == HALVINGS_MAX) { /* after this number of halvings, all counts are 0 */
 			top->halved_ns = now_ns - now_ns % halving_ns;
 			return;
 		}

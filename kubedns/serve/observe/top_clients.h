@@ -1,15 +1,15 @@
 /*
- * The clients that send most queries and the names that are queried most, in 16 KB whatever is
- * queried: the Space-Saving sketch (Metwally, Agrawal and El Abbadi, 2005), once for client
- * addresses and once for names.
+ * The clients that send most queries, and the names that are queried most, in a fixed 16 KB. The
+ * method is the Space-Saving sketch (Metwally, Agrawal and El Abbadi, 2005). There is one sketch
+ * for client addresses and one for names.
  *
- *	a sampled answer --hash--> a set of 8 entries: counts there, or takes the lightest entry's place
- *	                           and its count, which is then the new entry's `error`
+ *	a sampled answer --hash--> a set of 8 entries: increments its entry, or replaces the entry with
+ *	                           the lowest count; the new entry takes that count as its count and `error`
  *
- * It observes the samples of all rings: one answer in RING_SAMPLE, chosen at random, so that a client
- * that alternates between A and AAAA is counted evenly. All counts are halved each minute. So they
- * stand for about the last two minutes, with more weight on the later one. For the main thread
- * alone.
+ * It observes the samples of all rings. A sample is one of RING_SAMPLE answers, chosen at random.
+ * With a fixed interval, a client that alternates between A and AAAA would not be counted evenly.
+ * All counts are halved each minute. The counts therefore represent about the last two minutes, and
+ * the last minute has more weight. Only the main thread may use this module.
  */
 #ifndef KUBEDNS_SERVE_OBSERVE_TOP_CLIENTS_H
 #define KUBEDNS_SERVE_OBSERVE_TOP_CLIENTS_H
@@ -22,9 +22,9 @@
 enum top_class {
 	TOP_ALL,
 	TOP_NXDOMAIN,
-	TOP_SEARCH_WALK, /* NXDOMAIN of a name that a search list has made: see top_clients.c */
+	TOP_SEARCH_WALK, /* NXDOMAIN for a name that a search list has made (see top_clients.c) */
 	TOP_AAAA,
-	TOP_OUTSIDE, /* of names that are not the cluster's */
+	TOP_OUTSIDE, /* external names */
 	TOP_COUNT
 };
 
@@ -34,29 +34,32 @@ enum {
 	TOP_NAME_SETS = 9,
 	TOP_CLIENTS = TOP_CLIENT_SETS * TOP_WAYS,
 	TOP_NAMES = TOP_NAME_SETS * TOP_WAYS,
-	TOP_NAME_MAX = 96, /* a longer name is known by its hash and shown by its end */
+	/* A longer name is identified by its hash and displayed by its last labels. */
+	TOP_NAME_MAX = 96,
 };
 
-/* Samples of each class; TOP_ALL may be too high by `error`. All 0: the entry is free. */
+/* Number of samples in each class. The true value of TOP_ALL may be lower by up to `error`. If
+ * all counts are 0, the entry is free. */
 struct top_counts {
 	uint32_t of[TOP_COUNT];
 	uint32_t error;
 };
 
 struct top_client {
-	struct in6_addr addr; /* IPv4 is mapped */
+	struct in6_addr addr; /* IPv4 addresses are mapped */
 	struct top_counts counts;
 };
 
 struct top_name {
-	uint8_t name[TOP_NAME_MAX]; /* in wire form, or the last labels that fit */
+	/* the name in wire format, or as many of its last labels as fit */
+	uint8_t name[TOP_NAME_MAX];
 	struct top_counts counts;
 };
 
 struct top_clients {
 	uint64_t key;
-	int64_t halved_ns; /* when the counts were halved, on the monotonic clock */
-	int64_t before_ns; /* the time that the counts of before then stand for */
+	int64_t halved_ns; /* when the counts were last halved (monotonic) */
+	int64_t before_ns; /* the time that the counts represented when they were halved */
 	uint32_t totals[TOP_COUNT];
 	uint32_t client_tags[TOP_CLIENTS], name_tags[TOP_NAMES];
 	struct top_client clients[TOP_CLIENTS];
@@ -64,16 +67,16 @@ struct top_clients {
 };
 _Static_assert(sizeof(struct top_clients) <= 16384, "as said above");
 
-/* `key` is for the hashes that choose the sets: clients must not know it. */
+/* `key` is for the hashes that choose the sets. Clients must not know it. */
 struct top_clients *top_clients_new(uint64_t key, int64_t now_ns);
 
-/* Counts sampled answers; its argument is the struct top_clients. */
+/* The observer that counts sampled answers. Its argument is the struct top_clients. */
 extern const struct observer top_clients_observer;
 
 /* Halves the counts as often as is due. */
 void top_clients_age(struct top_clients *top, int64_t now_ns);
 
-/* The time in seconds that the counts stand for: a rate is a count divided by it. */
+/* Returns the time in seconds that the counts represent. A rate is a count divided by this time. */
 double top_clients_seconds(const struct top_clients *top, int64_t now_ns);
 
 #endif

@@ -12,45 +12,49 @@
 #include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/upstream/ids.h"
 #include "kubedns/serve/upstream/inflight.h"
+#include "lib/cares.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* Of one source port (RFC 5452 section 10): a port that is guessed serves for few forgeries. */
+/* Number of queries sent from one source port (RFC 5452 section 10). An attacker who guesses a port can only use it to forge replies to
+ * this number of queries. */
 enum { CHANNEL_QUERIES = 32 };
 
-struct upstream {
+struct forward_server {
 	struct server server;
 	int64_t failed_until_ns;
-	struct channel *channel; /* new queries go here; NULL: make one */
+	struct channel *channel; /* channel for new queries; if NULL, one is opened */
 };
 
-/* One source port to one server. */
+/* One source port for queries to one server. */
 struct channel {
-	LIST_ENTRY(channel) link; /* of one of forward's lists */
+	LIST_ENTRY(channel) link; /* in a channel_list of struct forward */
 	struct forward *forward;
 	ares_channel ares;
 	struct server server;
 	uint32_t slot;
-	unsigned used;    /* queries that it was given */
-	unsigned waiting; /* attempts whose query is still in flight */
-	unsigned open;    /* attempts that c-ares still has */
-	bool retired;     /* gets no more queries */
+	unsigned used;    /* number of queries that the channel has sent */
+	unsigned waiting; /* number of attempts whose query is still in flight */
+	unsigned open;    /* number of attempts that c-ares has not ended */
+	bool retired;     /* the channel gets no more queries */
 	uint16_t ids[CHANNEL_QUERIES];
 };
 
-/* A query in flight, as the forwarder sees it. */
-enum { REFUSED_TEXT_MAX = 128 }; /* names two servers */
+/* A query in flight with the forwarder's own data. */
+enum { REFUSED_TEXT_MAX = 128 }; /* has space for the names of two servers */
 
 struct forward_query {
 	struct inflight base;
 	LIST_HEAD(, attempt) attempts;
-	uint32_t generation; /* of the list of servers that `tried` and `refused` are about */
-	uint16_t tried;      /* bit by server */
-	uint16_t refused;    /* likewise */
+	/* Generation of the server list to which `tried` and `refused` refer. */
+	uint32_t generation;
+	uint16_t tried;   /* one bit for each server */
+	uint16_t refused; /* one bit for each server */
 	char refused_by[REFUSED_TEXT_MAX];
-	uint8_t attempt_count; /* sent and not failed */
-	uint8_t rounds;        /* times that all servers have failed at once */
-	bool declined;         /* a server has replied SERVFAIL, REFUSED or the like */
+	uint8_t attempt_count; /* attempts that were sent and have not failed */
+	uint8_t rounds;        /* number of times that all servers have failed */
+	bool declined;         /* a server has replied SERVFAIL, REFUSED or similar */
 	bool queued;
 	TAILQ_ENTRY(forward_query) by_queue;
 };
@@ -58,9 +62,10 @@ struct forward_query {
 /* A query that was sent to one server. */
 struct attempt {
 	LIST_ENTRY(attempt) link;
-	struct forward_query *query; /* NULL: answered by another attempt, or ended */
+	/* NULL if another attempt answered the query, or the query ended */
+	struct forward_query *query;
 	struct channel *channel;
-	int64_t asked_ns;
+	int64_t sent_ns; /* send time for dnstap */
 };
 
 struct forward {
@@ -68,26 +73,28 @@ struct forward {
 	struct inflight_table *inflight;
 	struct forward_ops *ops;
 	struct forward_way way;
-	struct upstream upstreams[UPSTREAMS_MAX];
+	struct forward_server upstreams[UPSTREAMS_MAX];
 	size_t upstream_count;
-	uint32_t generation; /* of that list: each change of it counts */
+	uint32_t generation; /* incremented by each change of the server list */
+	/* `channels` are in use. `retired` are used up. `done` are used up, and no query waits for them. */
 	LIST_HEAD(channel_list, channel)
-	channels, retired, done; /* in use; used up; used up and no query waits for them */
+	channels, retired, done;
+	/* Queries to send to the next server at the end of the iteration. */
 	TAILQ_HEAD(, forward_query)
-	queue; /* to be sent to the next server, at the end of the turn */
+	queue;
 	struct channel **slots;
 	uint32_t slot_count;
 	uint32_t *free_slots;
 	uint32_t free_count;
 	int64_t tick_at_ns;
 	struct ids ids;
-	unsigned open; /* attempts that c-ares has, in all channels */
+	unsigned open; /* attempts that c-ares has not ended, in all channels */
 };
 
 /*
- * c-ares channels: one source port to one server, for 32 queries. A new one is opened for the next
- * 32, and the old one stays until its last attempt has ended. A forged answer has to guess a port
- * and an ID that are valid for seconds only.
+ * c-ares channels. Each channel has one source port to one server, for 32 queries. A new channel is opened for the next 32 queries, and the
+ * old one remains until its last attempt has ended. An attacker who forges an answer must guess a port and an ID that are only valid for a
+ * few seconds.
  */
 
 enum { CHANNELS_MAX = 4096 };
@@ -114,17 +121,14 @@ socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 static int
 set_server(ares_channel ares, const struct server *server)
 {
-	struct ares_addr_port_node node = {
-		.family = server->addr.family, .udp_port = server->port, .tcp_port = server->port
-	};
+	char text[SERVER_TEXT_MAX];
 
-	memcpy(&node.addr, server->addr.bytes, addr_len(&server->addr));
-	return ares_set_servers_ports(ares, &node);
+	return ares_set_servers_ports_csv(ares, server_format(server, text));
 }
 
 /*
- * Sets every option that c-ares would otherwise read from /etc/resolv.conf or the environment. Its
- * timeout is that of the whole query: the shorter ones are the forwarder's own.
+ * Sets every option that c-ares would otherwise read from /etc/resolv.conf or the environment. The timeout is for the whole query. The
+ * forwarder has its own, shorter timeouts.
  */
 static int
 open_ares(struct channel *channel)
@@ -160,16 +164,16 @@ take_slot(struct forward *forward)
 	if (forward->free_count > 0)
 		return forward->free_slots[--forward->free_count];
 	if ((forward->slot_count & (forward->slot_count + 1)) == 0 || forward->slots == NULL) {
-		size_t room = forward->slots == NULL ? 16 : (size_t)forward->slot_count * 2 + 2;
+		size_t capacity = forward->slots == NULL ? 16 : (size_t)forward->slot_count * 2 + 2;
 
-		forward->slots = xreallocarray(forward->slots, room, sizeof *forward->slots);
+		forward->slots = xreallocarray(forward->slots, capacity, sizeof *forward->slots);
 		forward->free_slots =
-		    xreallocarray(forward->free_slots, room, sizeof *forward->free_slots);
+		    xreallocarray(forward->free_slots, capacity, sizeof *forward->free_slots);
 	}
 	return forward->slot_count++;
 }
 
-/* A channel to this server, or NULL: no descriptor, no memory, or too many channels. */
+/* Opens a channel to this server. Returns NULL if there is no descriptor, no memory, or too many channels. */
 static struct channel *
 channel_open(struct forward *forward, const struct server *server)
 {
@@ -190,7 +194,7 @@ channel_open(struct forward *forward, const struct server *server)
 	return channel;
 }
 
-/* It gets no more queries; forward_turn closes it once no query waits for it. */
+/* Gives the channel no more queries. forward_iteration() closes it when no query waits for it. */
 static void
 channel_retire(struct forward *forward, struct channel *channel)
 {
@@ -204,12 +208,12 @@ channel_retire(struct forward *forward, struct channel *channel)
 			forward->upstreams[i].channel = NULL;
 }
 
-/* Not from inside one of its callbacks. */
+/* Closes the channel. Must not be called inside a callback of the channel. */
 static void
 channel_close(struct forward *forward, struct channel *channel)
 {
 	assert(channel->waiting == 0);
-	ares_destroy(channel->ares); /* ends abandoned attempts */
+	ares_destroy(channel->ares); /* also ends abandoned attempts */
 	assert(channel->open == 0);
 	LIST_REMOVE(channel, link);
 	forward->slots[channel->slot] = NULL;
@@ -217,7 +221,7 @@ channel_close(struct forward *forward, struct channel *channel)
 	free(channel);
 }
 
-/* An ID that the channel has not used. */
+/* Returns an ID that the channel has not used. */
 static uint16_t
 channel_id(struct forward *forward, struct channel *channel)
 {
@@ -229,9 +233,9 @@ channel_id(struct forward *forward, struct channel *channel)
 
 enum { RETRY_MAX_MS = 1000, RETRY_MIN_MS = 250 };
 
-/* How long a server that failed is tried last. */
+/* A server that failed is tried last for this time. */
 static const int64_t failed_ns = 10 * INT64_C(1000000000);
-/* How often abandoned attempts are looked for: c-ares's own timeouts are not used. */
+/* Abandoned attempts are searched at this interval, because the timeouts of c-ares are not used. */
 static const int64_t tick_ns = 500 * INT64_C(1000000);
 
 static struct forward_query *
@@ -243,7 +247,7 @@ query_of(struct inflight *inflight)
 
 /* --- servers --- */
 
-static struct upstream *
+static struct forward_server *
 find_upstream(struct forward *forward, const struct server *server)
 {
 	for (size_t i = 0; i < forward->upstream_count; i++)
@@ -255,14 +259,15 @@ find_upstream(struct forward *forward, const struct server *server)
 static void
 server_failed(struct forward *forward, const struct server *server)
 {
-	struct upstream *upstream = find_upstream(forward, server);
+	struct forward_server *upstream = find_upstream(forward, server);
 
 	stats_add(&forward->context->stats->forward_server_failures, 1);
 	if (upstream == NULL)
 		return;
 	char text[SERVER_TEXT_MAX];
 	if (upstream->failed_until_ns <= forward->context->now_ns)
-		log_neterr("forward: %s does not answer: tried last for a while",
+		log_neterr(
+		    "forward: %s does not answer: for 10 s it is tried after the other servers",
 		    server_format(server, text));
 	upstream->failed_until_ns = forward->context->now_ns + failed_ns;
 }
@@ -270,24 +275,24 @@ server_failed(struct forward *forward, const struct server *server)
 static void
 server_answered(struct forward *forward, const struct server *server)
 {
-	struct upstream *upstream = find_upstream(forward, server);
+	struct forward_server *upstream = find_upstream(forward, server);
 
 	if (upstream != NULL)
 		upstream->failed_until_ns = 0;
 }
 
 /*
- * The server to try next: configured order, those that failed lately behind the others; NULL if
- * all have been tried.
+ * Returns the server to try next, or NULL if all servers have been tried. Servers are tried in the configured order, but servers that
+ * failed recently come last.
  */
-static struct upstream *
+static struct forward_server *
 choose_upstream(struct forward *forward, uint16_t tried)
 {
-	struct upstream *best = NULL;
+	struct forward_server *best = NULL;
 	int64_t best_failed = 0;
 
 	for (size_t i = 0; i < forward->upstream_count; i++) {
-		struct upstream *upstream = &forward->upstreams[i];
+		struct forward_server *upstream = &forward->upstreams[i];
 		int64_t failed = upstream->failed_until_ns > forward->context->now_ns
 				     ? upstream->failed_until_ns
 				     : 0;
@@ -301,7 +306,7 @@ choose_upstream(struct forward *forward, uint16_t tried)
 }
 
 static struct channel *
-channel_for(struct forward *forward, struct upstream *upstream)
+channel_for(struct forward *forward, struct forward_server *upstream)
 {
 	if (upstream->channel != NULL && upstream->channel->used == CHANNEL_QUERIES)
 		channel_retire(forward, upstream->channel);
@@ -313,8 +318,8 @@ channel_for(struct forward *forward, struct upstream *upstream)
 /* --- attempts --- */
 
 /*
- * If the list of servers has changed since the query was sent: the servers that the query has tried
- * are those of the old list. It starts over with the new one.
+ * If the list of servers has changed since the query was sent, starts over with the new list. The servers that the query has tried are from
+ * the old list.
  */
 static void
 follow_servers(const struct forward *forward, struct forward_query *query)
@@ -327,7 +332,7 @@ follow_servers(const struct forward *forward, struct forward_query *query)
 	query->declined = false;
 }
 
-/* Sends the query to the next server at the end of this turn: never from inside c-ares. */
+/* Sends the query to the next server at the end of this iteration, because a callback of c-ares must not send a query. */
 static void
 send_later(struct forward *forward, struct forward_query *query)
 {
@@ -337,7 +342,7 @@ send_later(struct forward *forward, struct forward_query *query)
 	TAILQ_INSERT_TAIL(&forward->queue, query, by_queue);
 }
 
-/* The query no longer waits for this attempt. */
+/* Makes the query no longer wait for this attempt. */
 static void
 attempt_detach(struct attempt *attempt)
 {
@@ -353,11 +358,11 @@ attempt_detach(struct attempt *attempt)
 	}
 }
 
-/* How an attempt ended. A server that declines is alive, but the next one may know more. */
+/* Result of an attempt. A server that declines is alive, but another server may have an answer. */
 enum verdict { ANSWERED, DECLINED, FAILED };
 
 static enum verdict
-attempt_verdict(int status, const uint8_t *reply, int len)
+attempt_verdict(int status, const uint8_t *reply, size_t len)
 {
 	if (status != ARES_SUCCESS || reply == NULL || len < DNS_HEADER)
 		return FAILED;
@@ -376,17 +381,17 @@ static void
 server_declined(struct forward *forward, struct forward_query *query, const struct server *server,
     const uint8_t *reply)
 {
-	const struct upstream *upstream = find_upstream(forward, server);
+	const struct forward_server *upstream = find_upstream(forward, server);
 
 	follow_servers(forward, query);
-	if (upstream == NULL) /* no longer in the list */
+	if (upstream == NULL) /* the server is no longer in the list */
 		return;
 	query->declined = true;
 	if ((reply[3] & 15) == RCODE_REFUSED)
 		query->refused |= (uint16_t)(1u << (upstream - forward->upstreams));
 }
 
-/* No server gave a reply that can be passed on: SERVFAIL, or REFUSED if all of them refused. */
+/* Ends the query because no server gave a usable reply. The reply is REFUSED if all servers refused, else SERVFAIL. */
 static void
 finish_without_reply(struct forward *forward, struct forward_query *query)
 {
@@ -408,32 +413,30 @@ finish_without_reply(struct forward *forward, struct forward_query *query)
 }
 
 static void
-attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int reply_len)
+attempt_done(void *arg, int status, const uint8_t *reply, size_t reply_len)
 {
-	(void)timeouts;
 	struct attempt *attempt = arg;
 	struct forward_query *query = attempt->query;
 	struct channel *channel = attempt->channel;
 	struct forward *forward = channel->forward;
 	enum verdict verdict = attempt_verdict(status, reply, reply_len);
 
-	if (reply != NULL && reply_len >= DNS_HEADER) /* c-ares asks again over TCP by itself */
-		observe_server(forward->context->ring, RECORD_SERVER_RESPONSE,
+	if (reply != NULL && reply_len >= DNS_HEADER) /* c-ares retries over TCP by itself */
+		observe_server_response(forward->context->ring,
 		    forward->way.tcp || reply_len > DNS_UDP_PAYLOAD, &channel->server, reply,
-		    (size_t)reply_len, forward->context->now_ns,
-		    forward->context->now_ns - attempt->asked_ns);
+		    reply_len, attempt->sent_ns);
 	channel->open--;
 	forward->open--;
 	attempt_detach(attempt);
 	free(attempt);
 	if (verdict == ANSWERED || verdict == DECLINED)
 		server_answered(forward, &channel->server);
-	if (verdict != ANSWERED) /* c-ares may now leave EDNS out of its further queries */
+	if (verdict != ANSWERED) /* c-ares may now send its next queries without EDNS */
 		channel_retire(forward, channel);
-	if (query == NULL) /* as of each attempt that ends with its channel */
+	if (query == NULL) /* for example, the attempt ended because its channel was closed */
 		return;
 	if (verdict == ANSWERED) {
-		inflight_finish(forward->inflight, &query->base, reply, (size_t)reply_len);
+		inflight_finish(forward->inflight, &query->base, reply, reply_len);
 		return;
 	}
 	if (verdict == FAILED)
@@ -444,10 +447,10 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 }
 
 /*
- * If no channel can be opened now (no descriptor, no memory) the query waits for its retry time.
+ * Sends the query to this server. If no channel can be opened now (no descriptor, no memory), the query waits for its retry time.
  */
 static void
-send_to(struct forward *forward, struct forward_query *query, struct upstream *upstream)
+send_to(struct forward *forward, struct forward_query *query, struct forward_server *upstream)
 {
 	uint8_t question[INFLIGHT_QUESTION_MAX];
 	struct channel *channel = channel_for(forward, upstream);
@@ -458,27 +461,26 @@ send_to(struct forward *forward, struct forward_query *query, struct upstream *u
 	struct attempt *attempt = xmalloc(sizeof *attempt);
 	attempt->query = query;
 	attempt->channel = channel;
-	attempt->asked_ns = forward->context->now_ns;
 	LIST_INSERT_HEAD(&query->attempts, attempt, link);
 	query->attempt_count++;
 	channel->waiting++;
 	channel->open++;
 	forward->open++;
-	observe_server(forward->context->ring, RECORD_SERVER_QUERY, forward->way.tcp,
-	    &channel->server, question, len, forward->context->now_ns, 0);
-	ares_send(channel->ares, question, (int)len, attempt_done, attempt);
+	attempt->sent_ns = observe_server_query(
+	    forward->context->ring, forward->way.tcp, &channel->server, question, len);
+	cares_send(channel->ares, question, len, attempt_done, attempt);
 }
 
 /*
- * Tries the next upstream. If all have been tried, waits for outstanding attempts or for the retry
- * timer; when that has run out (`again`), starts over with the first, unless an upstream has
- * declined, which it would do again.
+ * Tries the next upstream server. If all have been tried, waits for outstanding attempts or for the retry timer. When the retry timer has
+ * expired (`again`), starts over with the first server. If a server has declined, it does not start over, because that server would decline
+ * again.
  */
 static void
 send_next(struct forward *forward, struct forward_query *query, bool again)
 {
 	follow_servers(forward, query);
-	struct upstream *upstream = choose_upstream(forward, query->tried);
+	struct forward_server *upstream = choose_upstream(forward, query->tried);
 	if (upstream == NULL && forward->upstream_count > 0 && !query->declined) {
 		if (!again && (query->attempt_count > 0 || query->rounds++ == 0))
 			return;
@@ -498,10 +500,10 @@ forward_ask(void *arg, struct inflight *inflight)
 {
 	struct forward *forward = arg;
 	struct forward_query *query = query_of(inflight);
-	struct upstream *upstream = choose_upstream(forward, 0);
+	struct forward_server *upstream = choose_upstream(forward, 0);
 
 	if (upstream == NULL) {
-		send_later(forward, query); /* no server: SERVFAIL */
+		send_later(forward, query); /* there is no server, so the answer is SERVFAIL */
 		return;
 	}
 	query->generation = forward->generation;
@@ -509,7 +511,8 @@ forward_ask(void *arg, struct inflight *inflight)
 	send_to(forward, query, upstream);
 }
 
-/* A new target, which every server may know. Sent at the end of the turn: c-ares is our caller. */
+/* Starts with a new target, for which all servers can be queried. The query is sent at the end of the iteration, because c-ares may be
+ * the caller. */
 static void
 forward_ask_on(void *arg, struct inflight *inflight)
 {
@@ -521,7 +524,7 @@ forward_ask_on(void *arg, struct inflight *inflight)
 	send_later(arg, query);
 }
 
-/* No answer in time: earlier attempts stay open, the next server is asked in addition. */
+/* Called when no answer has arrived in time. Earlier attempts stay open, and the next server is tried in addition. */
 static void
 forward_retry(void *arg, struct inflight *inflight)
 {
@@ -591,12 +594,12 @@ forward_new(struct worker_context *context, struct inflight_table *inflight, str
 void
 forward_servers(struct forward *forward, const struct server *servers, size_t count)
 {
-	struct upstream next[UPSTREAMS_MAX] = { 0 };
+	struct forward_server next[UPSTREAMS_MAX] = { 0 };
 
 	if (count > UPSTREAMS_MAX)
 		count = UPSTREAMS_MAX;
 	for (size_t i = 0; i < count; i++) {
-		struct upstream *known = find_upstream(forward, &servers[i]);
+		struct forward_server *known = find_upstream(forward, &servers[i]);
 
 		next[i].server = servers[i];
 		if (known != NULL) {
@@ -626,7 +629,7 @@ forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t events)
 	    (events & EPOLLOUT) != 0 ? fd : ARES_SOCKET_BAD);
 }
 
-/* Retires channels whose only open attempts no query waits for: their server never answers. */
+/* Retires a channel if it has open attempts, but no query waits for them. The server of such a channel does not answer. */
 static void
 retire_abandoned(struct forward *forward)
 {
@@ -640,7 +643,7 @@ retire_abandoned(struct forward *forward)
 }
 
 int64_t
-forward_turn(struct forward *forward)
+forward_iteration(struct forward *forward)
 {
 	struct worker_context *context = forward->context;
 
@@ -659,7 +662,7 @@ forward_turn(struct forward *forward)
 	struct channel *channel;
 	while ((channel = LIST_FIRST(&forward->done)) != NULL)
 		channel_close(forward, channel);
-	return forward->open == 0 ? 0 : forward->tick_at_ns;
+	return forward->open == 0 ? CLOCK_NEVER : forward->tick_at_ns;
 }
 
 void

@@ -10,9 +10,10 @@
 #include "lib/xalloc.h"
 
 enum {
-	/* Of a slot's bytes; the offsets of the message's TTLs stand at their end. */
+	/* Bytes in a slot for the message. The offsets of the message's TTLs are stored at the
+	 * end. */
 	SLOT_ROOM = FORWARDED_CACHE_SLOT - 32,
-	/* Message types that ask for more than one type (RFC 6895 section 3.1), and OPT. */
+	/* Query types that ask for more than one type (RFC 6895 section 3.1). */
 	QTYPE_FIRST = 128,
 	QTYPE_LAST = 255,
 	EDNS_WITHOUT_OPTIONS = 11, /* RFC 6891 section 6.1.2 */
@@ -21,21 +22,21 @@ static const int64_t second_ns = 1000 * INT64_C(1000000);
 
 struct slot {
 	int64_t kept_ns, until_ns;
-	uint32_t generation; /* of the cache; another one: the answer was flushed */
+	uint32_t generation; /* generation of the cache; if it differs, the answer was flushed */
 	uint16_t type, flags;
-	uint16_t len;  /* of the message */
-	uint16_t ttls; /* how many there are */
+	uint16_t len;  /* length of the message */
+	uint16_t ttls; /* number of TTLs */
 	bool edns_do;
-	uint8_t room[SLOT_ROOM];
+	uint8_t capacity[SLOT_ROOM];
 };
 _Static_assert(sizeof(struct slot) <= FORWARDED_CACHE_SLOT, "a slot's size");
 
-/* What a lookup reads first. */
+/* The part that a lookup reads first. */
 struct set {
 	pthread_mutex_t lock;
 	uint32_t tags[FORWARDED_CACHE_WAYS]; /* hashes of the slots' keys */
-	uint8_t filled;                      /* a bit for each slot that was ever written to */
-	uint8_t used; /* a bit for each slot that was hit since the hand passed */
+	uint8_t filled;                      /* one bit for each slot that was ever written */
+	uint8_t used; /* one bit for each slot that had a hit since the CLOCK hand passed it */
 	unsigned hand;
 };
 
@@ -43,7 +44,7 @@ struct forwarded_cache {
 	uint64_t seed;
 	size_t count;
 	struct set *sets;
-	/* Of each set; not zeroed, so that its pages are taken as they are written to. */
+	/* The slots of each set. The memory is not zeroed, so its pages are allocated when they are first written. */
 	struct slot (*slots)[FORWARDED_CACHE_WAYS];
 	_Atomic(int64_t) rest_until_ns;
 	_Atomic(uint32_t) generation;
@@ -78,7 +79,7 @@ forwarded_cache_free(struct forwarded_cache *cache)
 void
 forwarded_cache_flush(struct forwarded_cache *cache, int64_t now_ns)
 {
-	/* In this order: who sees the new generation sees the rest too. */
+	/* The order of these two stores matters. A thread that sees the new generation must also see the pause. */
 	atomic_store(&cache->rest_until_ns, now_ns + FORWARDED_CACHE_REST_MS * second_ns / 1000);
 	atomic_fetch_add(&cache->generation, 1);
 }
@@ -96,7 +97,7 @@ forwarded_cache_takes(const struct query *query, size_t query_len)
 	       (query->qtype < QTYPE_FIRST || query->qtype > QTYPE_LAST);
 }
 
-/* Of name and type alone: an answer's variants by flags are in one set. */
+/* Hashes only name and type. Answers for the same name and type with different flags are therefore in one set. */
 static uint64_t
 hash_key(const struct forwarded_cache *cache, const uint8_t *name, uint16_t type)
 {
@@ -112,10 +113,10 @@ hash_key(const struct forwarded_cache *cache, const uint8_t *name, uint16_t type
 static size_t
 set_index(const struct forwarded_cache *cache, uint64_t hash)
 {
-	return (size_t)((hash >> 32) * cache->count >> 32);
+	return hash_place(hash, (uint32_t)cache->count);
 }
 
-/* Whether the slot holds an answer that is still good. */
+/* Returns whether the slot has a valid answer. */
 static bool
 is_good(const struct forwarded_cache *cache, size_t index, unsigned i, uint32_t generation,
     int64_t now_ns)
@@ -126,14 +127,14 @@ is_good(const struct forwarded_cache *cache, size_t index, unsigned i, uint32_t 
 	       slot->until_ns > now_ns;
 }
 
-/* In whole seconds; the thread that kept it may have looked at the clock later than this one. */
+/* Returns the age in whole seconds. Another thread may have stored the answer, and may have read the clock later than this thread. */
 static uint32_t
 age_of(const struct slot *slot, int64_t now_ns)
 {
 	return now_ns > slot->kept_ns ? (uint32_t)((now_ns - slot->kept_ns) / second_ns) : 0;
 }
 
-/* The place in the set of an answer to this name and type; `key` NULL: with any flags. -1: none. */
+/* Returns the index in the set of an answer for this name and type, or -1 if there is none. If `key` is NULL, the flags do not matter. */
 static int
 find_slot(const struct forwarded_cache *cache, size_t index, uint32_t tag, const uint8_t *name,
     uint16_t type, const struct forwarded_key *key, int64_t now_ns)
@@ -146,7 +147,7 @@ find_slot(const struct forwarded_cache *cache, size_t index, uint32_t tag, const
 		if (cache->sets[index].tags[i] == tag &&
 		    is_good(cache, index, (unsigned)i, generation, now_ns) && slot->type == type &&
 		    (key == NULL || (slot->flags == key->flags && slot->edns_do == key->edns_do)) &&
-		    dname_equal(slot->room + DNS_HEADER, name))
+		    dname_equal(slot->capacity + DNS_HEADER, name))
 			return i;
 	}
 	return -1;
@@ -154,11 +155,11 @@ find_slot(const struct forwarded_cache *cache, size_t index, uint32_t tag, const
 
 /* --- messages --- */
 
-/* Where the offset of the message's TTL number `i` stands. */
+/* Returns the address at which the offset of the message's TTL number `i` is stored. */
 static uint8_t *
 ttl_place(struct slot *slot, unsigned i)
 {
-	return slot->room + SLOT_ROOM - 2 * (i + 1);
+	return slot->capacity + SLOT_ROOM - 2 * (i + 1);
 }
 
 static uint32_t
@@ -167,30 +168,31 @@ least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Notes where the record's TTL is; a denial's is the least of the SOA's TTL and MINIMUM (RFC 2308
- * section 5). False: there is no room. */
+/* Stores the offset of the record's TTL and sets the TTL. For a negative answer, the TTL is the lower of the SOA's TTL and MINIMUM (RFC
+ * 2308 section 5). Returns false if there is no space. */
 static bool
 note_ttl(struct slot *slot, const struct record *record, uint32_t ttl_s)
 {
-	size_t at = (size_t)(record->end - record->rdata_len - 6); /* TTL, RDLENGTH, RDATA */
+	/* Offset of the TTL. RDLENGTH and RDATA follow the TTL. */
+	size_t at = (size_t)(record->end - record->rdata_len - 6);
 
 	if (slot->len + 2u * (slot->ttls + 1u) > SLOT_ROOM)
 		return false;
-	wire_put32(slot->room + at, ttl_s);
+	wire_put32(slot->capacity + at, ttl_s);
 	wire_put16(ttl_place(slot, slot->ttls++), (unsigned)at);
 	return true;
 }
 
-/* How long the slot's message may be kept, in seconds, its TTLs noted; 0: not at all. */
+/* Returns how many seconds the slot's message may be stored, or 0 if it may not be stored. Also stores the offsets of its TTLs. */
 static uint32_t
 measure(struct slot *slot)
 {
-	bool denied = (slot->room[3] & 15) == RCODE_NXDOMAIN, any = false, soa = false;
+	bool denied = (slot->capacity[3] & 15) == RCODE_NXDOMAIN, any = false, soa = false;
 	uint32_t life_s = FORWARDED_CACHE_MAX_S;
 	struct reply_walk walk;
 	int more;
 
-	if (!reply_walk_begin(&walk, slot->room, slot->len))
+	if (!reply_walk_begin(&walk, slot->capacity, slot->len))
 		return 0;
 	while ((more = reply_walk_next(&walk)) > 0) {
 		const struct record *record = &walk.record;
@@ -198,7 +200,7 @@ measure(struct slot *slot)
 
 		if (record->type == TYPE_OPT && ttl_s >> 24 == 0)
 			continue;
-		if (record->type == TYPE_OPT) /* the rcode's upper bits */
+		if (record->type == TYPE_OPT) /* the upper bits of the rcode are not 0 */
 			return 0;
 		if (walk.section == WALK_ANSWER)
 			any = any || record->type == slot->type;
@@ -231,7 +233,7 @@ forwarded_cache_get(
 		uint32_t age_s = age_of(slot, now_ns);
 
 		len = slot->len;
-		memcpy(out, slot->room, len);
+		memcpy(out, slot->capacity, len);
 		for (unsigned t = 0; t < slot->ttls; t++) {
 			uint8_t *ttl = out + wire_get16(ttl_place(slot, t));
 
@@ -243,7 +245,7 @@ forwarded_cache_get(
 	return len;
 }
 
-/* The slot for a new answer: one that holds none, else that which was not used. */
+/* Returns a slot for a new answer. If possible, the slot has no valid answer. Otherwise it is a slot that was not used recently. */
 static unsigned
 choose_slot(struct forwarded_cache *cache, size_t index, uint32_t generation, int64_t now_ns)
 {
@@ -261,7 +263,7 @@ choose_slot(struct forwarded_cache *cache, size_t index, uint32_t generation, in
 	return i;
 }
 
-/* The message as a slot holds it; false: it is none to keep. */
+/* Writes the message into a slot. Returns false if the message may not be stored. */
 static bool
 fill_slot(struct slot *slot, const struct forwarded_key *key, const uint8_t *wire, size_t len,
     int64_t now_ns)
@@ -277,7 +279,7 @@ fill_slot(struct slot *slot, const struct forwarded_key *key, const uint8_t *wir
 		.flags = key->flags,
 		.edns_do = key->edns_do,
 		.len = (uint16_t)len };
-	memcpy(slot->room, wire, len);
+	memcpy(slot->capacity, wire, len);
 	uint32_t life_s = measure(slot);
 	slot->until_ns = now_ns + life_s * second_ns;
 	return life_s > 0;

@@ -1,35 +1,39 @@
 /*
- * Answers of other servers, kept for a few seconds (--answer-cache): a popular outside name is
- * asked of the resolver once in that time and not for every client.
+ * A cache of other servers' answers (--answer-cache). The answers are stored for a few seconds. In
+ * that time, a query for a popular external name is sent to the resolver once, and not for every
+ * client.
  *
- *	inflight_start, the next step of a walk -> forwarded_cache_get: as if the server had said it again
- *	inflight_finish, with a server's reply  -> forwarded_cache_put
+ *	inflight_start, next candidate of a search list -> forwarded_cache_get: as if the server had replied
+ *	inflight_finish, with a server's reply          -> forwarded_cache_put
  *
  *	hash(name, type) -> a set: a lock, and FORWARDED_CACHE_WAYS slots of FORWARDED_CACHE_SLOT bytes,
- *	                    each with one message, its key, and where its TTLs are
+ *	                    each with one message, its key, and the offsets of its TTLs
  *
- * What is kept is the server's message. A hit passes through answer_forwarded() or answer_chased()
- * as the message did when it came: its records are checked against the zones that are ours now
- * (bailiwick), and it is cut to the client's size. TTLs are less by the answer's age. Names of ours
- * never get here: they are looked for only after answer() has said FORWARD or CHASE.
+ * The cache stores the server's message. answer_forwarded() or answer_chased() handles a cache hit
+ * like the original message. These functions check its records against our current zones
+ * (bailiwick), and truncate the message to the client's size. TTLs are reduced by the answer's age.
+ * Our own names are never in the cache, because it is searched only after answer() has returned
+ * FORWARD or CHASE.
  *
- * Kept is NOERROR with records of the type, and NXDOMAIN or NODATA with an SOA (RFC 2308 section 5),
- * for the least TTL of the message and at most FORWARDED_CACHE_MAX_S: so long, and no longer, can an
- * answer be older than the resolver's own. Never kept: what is truncated, failed, refused, malformed
- * or longer than a slot, and the types that are questions (ANY, AXFR). A query is looked for only if
- * it is plain: RD, and no EDNS option, for an option may change the answer.
+ * The cache stores NOERROR with records of the type, and NXDOMAIN or NODATA with an SOA (RFC 2308
+ * section 5). Such a message is stored for the lowest TTL in it, and for at most
+ * FORWARDED_CACHE_MAX_S. An answer can therefore be older than the resolver's answer by at most
+ * that time. The cache never stores messages that are truncated, malformed or longer than a slot,
+ * other rcodes, and responses to query types such as ANY and AXFR. The cache is only used for plain
+ * queries, which have RD and no EDNS options. An option may change the answer.
  *
- * forwarded_cache_flush() is for every change of the configuration. The resolver may apply the change a
- * little later than kubedns, and old answers are under way: so nothing is kept for
- * FORWARDED_CACHE_REST_MS after it.
+ * forwarded_cache_flush() must be called for every change of the configuration. The resolver may
+ * apply the change a little later than kubedns, and old answers may be in flight. Nothing is stored
+ * for FORWARDED_CACHE_REST_MS after a flush.
  *
- * One table for all workers, allocated once. No thread waits for another: a set that is locked is
- * passed over as a miss. In a full set the answer that has not been used since the last look at it
- * makes room (CLOCK).
+ * One table, allocated once, serves all workers. No thread waits for another thread: if a set is
+ * locked, the lookup is a miss. In a full set, the victim is an answer that has not been used since
+ * it was last considered (CLOCK).
  *
- * The key is all that an answer depends on. What a client may see of the cluster is not part of it:
- * that decides what is looked for, and what another server says of a name is the same for all. If
- * clients come to have servers of their own, that belongs into struct forwarded_key and its hash.
+ * The key contains everything on which an answer depends. The client's view of the cluster is not
+ * part of the key. The view decides which name is looked up, but another server's answer for a name
+ * is the same for all clients. If clients ever get their own servers, the server must become part
+ * of struct forwarded_key and its hash.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_FORWARDED_CACHE_H
 #define KUBEDNS_SERVE_UPSTREAM_FORWARDED_CACHE_H
@@ -44,16 +48,17 @@ struct forwarded_cache;
 
 enum {
 	FORWARDED_CACHE_MAX_S = 5,
-	/* More than FORWARD_TIMEOUT_MS, after which no query from before the change is in flight. */
+	/* This time is longer than FORWARD_TIMEOUT_MS. All queries that were sent before the
+	 * change have then ended. */
 	FORWARDED_CACHE_REST_MS = 5000,
 	FORWARDED_CACHE_WAYS = 8,
 	FORWARDED_CACHE_SLOT = 512,
 	FORWARDED_CACHE_LEAST = 64 * 1024, /* bytes */
 };
 
-/* What was asked of the other server. */
+/* The question that was sent to the other server. */
 struct forwarded_key {
-	const uint8_t *name; /* in wire form, in any case */
+	const uint8_t *name; /* in wire format, in any case */
 	uint16_t type;
 	uint16_t flags; /* FLAG_CD and FLAG_AD, as in the header */
 	bool edns_do;
@@ -62,34 +67,36 @@ struct forwarded_key {
 enum answer_kept {
 	ANSWER_NOT_KEPT,
 	ANSWER_KEPT,
-	ANSWER_EVICTED /* kept, in the place of another */
+	ANSWER_EVICTED /* the answer was stored in place of another answer */
 };
 
-/* A cache of at most `bytes`, at least FORWARDED_CACHE_LEAST; its pages are taken as they are written
- * to. `seed` is random: nobody can choose names that meet in one set. */
+/* Creates a cache of at most `bytes`, but at least FORWARDED_CACHE_LEAST. Its pages are
+ * allocated when they are first written. `seed` must be random, so that nobody can choose names
+ * that share a set. */
 struct forwarded_cache *forwarded_cache_new(size_t bytes, uint64_t seed);
 
-/* Whether the answer to this query of `query_len` bytes may be kept, and come from what is kept. */
+/* Returns whether the cache may be used for this query of `query_len` bytes, to find its answer
+ * and to store it. */
 bool forwarded_cache_takes(const struct query *query, size_t query_len);
 
-/* Writes the answer with this key into `out` of FORWARDED_CACHE_SLOT bytes, its TTLs as they are at
- * `now_ns` (monotonic); its length, 0: there is none. */
+/* Writes the answer with this key to `out`, which has FORWARDED_CACHE_SLOT bytes, with its TTLs
+ * at the time `now_ns` (monotonic). Returns the length of the answer, or 0 if there is none. */
 size_t forwarded_cache_get(
     struct forwarded_cache *cache, const struct forwarded_key *key, int64_t now_ns, uint8_t *out);
 
-/* Keeps a copy of the answer, if it is one of those that are kept. */
+/* Stores a copy of the answer, if the answer may be stored. */
 enum answer_kept forwarded_cache_put(struct forwarded_cache *cache, const struct forwarded_key *key,
     const uint8_t *wire, size_t len, int64_t now_ns);
 
-/* Drops all. Any thread. */
+/* Removes all answers. Any thread may call it. */
 void forwarded_cache_flush(struct forwarded_cache *cache, int64_t now_ns);
 
-/* For people: seconds since the other server said it, -1 if there is no such answer, whatever the
- * flags. Any thread. */
+/* For display: returns the age of an answer in seconds, whatever its flags, or -1 if there is
+ * none. Any thread may call it. */
 int forwarded_cache_age(
     struct forwarded_cache *cache, const uint8_t *name, uint16_t type, int64_t now_ns);
 
-/* NULL is fine. No thread may use it any more. */
+/* NULL is fine. No thread may use the cache any more. */
 void forwarded_cache_free(struct forwarded_cache *cache);
 
 #endif

@@ -19,16 +19,16 @@ cache_key(const struct inflight *inflight)
 
 bool
 forwarded_reply_find(const struct worker_context *context, struct forwarded_cache *cache,
-    const struct inflight *inflight, uint8_t *room, struct upstream_reply *said)
+    const struct inflight *inflight, uint8_t *capacity, struct upstream_reply *said)
 {
 	struct stats *stats = context->stats;
 
 	if (cache == NULL || !forwarded_cache_takes(&inflight->info.query, inflight->query_len))
 		return false;
 	const struct forwarded_key key = cache_key(inflight);
-	size_t len = forwarded_cache_get(cache, &key, context->now_ns, room);
+	size_t len = forwarded_cache_get(cache, &key, context->now_ns, capacity);
 	stats_add(len > 0 ? &stats->cache_hits : &stats->cache_misses, 1);
-	*said = (struct upstream_reply){ .wire = room, .len = len };
+	*said = (struct upstream_reply){ .wire = capacity, .len = len };
 	return len > 0;
 }
 
@@ -45,7 +45,7 @@ forwarded_reply_keep(const struct worker_context *context, struct forwarded_cach
 		stats_add(&context->stats->cache_evictions, 1);
 }
 
-/* The client's message again; its tree is to be set inside of a read section. */
+/* Makes a request from the client's message again. The caller sets the tree of the request, inside a read section. */
 static struct answer_request
 request_again(struct worker_context *context, const struct inflight *inflight)
 {
@@ -58,7 +58,7 @@ request_again(struct worker_context *context, const struct inflight *inflight)
 	};
 }
 
-/* What the client may see; inside of a read section. */
+/* Returns the tree that the client may see. Call it inside a read section. */
 static const struct tree *
 seen_tree(struct worker_context *context, const struct inflight *inflight)
 {
@@ -110,7 +110,7 @@ forwarded_reply_in_stub_domain(
 	return in;
 }
 
-/* The reply to the client from the other server's; its length, 0 if there can be none. */
+/* Writes the reply to the client, which is made from the other server's reply. Returns its length, or 0 if no reply is possible. */
 static size_t
 write_reply(struct worker_context *context, struct inflight *inflight,
     const struct upstream_reply *said, uint8_t *out, size_t max)
@@ -134,12 +134,13 @@ void
 forwarded_reply_note(const struct worker_context *context, const struct client *client,
     const struct answer_info *info, const uint8_t *reply, int64_t start_ns, enum answer_made made)
 {
+	/* This time must not be earlier than the time of the other server's response, which has its own record. */
+	int64_t now_ns = observe_wants_messages(context->ring) ? clock_mono_ns() : context->now_ns;
+
 	observe_alone(context->ring,
-	    &(struct observed){ .client = client_sockaddr(client),
-		.info = info,
-		.reply = reply,
-		.at_ns = context->now_ns },
-	    made, client->proto == PROTO_TCP, context->now_ns - start_ns);
+	    &(struct observed){
+		.client = client_sockaddr(client), .info = info, .reply = reply, .at_ns = now_ns },
+	    made, client->proto == PROTO_TCP, now_ns - start_ns);
 }
 
 void
@@ -147,16 +148,16 @@ forwarded_reply_send(struct worker_context *context, const struct client_ops *cl
     struct inflight *inflight, const struct upstream_reply *said, enum answer_made made)
 {
 	const struct client *client = &inflight->client;
-	/* For the counters: what answer() has found, before the reply to it overwrites that. */
+	/* The counters need the system that answer() found. That value is read before the reply overwrites it. */
 	enum answer_system system = inflight->info.system;
 	size_t max;
 
-	uint8_t *room = clients->room(clients->arg, client, &max);
-	size_t len = write_reply(context, inflight, said, room, max);
+	uint8_t *capacity = clients->capacity(clients->arg, client, &max);
+	size_t len = write_reply(context, inflight, said, capacity, max);
 	clients->done(clients->arg, client, len);
 	stats_reply(context->stats, client->proto, &inflight->info, len);
 	stats_took(
 	    &context->stats->times[system], (uint64_t)(context->now_ns - inflight->start_ns), 1);
 	inflight->info.len = len;
-	forwarded_reply_note(context, client, &inflight->info, room, inflight->start_ns, made);
+	forwarded_reply_note(context, client, &inflight->info, capacity, inflight->start_ns, made);
 }

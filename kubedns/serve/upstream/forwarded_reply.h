@@ -1,7 +1,7 @@
 /*
- * The client's reply, made of its own message, the newest tree and what another server has said,
- * now or a few seconds ago (forwarded_cache.h). Every step of it goes through answer.h; what is here is
- * the request around it, the way to the client, and the counters.
+ * Makes the client's reply from its own message, the newest tree, and another server's answer,
+ * which is new or cached (forwarded_cache.h). Every step uses answer.h. This module makes the
+ * request for answer.h, sends the reply to the client, and updates the counters.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_FORWARDED_REPLY_H
 #define KUBEDNS_SERVE_UPSTREAM_FORWARDED_REPLY_H
@@ -10,33 +10,33 @@
 
 #include "kubedns/serve/upstream/inflight.h"
 
-/* Looks in the cache (NULL: none) for an answer to the present question, and counts whether it is
- * there; `said` then points into `room` of FORWARDED_CACHE_SLOT bytes. */
+/* Searches the cache, which may be NULL, for an answer to the current question. Counts a hit or
+ * a miss. After a hit, `said` points into `capacity`, a buffer of FORWARDED_CACHE_SLOT bytes. */
 bool forwarded_reply_find(const struct worker_context *context, struct forwarded_cache *cache,
-    const struct inflight *inflight, uint8_t *room, struct upstream_reply *said);
+    const struct inflight *inflight, uint8_t *capacity, struct upstream_reply *said);
 
-/* Keeps what was said, if there is a cache and it may be kept. */
+/* Stores the answer, if there is a cache and the answer may be stored. */
 void forwarded_reply_keep(const struct worker_context *context, struct forwarded_cache *cache,
     const struct inflight *inflight, const struct upstream_reply *said);
 
-/* Whether what was said is a step of a search walk and not its end: then the walk's next candidate
- * is the target, and is to be asked for. */
+/* Returns whether the search list continues after this answer. Then the target is set to the
+ * next candidate, which must be looked up next. */
 bool forwarded_reply_leads_on(
     struct worker_context *context, struct inflight *inflight, const struct upstream_reply *said);
 
-/* The code of the reply's first extended error (RFC 8914); -1 if there is none, or the reply is too long to be
- * kept. */
+/* Returns the code of the reply's first extended error (RFC 8914). Returns -1 if there is none,
+ * or if the reply is too long to be stored. */
 int forwarded_reply_extended_error(const struct upstream_reply *said);
 
-/* Whether the name that is asked for is in one of the ConfigMap's stub domains. */
+/* Returns whether the name that is being looked up is in a stub domain of the ConfigMap. */
 bool forwarded_reply_in_stub_domain(
     const struct worker_context *context, const struct inflight *inflight);
 
-/* Sends the reply, and counts and notes it as made in this way. */
+/* Sends the reply and counts it. Records it with `made`, which says how it was made. */
 void forwarded_reply_send(struct worker_context *context, const struct client_ops *clients,
     struct inflight *inflight, const struct upstream_reply *said, enum answer_made made);
 
-/* Notes a reply that has left; none, of a length of 0, too. */
+/* Records a reply that was sent. If its length is 0, records that there was no reply. */
 void forwarded_reply_note(const struct worker_context *context, const struct client *client,
     const struct answer_info *info, const uint8_t *reply, int64_t start_ns, enum answer_made made);
 

@@ -1,5 +1,6 @@
 /*
- * Unpredictable query IDs (RFC 5452 section 9.2): the kernel's random numbers, 64 at a time.
+ * Unpredictable query IDs (RFC 5452 section 9.2). The IDs are random numbers of the kernel, which
+ * are read 64 at a time.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_IDS_H
 #define KUBEDNS_SERVE_UPSTREAM_IDS_H
@@ -14,7 +15,8 @@ struct ids {
 	unsigned left;
 };
 
-/* An ID that is not among the `count` in `taken`: those already used at the same source port. */
+/* Returns an ID that is not among the `count` IDs in `taken`. These IDs are already used with
+ * the same source port. */
 static inline uint16_t
 ids_take(struct ids *ids, const uint16_t *taken, unsigned count)
 {

@@ -6,6 +6,7 @@
 
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/upstream/forwarded_reply.h"
+#include "lib/clock.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"
 
@@ -13,25 +14,26 @@ enum {
 	CLIENT_BUCKETS = 1024,
 	QUESTION_BUCKETS = 1024,
 	KNOWN_BITS = 1 << 17,
-	KNOWN_MAX = KNOWN_BITS / 8, /* then the older half is forgotten */
+	KNOWN_MAX = KNOWN_BITS / 8, /* limit at which the older half is forgotten */
 	/*
-	 * With a resolver that holds queries, 1/16 of the bound in total is a reserve above it:
-	 * when the table is full, it is for clients that have no query in it.
+	 * Some resolvers store queries after they have ended here. For such a resolver, there is a reserve of 1/16 of the total limit, in
+	 * addition to that limit. When the table is full, the reserve is for clients that have no query in the table.
 	 */
 	RESERVE_PART = 16,
 };
 
 /*
- * A client address with queries in flight or held. It is known by the keyed hash of its address:
- * two clients with one hash share a limit, which cannot be provoked.
+ * A client address with queries that are in flight or stored by the resolver. The keyed hash of the address identifies it. Two clients with
+ * the same hash share a limit, but nobody can provoke equal hashes.
  */
 struct inflight_client {
 	LIST_ENTRY(inflight_client) by_hash;
 	LIST_ENTRY(inflight_client) by_count;
 	uint32_t hash;
-	unsigned count; /* in flight */
-	unsigned held;  /* ended here, but not at the resolver: see forward_ops.hold_ns */
-	TAILQ_HEAD(, inflight) queries; /* oldest first */
+	unsigned count; /* queries in flight */
+	/* Number of queries that have ended here, but not at the resolver (see forward_ops.hold_ns). */
+	unsigned held;
+	TAILQ_HEAD(, inflight) queries; /* in flight, oldest first */
 };
 LIST_HEAD(client_list, inflight_client);
 LIST_HEAD(question_list, inflight);
@@ -39,41 +41,47 @@ LIST_HEAD(question_list, inflight);
 struct held_query {
 	int64_t until_ns;
 	struct inflight_client *client;
-	uint64_t question; /* hash */
-	unsigned next;     /* of the bucket, as in held_by_question */
+	uint64_t question; /* hash of the question */
+	unsigned next;     /* the next query in its bucket, as in held_by_question */
 };
 
 /*
- * Questions that had an answer: a bit each, so that now and then another one passes as known. Two
- * halves: when the newer one has KNOWN_MAX questions, it becomes the older one.
+ * Questions that had an answer. Each question is one bit, chosen by its hash, so a few unknown questions count as known. The set of known
+ * questions has two halves. When the newer half has KNOWN_MAX questions, it becomes the older half.
  */
 struct known {
-	uint8_t *bits[2]; /* newer, older; KNOWN_BITS each */
-	unsigned count;   /* in the newer one */
+	uint8_t *bits[2]; /* newer and older half, of KNOWN_BITS bits each */
+	unsigned count;   /* number of questions in the newer half */
 };
 
 struct inflight_table {
 	struct worker_context *context;
 	struct client_ops clients;
 	struct forward_ops ops;
-	inflight_take_waiting *take_waiting; /* NULL: no query waits */
-	void *waiting;                       /* its argument */
+	inflight_take_waiting *take_waiting; /* NULL if no query waits */
+	void *waiting;                       /* argument of take_waiting */
 	unsigned max, client_max;
-	unsigned count, held_count; /* in flight, and held */
+	/* numbers of queries in flight, and of queries stored by the resolver */
+	unsigned count, held_count;
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
-	struct known known; /* with ops.hold_ns alone; made when first needed */
-	bool ending;        /* no query is asked any more */
+	struct known known; /* only with ops.hold_ns; allocated when it is first needed */
+	bool ending;        /* no query is sent any more */
 	struct client_list by_hash[CLIENT_BUCKETS];
-	struct question_list by_question[QUESTION_BUCKETS]; /* queries that are asked */
-	struct client_list *by_count; /* clients with 0 to client_max queries in flight */
-	unsigned heaviest;            /* no list above this one has a client */
-	struct held_query *held;      /* a ring in order of time, made when first needed */
+	struct question_list by_question[QUESTION_BUCKETS]; /* queries that have been sent */
+	/* by_count[n] lists the clients with n queries in flight. n is from 0 to client_max. */
+	struct client_list *by_count;
+	unsigned heaviest; /* no client has more queries in flight than this number */
+	/* A ring of the queries stored by the resolver, in order of time. The ring is allocated when it is first needed. */
+	struct held_query *held;
 	unsigned held_first;
-	unsigned held_by_question[QUESTION_BUCKETS]; /* places in the ring, plus 1; 0: none */
-	struct inflight_table *until_synced; /* takes our names before the first sync, or NULL */
-	struct inflight_table *chased;       /* takes what answer() called CHASE, or NULL */
-	struct inflight_table *servfail;     /* takes what was replied to with SERVFAIL, or NULL */
-	struct forwarded_cache *cache;       /* NULL: --answer-cache=off */
+	unsigned held_by_question[QUESTION_BUCKETS]; /* index in the ring plus 1, or 0 */
+	/* Takes our own names before the first sync, or NULL. */
+	struct inflight_table *until_synced;
+	/* Takes queries for which answer() returned CHASE, or NULL. */
+	struct inflight_table *chased;
+	/* Takes queries to which the reply was SERVFAIL, or NULL. */
+	struct inflight_table *servfail;
+	struct forwarded_cache *cache; /* NULL with --answer-cache=off */
 };
 
 struct inflight_table *
@@ -117,7 +125,7 @@ inflight_cache(struct inflight_table *table, struct forwarded_cache *cache)
 }
 
 void
-inflight_awaited(struct inflight_table *table, inflight_take_waiting *take, void *arg)
+inflight_hold_with(struct inflight_table *table, inflight_take_waiting *take, void *arg)
 {
 	table->take_waiting = take;
 	table->waiting = arg;
@@ -156,7 +164,7 @@ client_add(struct inflight_table *table, uint32_t hash)
 	return client;
 }
 
-/* Moves it to the list of its count, `by` more than before. */
+/* Adds `by` to the client's number of queries, and moves the client to the list for that number. */
 static void
 client_count(struct inflight_table *table, struct inflight_client *client, int by)
 {
@@ -179,7 +187,7 @@ client_release(struct inflight_client *client)
 	free(client);
 }
 
-/* --- what the resolver holds --- */
+/* --- queries stored by the resolver --- */
 
 static unsigned
 places(const struct inflight_table *table)
@@ -217,7 +225,7 @@ is_known(const struct known *known, uint64_t question)
 	return false;
 }
 
-/* The question had this answer. */
+/* If `reply` is an answer, remembers that the question had one. */
 static void
 know(struct inflight_table *table, const struct inflight *inflight, const uint8_t *reply)
 {
@@ -250,8 +258,8 @@ is_held(const struct inflight_table *table, uint64_t question)
 }
 
 /*
- * The query ends without a reply: the resolver goes on holding it, if it was asked. A question that it holds already
- * takes no further place there: it is asked for by the same query, from its first time on.
+ * Called when the query ends without a reply. If the query was sent to the resolver, the resolver still stores it. A question that is
+ * already stored takes no further place. The resolver continues with the same query, and counts its time from the first one.
  */
 static void
 hold_query(struct inflight_table *table, const struct inflight *inflight)
@@ -264,11 +272,13 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 	uint64_t question = question_hash(table, inflight);
 	if (is_held(table, question))
 		return;
-	if (table->held_count + 1 ==
-	    size) /* of known questions, which have no bound of their own */
+	/* Known questions have no limit of their own, so the ring may be full. */
+	if (table->held_count + 1 == size)
 		return;
 	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
-	if (table->held_count > 0) { /* a walk's last step may be later: keeps the order of time */
+	/* The newest query in the ring may have been sent later than this query, as a candidate of a search list. The later time
+	 * preserves the order of the ring. */
+	if (table->held_count > 0) {
 		unsigned last = (table->held_first + table->held_count - 1) % size;
 
 		if (table->held[last].until_ns > until_ns)
@@ -281,7 +291,7 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 	inflight->account->held++;
 }
 
-/* The resolver no longer holds the oldest one. */
+/* Called when the resolver has dropped the oldest query. */
 static void
 release_first(struct inflight_table *table)
 {
@@ -305,11 +315,11 @@ release_held(struct inflight_table *table)
 		release_first(table);
 }
 
-/* --- bounds --- */
+/* --- limits --- */
 
 /*
- * How many of `max` places one client may have: half of the free ones (a dynamic threshold). n
- * clients that take all they can get leave 2 / (n + 2) of the places free.
+ * Returns how many of `max` places one client may have, which is half of the free places (a dynamic threshold). If n clients take as many
+ * places as they can get, 2 / (n + 2) of the places stay free.
  */
 static unsigned
 client_limit(unsigned max, unsigned used, unsigned client_max)
@@ -321,7 +331,7 @@ client_limit(unsigned max, unsigned used, unsigned client_max)
 	return limit > 0 ? limit : 1;
 }
 
-/* The bound of the resolver's places that one more query of this client would pass, or DROP_COUNT. */
+/* Checks the limits on the resolver's places. Returns the limit that one more query of this client would exceed, or DROP_COUNT. */
 static enum stats_drop
 hold_bound_reached(const struct inflight_table *table, const struct inflight_client *client)
 {
@@ -333,7 +343,7 @@ hold_bound_reached(const struct inflight_table *table, const struct inflight_cli
 	return used < max || used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
 }
 
-/* The bound that one more query of this client would pass, or DROP_COUNT. */
+/* Returns the limit that one more query of this client would exceed, or DROP_COUNT. */
 static enum stats_drop
 bound_reached(struct inflight_table *table, const struct inflight_client *client, size_t len)
 {
@@ -350,7 +360,7 @@ bound_reached(struct inflight_table *table, const struct inflight_client *client
 
 static void end_unanswered(struct inflight_table *table, struct inflight *inflight);
 
-/* Ends the oldest query of the client that has the most. */
+/* Ends the oldest query of the client that has the most queries. */
 static void
 evict_query(struct inflight_table *table)
 {
@@ -360,7 +370,7 @@ evict_query(struct inflight_table *table)
 	end_unanswered(table, TAILQ_FIRST(&client->queries));
 }
 
-/* --- what is asked, and who waits for the answer --- */
+/* --- questions in flight, and the queries that wait for their answers --- */
 
 static struct question_list *
 question_list(struct inflight_table *table, const struct inflight *inflight)
@@ -368,8 +378,8 @@ question_list(struct inflight_table *table, const struct inflight *inflight)
 	return &table->by_question[question_hash(table, inflight) % QUESTION_BUCKETS];
 }
 
-/* All that the other server's answer depends on. A client over TCP is told all of a long answer, for
- * which the relay asks over TCP too. */
+/* Compares everything on which the other server's answer depends. The transport is included, because the relay fetches a long answer
+ * over TCP for a TCP client. */
 static bool
 same_question(const struct inflight *a, const struct inflight *b)
 {
@@ -390,7 +400,7 @@ start_asking(struct inflight_table *table, struct inflight *inflight, struct que
 	ask(table->ops.arg, inflight);
 }
 
-/* Asks the other server, unless the same question is on its way: then waits for that answer. */
+/* Sends the query to the other server. If a query with the same question is in flight, waits for the answer to that query instead. */
 static void
 ask_or_join(struct inflight_table *table, struct inflight *inflight,
     void (*ask)(void *arg, struct inflight *inflight))
@@ -410,7 +420,7 @@ ask_or_join(struct inflight_table *table, struct inflight *inflight,
 	start_asking(table, inflight, list, ask);
 }
 
-/* Its own question is over, or it waits for no other's any more. */
+/* Ends the query's question if it is in flight. If the query waits for the answer to another query, ends that wait. */
 static void
 stop_asking(struct inflight_table *table, struct inflight *inflight)
 {
@@ -434,9 +444,9 @@ deadline_ns(const struct inflight_table *table, const struct inflight *inflight)
 }
 
 /*
- * The query ends unanswered while others wait for the same answer. The one that may wait longest is
- * asked in its place: else a name that many clients ask for and no server answers would be asked
- * again for each of them. If even that one ends soon, none is asked, and each ends by itself.
+ * Called when the query ends unanswered while other queries wait for the same answer. The query that may wait longest is sent in its place.
+ * Otherwise, if many clients look up a name that no server answers, a query would be sent again for each client. If even the query that may
+ * wait longest ends soon, no query is sent, and each query ends separately.
  */
 static void
 pass_on(struct inflight_table *table, struct inflight *inflight)
@@ -465,20 +475,20 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 {
 	struct answer_info refused = *info;
 	size_t max;
-	uint8_t *room = table->clients.room(table->clients.arg, client, &max);
+	uint8_t *capacity = table->clients.capacity(table->clients.arg, client, &max);
 
 	refused.rcode = RCODE_REFUSED;
 	refused.truncated = false;
-	len = answer_rcode(&refused.query, query, len, RCODE_REFUSED, room, max);
+	len = answer_rcode(&refused.query, query, len, RCODE_REFUSED, capacity, max);
 	table->clients.done(table->clients.arg, client, len);
 	stats_drop(table->context->stats, reason);
 	stats_reply(table->context->stats, client->proto, &refused, len);
 	refused.len = len;
 	forwarded_reply_note(
-	    table->context, client, &refused, room, table->context->now_ns, MADE_REFUSED);
+	    table->context, client, &refused, capacity, table->context->now_ns, MADE_REFUSED);
 }
 
-/* The query as it begins. `query` is not copied. */
+/* Initialises a query. `query` is not copied. */
 static struct inflight
 inflight_begin(const struct inflight_table *table, const struct client *client,
     const uint8_t *query, size_t len, enum answer_outcome outcome, const struct answer_info *info)
@@ -498,19 +508,19 @@ inflight_begin(const struct inflight_table *table, const struct client *client,
 	};
 }
 
-/* Replies from what is kept. False: another server has to be asked; `reached` is then the query as
- * far as it has come, for a search walk may have gone some steps. */
+/* Replies from the cache. Returns false if another server must be queried. Then `reached` is the state of the query, because some
+ * candidates of a search list may already be done. */
 static bool
 reply_from_kept(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t len, enum answer_outcome outcome, const struct answer_info *info,
     struct answer_info *reached)
 {
 	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
-	uint8_t room[FORWARDED_CACHE_SLOT];
+	uint8_t capacity[FORWARDED_CACHE_SLOT];
 	struct upstream_reply said;
 
 	do {
-		if (!forwarded_reply_find(table->context, table->cache, &asking, room, &said)) {
+		if (!forwarded_reply_find(table->context, table->cache, &asking, capacity, &said)) {
 			*reached = asking.info;
 			return false;
 		}
@@ -519,7 +529,7 @@ reply_from_kept(struct inflight_table *table, const struct client *client, const
 	return true;
 }
 
-/* `rest` bytes follow the copy of the query. */
+/* Allocates a query. `rest` is the number of additional bytes after the copy of the message. */
 static struct inflight *
 inflight_make(const struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t len, enum answer_outcome outcome, const struct answer_info *info, size_t rest)
@@ -534,7 +544,7 @@ inflight_make(const struct inflight_table *table, const struct client *client, c
 	return inflight;
 }
 
-/* Takes the query into the table, on the account of its client, and asks. */
+/* Adds the query to the table and to its client's account, and sends it. */
 static void
 inflight_link(struct inflight_table *table, struct inflight *inflight)
 {
@@ -553,9 +563,9 @@ inflight_link(struct inflight_table *table, struct inflight *inflight)
 }
 
 /*
- * The bound that this query would pass at a resolver that holds queries, or DROP_COUNT. A question
- * that had an answer is let through: the resolver has it in its cache, most likely, or gets it
- * again. So names that no server answers do not take known names from their client.
+ * For a resolver that stores queries: returns which limit this query would exceed, or DROP_COUNT. A question that had an answer before is
+ * allowed, because the resolver most likely has the answer in its cache or gets it again. A client that queries names that no server
+ * answers can therefore still query known names.
  */
 static enum stats_drop
 new_bound_reached(const struct inflight_table *table, const struct inflight_client *account,
@@ -613,13 +623,13 @@ inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
 	    inflight->type, CLASS_IN, DNS_UDP_PAYLOAD);
 
 	wire_put16(out + 2, wire_get16(out + 2) | (inflight->flags & (FLAG_CD | FLAG_AD)));
+	/* The OPT is the last record, and ends with version, DO and Z, and RDLENGTH 0. */
 	if (inflight->edns_do)
-		out[len - 4] |=
-		    0x80; /* the OPT is the last record: version, DO and Z, RDLENGTH 0 */
+		out[len - 4] |= 0x80;
 	return len;
 }
 
-/* Asks for the next step of a search walk. */
+/* Sends a query for the next candidate of a search list. */
 static void
 ask_on(struct inflight_table *table, struct inflight *inflight)
 {
@@ -642,18 +652,19 @@ inflight_unlink(struct inflight_table *table, struct inflight *inflight)
 	stats_sub(&table->context->stats->forward_in_flight, 1);
 }
 
-/* Replies to the client, or asks for the next step of its search walk. */
+/* Replies to the client, or sends a query for the next candidate of its search list. */
 static void
 finish_one(struct inflight_table *table, struct inflight *inflight, struct upstream_reply said)
 {
 	struct stats *stats = table->context->stats;
-	uint8_t room[FORWARDED_CACHE_SLOT];
+	uint8_t capacity[FORWARDED_CACHE_SLOT];
 	bool failed = said.wire == NULL;
 
 	if (failed && inflight->servfail != NULL)
 		said = (struct upstream_reply){ inflight->servfail, inflight->servfail_len, NULL };
 	while (forwarded_reply_leads_on(table->context, inflight, &said))
-		if (!forwarded_reply_find(table->context, table->cache, inflight, room, &said)) {
+		if (!forwarded_reply_find(
+			table->context, table->cache, inflight, capacity, &said)) {
 			ask_on(table, inflight);
 			return;
 		}
@@ -670,8 +681,9 @@ finish_one(struct inflight_table *table, struct inflight *inflight, struct upstr
 	free(inflight);
 }
 
-/* Whether a SERVFAIL with this extended error (-1: none) means that servers are in trouble. Any other is what the
- * server found out about the name, such as a signature that is not valid: nobody else may be asked to say otherwise. */
+/* Returns whether a SERVFAIL with this extended error means that the servers have a problem. -1 means that there is no extended error.
+ * Any other error is a finding about the name, such as an invalid signature. Then no other server may be queried, because its answer
+ * could hide that finding. */
 static bool
 is_trouble(int extended_error)
 {
@@ -689,8 +701,8 @@ is_trouble(int extended_error)
 }
 
 /*
- * The other server said SERVFAIL: asks those of the next table. False: that is the answer, its time
- * is over, they do not know this name, or the client has too many queries there.
+ * Called when the other server has replied SERVFAIL. Sends the query to the servers of the next table. Returns false if the SERVFAIL is
+ * final, the query's time is over, the next servers do not know this name, or the client has too many queries there.
  */
 static bool
 hand_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
@@ -738,7 +750,8 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 		know(table, inflight, upstream);
 	TAILQ_CONCAT(&joined, &inflight->joined, by_joined);
 	stop_asking(table, inflight);
-	TAILQ_INSERT_TAIL(&joined, inflight, by_joined); /* last: it has the text of `refused_by` */
+	/* This query is last, because it has the text of `refused_by`. */
+	TAILQ_INSERT_TAIL(&joined, inflight, by_joined);
 	while ((other = TAILQ_FIRST(&joined)) != NULL) {
 		TAILQ_REMOVE(&joined, other, by_joined);
 		other->leader = NULL;
@@ -747,7 +760,7 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 	}
 }
 
-/* Its time is up, or another one takes its place. */
+/* Ends a query because its time is over, or because another query takes its place. */
 static void
 end_unanswered(struct inflight_table *table, struct inflight *inflight)
 {
@@ -766,7 +779,7 @@ retry_query(struct inflight_table *table, struct inflight *inflight)
 }
 
 int64_t
-inflight_turn(struct inflight_table *table)
+inflight_iteration(struct inflight_table *table)
 {
 	struct inflight *inflight;
 
@@ -781,8 +794,9 @@ inflight_turn(struct inflight_table *table)
 	const struct inflight *deadline = TAILQ_FIRST(&table->by_deadline),
 			      *next = TAILQ_FIRST(&table->by_retry);
 	if (deadline == NULL)
-		return 0;
-	return earlier(deadline_ns(table, deadline), next != NULL ? next->retry_ns : 0);
+		return CLOCK_NEVER;
+	return clock_earlier(
+	    deadline_ns(table, deadline), next != NULL ? next->retry_ns : CLOCK_NEVER);
 }
 
 void

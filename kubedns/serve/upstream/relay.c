@@ -13,39 +13,39 @@
 #include "kubedns/serve/upstream/relay_batch.h"
 #include "kubedns/serve/upstream/relay_tcp.h"
 #include "kubedns/serve/observe/observe.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum {
 	PORT_QUERIES = RELAY_BATCH, /* RFC 5452 section 10 */
 	PORTS_MAX = 2048,
-	IDLE_MAX =
-	    32, /* sockets kept for the next port: a new number is cheaper than a new socket */
+	/* Number of sockets kept for reuse. A new port number costs less than a new socket. */
+	IDLE_MAX = 32,
 	REPLY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 };
 /*
- * A query without an answer is sent again after 250 ms, and once more after a second. dnsmasq then asks all
- * of its upstream servers, whichever it had asked before, and stays with the one that answers
- * first. So a server that is silent costs the clients of the next names 250 ms, and later ones nothing. The
- * price is a query to every upstream server for a name that only needs that long; more retries
- * would multiply it. The second one is for a dnsmasq that is flooded and has lost the first.
+ * A query without an answer is sent again after 250 ms, and once more after a second. After such a retry, dnsmasq sends the query to all of
+ * its upstream servers, and continues to use the server that answers first. A silent server therefore delays the next few queries by 250
+ * ms, and later queries not at all. The price is one query to every upstream server for each name that is slow. More retries would multiply
+ * that price. The second retry is for a dnsmasq that is overloaded and has lost the first retry.
  */
 static const int64_t retry_ns = 250 * INT64_C(1000000);
-enum { RETRY_FIRST = 1, RETRY_SECOND = 4 /* times retry_ns */ };
+enum { RETRY_FIRST = 1, RETRY_SECOND = 4 /* in units of retry_ns */ };
 /*
- * dnsmasq keeps an unanswered query for 10 s, on a clock of whole seconds; ours has ended by then.
+ * dnsmasq stores an unanswered query for 10 s, by a clock with whole seconds. By then, our own query has ended.
  */
 static const int64_t hold_ns = 11 * INT64_C(1000000000);
-static const int64_t refused_ns =
-    50 * INT64_C(1000000); /* dnsmasq is being restarted: it will be back soon */
+/* A query that got ECONNREFUSED is sent again after this time. dnsmasq is probably being restarted. */
+static const int64_t refused_ns = 50 * INT64_C(1000000);
 
-/* A source port towards the resolver. */
+/* A source port for queries to the resolver. */
 struct relay_port {
 	int fd;
 	uint32_t slot, generation;
 	unsigned used, open;
 	uint16_t ids[PORT_QUERIES];
-	struct relay_query *queries[PORT_QUERIES]; /* NULL: has ended */
+	struct relay_query *queries[PORT_QUERIES]; /* NULL if the query has ended */
 };
 
 struct relay {
@@ -53,21 +53,21 @@ struct relay {
 	struct inflight_table *inflight;
 	struct server resolver;
 	struct relay_tcp *tcp;
-	struct relay_port *current;          /* new queries go here; NULL: open one */
-	struct relay_port *ports[PORTS_MAX]; /* by slot */
+	struct relay_port *current;          /* port for new queries; if NULL, one is opened */
+	struct relay_port *ports[PORTS_MAX]; /* the ports by slot */
 	uint32_t free_slots[PORTS_MAX];
 	uint32_t free_count;
 	struct relay_port *idle[IDLE_MAX];
 	unsigned idle_count;
-	uint32_t generation; /* of the port opened last */
+	uint32_t generation; /* generation of the last opened port */
 
-	struct relay_batch batch; /* for the current port */
+	struct relay_batch batch; /* messages for the current port */
 
-	TAILQ_HEAD(, relay_query) refused; /* to be sent again soon, the earliest first */
+	TAILQ_HEAD(, relay_query) refused; /* queries to send again soon, the earliest first */
 
 	struct mmsghdr in[PORT_QUERIES];
 	struct iovec in_iov[PORT_QUERIES];
-	uint8_t *replies; /* PORT_QUERIES x REPLY_STRIDE */
+	uint8_t *replies; /* PORT_QUERIES x REPLY_STRIDE bytes */
 	struct ids ids;
 };
 
@@ -90,7 +90,7 @@ find_port(const struct relay *relay, uint32_t slot, uint32_t generation)
 	return port != NULL && port->generation == generation ? port : NULL;
 }
 
-/* On a connected socket the kernel drops all packets but the resolver's, and reports
+/* On a connected socket, the kernel drops all packets that are not from the resolver, and reports
  * ECONNREFUSED. */
 static bool
 port_connect(const struct relay *relay, int fd)
@@ -101,7 +101,7 @@ port_connect(const struct relay *relay, int fd)
 	return connect(fd, (struct sockaddr *)&ss, len) == 0;
 }
 
-/* All its queries have ended; what still arrives at it is dropped. */
+/* Called when all queries of the port have ended. Packets that still arrive at the port are dropped. */
 static void
 port_retire(struct relay *relay, struct relay_port *port)
 {
@@ -113,7 +113,7 @@ port_retire(struct relay *relay, struct relay_port *port)
 	relay->idle[relay->idle_count++] = port;
 }
 
-/* An idle socket with a new source port: disconnecting it (AF_UNSPEC) gives up the old one. */
+/* Reuses an idle socket with a new source port. A connect() with AF_UNSPEC releases the old port. */
 static struct relay_port *
 port_again(struct relay *relay)
 {
@@ -151,7 +151,7 @@ port_open(struct relay *relay)
 	return port;
 }
 
-/* Frees the query's place, and the port with it when that was the last. */
+/* Frees the query's place. If the query was the last query of the port, frees the port too. */
 static void
 leave_port(struct relay *relay, struct relay_query *query)
 {
@@ -166,7 +166,7 @@ leave_port(struct relay *relay, struct relay_query *query)
 }
 
 /*
- * Any query in flight at this port may be the one that was refused: all are sent again soon.
+ * Handles ECONNREFUSED. Any query in flight at this port may be the refused query, so all of them are sent again soon.
  */
 static void
 port_refused(struct relay *relay, struct relay_port *port)
@@ -199,7 +199,7 @@ send_batch(struct relay *relay)
 	}
 }
 
-/* Gives the query a place and an ID at the current port. */
+/* Assigns the query a place and an ID at the current port. */
 static bool
 take_place(struct relay *relay, struct relay_query *query)
 {
@@ -227,11 +227,11 @@ relay_ask(void *arg, struct inflight *inflight)
 	struct relay_query *query = relay_query_of(inflight);
 
 	if (!take_place(relay, query))
-		return; /* no descriptor: the retry time comes */
-	uint8_t *room = relay_batch_room(&relay->batch);
-	size_t len = inflight_question(&query->base, query->port->ids[query->place], room);
-	observe_server(relay->context->ring, RECORD_SERVER_QUERY, false, &relay->resolver, room,
-	    len, relay->context->now_ns, 0);
+		return; /* there is no descriptor, so the query waits for its retry */
+	uint8_t *capacity = relay_batch_capacity(&relay->batch);
+	size_t len = inflight_question(&query->base, query->port->ids[query->place], capacity);
+	query->sent_ns =
+	    observe_server_query(relay->context->ring, false, &relay->resolver, capacity, len);
 	relay_batch_add(&relay->batch, len);
 }
 
@@ -245,7 +245,7 @@ relay_ask_on(void *arg, struct inflight *inflight)
 	relay_ask(arg, inflight);
 }
 
-/* Once more by the same port with the same ID, so that the reply to the first one counts too. */
+/* Sends the query again from the same port with the same ID. A reply to the first message then counts too. */
 static void
 send_again(struct relay *relay, struct relay_query *query)
 {
@@ -257,10 +257,10 @@ send_again(struct relay *relay, struct relay_query *query)
 		return;
 	}
 	size_t len = inflight_question(&query->base, query->port->ids[query->place], message);
-	observe_server(relay->context->ring, RECORD_SERVER_QUERY, false, &relay->resolver, message,
-	    len, relay->context->now_ns, 0);
+	observe_server_query(relay->context->ring, false, &relay->resolver, message, len);
 	ssize_t n = send(query->port->fd, message, len, MSG_DONTWAIT);
-	if (n < 0 && errno == ECONNREFUSED) /* of an earlier message; this one was not sent */
+	/* the error belongs to an earlier message; the current message was not sent */
+	if (n < 0 && errno == ECONNREFUSED)
 		n = send(query->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0)
 		log_neterr("relay: send: %s", strerror(errno));
@@ -312,17 +312,17 @@ take_reply(struct relay *relay, struct relay_port *port, const uint8_t *reply, s
 	while (i < port->used && (port->ids[i] != id || port->queries[i] == NULL))
 		i++;
 	if (i == port->used || !relay_matches(&port->queries[i]->base, id, reply, len))
-		return; /* late, or forged */
+		return; /* a late or forged reply */
 	struct relay_query *query = port->queries[i];
 	bool truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
-	observe_server(relay->context->ring, RECORD_SERVER_RESPONSE, false, &relay->resolver, reply,
-	    len, relay->context->now_ns, relay->context->now_ns - query->base.asked_ns);
+	observe_server_response(
+	    relay->context->ring, false, &relay->resolver, reply, len, query->sent_ns);
 	if (!truncated || query->base.client.proto != PROTO_TCP) {
 		inflight_finish(relay->inflight, &query->base, reply, len);
 		return;
 	}
 	if (query->queued)
-		return; /* it is being sent again anyway */
+		return; /* the query will be sent again anyway */
 	leave_port(relay, query);
 	query->over_tcp = true;
 	relay_tcp_ask(relay->tcp, query);
@@ -349,7 +349,7 @@ relay_tcp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_
 }
 
 int64_t
-relay_turn(struct relay *relay)
+relay_iteration(struct relay *relay)
 {
 	struct relay_query *query;
 
@@ -361,7 +361,7 @@ relay_turn(struct relay *relay)
 	}
 	send_batch(relay);
 	query = TAILQ_FIRST(&relay->refused);
-	return query == NULL ? 0 : query->again_at_ns;
+	return query == NULL ? CLOCK_NEVER : query->again_at_ns;
 }
 
 /* --- set-up --- */

@@ -1,15 +1,17 @@
 /*
- * Asks a local dnsmasq, which caches and forwards: in the front topology for all names that are not
- * ours, in the classic one with --search-resolver for the targets of CNAMEs and search walks.
+ * Sends queries to a local dnsmasq, which caches and forwards. In the front topology, these are
+ * queries for all external names. In the classic topology with --search-resolver, these are queries
+ * for targets of CNAMEs and for candidates of search lists.
  *
  *	query --> port (a connected UDP socket for 32 queries) --> dnsmasq --> client
- *	              '- TC set and the client uses TCP: asked again over TCP
+ *	              '- if TC is set and the client uses TCP, sent again over TCP
  *
- * dnsmasq gets a question of ours, not the client's message: name, type, CD, AD and DO. An EDNS option
- * of one client, such as a client subnet, would decide what dnsmasq caches for all. The size that we
- * take over UDP is DNS_UDP_PAYLOAD; answer_forwarded() respects the client's. A reply is taken only
- * from the resolver, at the port that asked, with the ID and the question that were sent. Batches
- * in both directions: the queries of one turn leave in one sendmmsg() (relay_batch.h).
+ * dnsmasq gets our own query, not the client's message. Our query has the client's name, type, CD,
+ * AD and DO. An EDNS option of one client, such as a client subnet, must not decide which answer
+ * dnsmasq caches for all clients. The maximum size over UDP is DNS_UDP_PAYLOAD. answer_forwarded()
+ * applies the client's limit. A reply is accepted only from the resolver, at the port that sent the
+ * query, with the same ID and question. Both directions use batches: one sendmmsg() sends the
+ * queries of one iteration (relay_batch.h).
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_RELAY_H
 #define KUBEDNS_SERVE_UPSTREAM_RELAY_H
@@ -26,17 +28,17 @@ struct inflight_table;
 struct relay *relay_new(
     struct worker_context *context, struct inflight_table *inflight, const struct server *resolver);
 
-/* epoll events. */
+/* Handle epoll events. */
 void relay_udp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_t events);
 void relay_tcp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_t events);
 
 /*
- * At the end of each turn: sends what the turn has gathered; returns when it must be called
- * again (0: not at all).
+ * Call it at the end of each iteration. Sends the queries that the iteration has gathered. Returns
+ * when to call it again (or CLOCK_NEVER).
  */
-int64_t relay_turn(struct relay *relay);
+int64_t relay_iteration(struct relay *relay);
 
-/* No query may be in flight; NULL is fine. */
+/* NULL is fine. No query may be in flight. */
 void relay_free(struct relay *relay);
 
 #endif

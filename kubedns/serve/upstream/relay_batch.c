@@ -11,9 +11,9 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-enum { RUN_MAX = 60000 /* bytes of a run: what IP takes, less its headers */ };
+enum { RUN_MAX = 60000 /* bytes of a run, which must fit into an IP packet with its headers */ };
 
-/* A kernel without UDP_SEGMENT would send a run as one message. */
+/* Returns whether the kernel supports UDP_SEGMENT. A kernel without UDP_SEGMENT would send a run as one message. */
 static bool
 has_segments(void)
 {
@@ -42,13 +42,13 @@ relay_batch_free(struct relay_batch *batch)
 void
 relay_batch_add(struct relay_batch *batch, size_t len)
 {
-	batch->iov[batch->count++] = (struct iovec){ relay_batch_room(batch), len };
+	batch->iov[batch->count++] = (struct iovec){ relay_batch_capacity(batch), len };
 	batch->used += len;
 }
 
-/* Control message UDP_SEGMENT: the length of the messages in a run. */
+/* A control message UDP_SEGMENT. The control message contains the length of each message in a run. */
 struct segment_size {
-	_Alignas(struct cmsghdr) uint8_t room[CMSG_SPACE(sizeof(uint16_t))];
+	_Alignas(struct cmsghdr) uint8_t capacity[CMSG_SPACE(sizeof(uint16_t))];
 };
 
 static void
@@ -57,8 +57,8 @@ segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
 	uint16_t value = (uint16_t)len;
 
 	*size = (struct segment_size){ 0 };
-	hdr->msg_control = size->room;
-	hdr->msg_controllen = sizeof size->room;
+	hdr->msg_control = size->capacity;
+	hdr->msg_controllen = sizeof size->capacity;
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
 	*cmsg = (struct cmsghdr){
 		.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof value)
@@ -66,7 +66,7 @@ segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
 	memcpy(CMSG_DATA(cmsg), &value, sizeof value);
 }
 
-/* Longest first, so that messages of one length are neighbours. */
+/* Sorts the messages by length, the longest first. Messages of the same length are then adjacent. */
 static void
 sort_by_length(struct relay_batch *batch)
 {
@@ -81,8 +81,8 @@ sort_by_length(struct relay_batch *batch)
 }
 
 /*
- * How many messages from `first` on can leave as one run: all as long as the first, but for the
- * last, which may be shorter.
+ * Returns the number of messages from `first` on that can be sent as one run. All messages of a run have the same length, except the last,
+ * which may be shorter.
  */
 static unsigned
 run_length(const struct relay_batch *batch, unsigned first)
@@ -100,7 +100,7 @@ run_length(const struct relay_batch *batch, unsigned first)
 
 /*
  * Groups the messages into runs. A run passes through the kernel as one packet up to the resolver's
- * socket, and that path is most of a message's cost.
+ * socket, and that path is most of the cost of a message.
  */
 static unsigned
 make_runs(struct relay_batch *batch, struct mmsghdr *out, struct segment_size *sizes)
@@ -121,8 +121,8 @@ make_runs(struct relay_batch *batch, struct mmsghdr *out, struct segment_size *s
 }
 
 /*
- * Sends a run message by message: the kernel refuses it whole where a message is longer than the
- * path's MTU, or where no checksum offload is available.
+ * Sends a run message by message. The kernel rejects the whole run if a message exceeds the path's
+ * MTU, or if no checksum offload is available.
  */
 static void
 send_singly(int fd, const struct msghdr *run)

@@ -15,11 +15,11 @@
 enum { CONNS_MAX = 8, PREFIX = 2 };
 
 struct relay_conn {
-	int fd; /* -1: closed */
+	int fd; /* -1 if closed */
 	uint32_t generation;
 	uint16_t id;
-	bool reused;               /* has carried a query before */
-	struct relay_query *query; /* NULL: free */
+	bool reused;               /* the connection has carried a query before */
+	struct relay_query *query; /* NULL if the connection is free */
 	size_t out_len, out_sent;
 	size_t in_len;
 	uint8_t out[PREFIX + DNS_UDP_QUERY_MAX];
@@ -32,7 +32,7 @@ struct relay_tcp {
 	struct server resolver;
 	struct ids ids;
 	TAILQ_HEAD(, relay_query) waiting;
-	struct relay_conn *conns[CONNS_MAX]; /* made when first needed */
+	struct relay_conn *conns[CONNS_MAX]; /* each is allocated when it is first needed */
 };
 
 struct relay_tcp *
@@ -72,7 +72,7 @@ conn_key(const struct relay_tcp *tcp, const struct relay_conn *conn)
 	return worker_key(PART_RELAY_TCP, slot, conn->generation);
 }
 
-/* Opens it towards the resolver; the query leaves when it is connected. */
+/* Starts to connect to the resolver. The query is sent when the connection is established. */
 static int
 conn_open(struct relay_tcp *tcp, struct relay_conn *conn)
 {
@@ -92,14 +92,14 @@ conn_open(struct relay_tcp *tcp, struct relay_conn *conn)
 	return 0;
 }
 
-/* Puts the query on a free connection. */
+/* Assigns the query to a free connection. */
 static void
 conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct relay_query *query)
 {
 	conn->id = ids_take(&tcp->ids, NULL, 0);
 	size_t len = inflight_question(&query->base, conn->id, conn->out + PREFIX);
-	observe_server(tcp->context->ring, RECORD_SERVER_QUERY, true, &tcp->resolver,
-	    conn->out + PREFIX, len, tcp->context->now_ns, 0);
+	query->sent_ns =
+	    observe_server_query(tcp->context->ring, true, &tcp->resolver, conn->out + PREFIX, len);
 	wire_put16(conn->out, (unsigned)len);
 	conn->out_len = PREFIX + len;
 	conn->out_sent = conn->in_len = 0;
@@ -112,7 +112,7 @@ conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct relay_query *q
 	if (rc != 0) {
 		log_neterr("relay: tcp: %s", strerror(-rc));
 		stats_add(&tcp->context->stats->forward_server_failures, 1);
-		conn_close(conn); /* the query's retry or deadline comes */
+		conn_close(conn); /* the query is sent again or ends at its deadline */
 	}
 }
 
@@ -149,7 +149,8 @@ next_waiting(struct relay_tcp *tcp, struct relay_conn *conn)
 	struct relay_query *query = TAILQ_FIRST(&tcp->waiting);
 
 	if (query == NULL) {
-		conn_close(conn); /* dnsmasq takes few connections */
+		/* dnsmasq accepts few connections, so an idle connection is closed */
+		conn_close(conn);
 		return;
 	}
 	TAILQ_REMOVE(&tcp->waiting, query, by_queue);
@@ -166,15 +167,16 @@ relay_tcp_forget(struct relay_tcp *tcp, struct relay_query *query)
 	if (query->conn != NULL) {
 		struct relay_conn *conn = query->conn;
 
-		conn_close(conn); /* its reply would be taken for the next one's */
+		/* otherwise its reply would be taken for the reply to the next query */
+		conn_close(conn);
 		if (!TAILQ_EMPTY(&tcp->waiting))
 			next_waiting(tcp, conn);
 	}
 }
 
 /*
- * The connection broke: the query is sent again at its retry time, or at once if the connection had
- * carried others and ended before the reply began (dnsmasq closes after 100 queries).
+ * Called when the connection broke. The query is sent again at its retry time. If the connection had carried other queries and ended before
+ * the reply started, the query is sent at once. (dnsmasq closes a connection after 100 queries.)
  */
 static void
 conn_failed(struct relay_tcp *tcp, struct relay_conn *conn)
@@ -192,7 +194,7 @@ conn_failed(struct relay_tcp *tcp, struct relay_conn *conn)
 		next_waiting(tcp, conn);
 }
 
-/* Sends what is left; false if the connection broke. */
+/* Sends the remaining bytes. Returns false if the connection broke. */
 static bool
 conn_write(struct relay_tcp *tcp, struct relay_conn *conn)
 {
@@ -209,7 +211,7 @@ conn_write(struct relay_tcp *tcp, struct relay_conn *conn)
 	return true;
 }
 
-/* Reads towards one whole message; 1: it is there, 0: not yet, -1: the connection broke. */
+/* Reads until one message is complete. Returns 1 if the message is complete, 0 if it is not, and -1 if the connection broke. */
 static int
 conn_read(struct relay_conn *conn)
 {
@@ -250,9 +252,8 @@ relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint3
 		conn_failed(tcp, conn);
 		return;
 	}
-	observe_server(tcp->context->ring, RECORD_SERVER_RESPONSE, true, &tcp->resolver,
-	    conn->in + PREFIX, len, tcp->context->now_ns,
-	    tcp->context->now_ns - query->base.asked_ns);
+	observe_server_response(
+	    tcp->context->ring, true, &tcp->resolver, conn->in + PREFIX, len, query->sent_ns);
 	conn->reused = true;
 	conn->query = NULL;
 	query->conn = NULL;

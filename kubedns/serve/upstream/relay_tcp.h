@@ -1,7 +1,7 @@
 /*
- * The relay's few TCP connections to the resolver, for replies that do not fit into UDP. dnsmasq
- * forks for each connection and takes 20 at a time, so queries wait for one of a few connections,
- * each of which carries one query at a time.
+ * The relay's TCP connections to the resolver, for replies that do not fit into UDP. dnsmasq forks
+ * for each connection and accepts 20 at a time. The relay therefore opens only a few connections,
+ * and queries wait for a free connection. A connection carries one query at a time.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_RELAY_TCP_H
 #define KUBEDNS_SERVE_UPSTREAM_RELAY_TCP_H
@@ -16,16 +16,20 @@
 struct relay_port;
 struct relay_conn;
 
-/* A query in flight, as the relay sees it. */
+/* A query in flight with the relay's own data. */
 struct relay_query {
 	struct inflight base;
-	struct relay_port *port; /* it was sent by this one, from `place`; */
-	struct relay_conn *conn; /* or by this one; */
+	/* the port that sent the query; `place` is the query's index there */
+	struct relay_port *port;
+	struct relay_conn *conn; /* or the connection that sent the query */
 	unsigned place;
-	unsigned waited;     /* retry intervals without an answer */
-	bool over_tcp;       /* or will be: its reply over UDP was truncated */
-	bool queued;         /* to be sent again, or when there is a connection */
-	int64_t again_at_ns; /* of a query that was refused: when it is sent again */
+	unsigned waited; /* number of retry intervals without an answer */
+	/* the query is or will be sent over TCP, because its UDP reply was truncated */
+	bool over_tcp;
+	/* the query is in a queue, to be sent again or to be sent on a free connection */
+	bool queued;
+	int64_t again_at_ns; /* for a refused query: the time to send it again */
+	int64_t sent_ns;     /* time of the first send from this port or connection, for dnstap */
 	TAILQ_ENTRY(relay_query) by_queue;
 };
 
@@ -41,18 +45,19 @@ struct relay_tcp;
 struct relay_tcp *relay_tcp_new(
     struct worker_context *context, struct inflight_table *inflight, const struct server *resolver);
 
-/* Asks over TCP: now, or when a connection is free. Not from inside an event of its own. */
+/* Sends the query over TCP, now or when a connection is free. Must not be called inside an event
+ * of this module. */
 void relay_tcp_ask(struct relay_tcp *tcp, struct relay_query *query);
 
-/* The query has ended: takes it out of the queue, or closes its connection. */
+/* Removes a query that has ended from the queue, or closes its connection. */
 void relay_tcp_forget(struct relay_tcp *tcp, struct relay_query *query);
 
-/* An epoll event. */
+/* Handles an epoll event. */
 void relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events);
 
 void relay_tcp_free(struct relay_tcp *tcp);
 
-/* Whether `reply` answers the question that was asked for `inflight`, and has this ID. */
+/* Returns whether `reply` answers the question that was sent for `inflight`, and has this ID. */
 bool relay_matches(const struct inflight *inflight, uint16_t id, const uint8_t *reply, size_t len);
 
 #endif

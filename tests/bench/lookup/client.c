@@ -1,10 +1,11 @@
 /*
- * A pod's program that looks names up, one after the other, by the C library's getaddrinfo() or by
- * c-ares (-DCARES): what tests/bench/lookup.py counts packets of.
+ * A program in a pod that looks up names one after the other. The lookups use the C library's
+ * getaddrinfo(), or c-ares (-DCARES). tests/bench/lookup.py counts its packets.
  *
  *	client COUNT NAME [PAUSE_US]
  *
- * prints {"found": lookups with an IPv4 address, "us": [microseconds of each]}.
+ * prints {"found": number of lookups with an IPv4 address, "us": [duration of each lookup in
+ * microseconds]}.
  */
 #include <netdb.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-// A pod's program that looks names up by Go's own resolver, one after the other; arguments and output as client.c has them.
+// A program in a pod that looks names up one after the other with Go's own resolver. Arguments and output are those of client.c.
 package main
 
 import (

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes k8s-MINOR.mod and .sum for the Kubernetes VERSION (1.33.13): its staging modules are replaced as k8s.io/kubernetes itself does, by
+# Writes k8s-MINOR.mod and .sum for the Kubernetes VERSION (1.33.13). As in k8s.io/kubernetes itself, its staging modules are replaced by
 # the modules of the same release.
 set -eu
 cd "$(dirname "$0")"
@@ -15,7 +15,7 @@ staging=$(GOFLAGS=-mod=mod go mod download -json "k8s.io/kubernetes@v$version" |
 	echo
 	echo 'replace ('
 	sed -n "s|^\t*\(replace \)*\(k8s.io/[a-z-]*\) => \./staging/.*|\t\2 => \2 v0.${version#*.}|p" "$staging"
-	# What the release pins besides, which a module that requires it does not inherit.
+	# Prints the other versions that the release pins. A module that requires the release does not inherit these versions.
 	sed -n 's|^\t\([a-z][^ ]* => [^./][^ ]* v[^ ]*\)$|\t\1|p' "$staging"
 	echo ')'
 } >"$file"

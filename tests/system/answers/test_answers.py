@@ -1,4 +1,7 @@
-"""Every row of the tables of names and records, asked of the real kubedns: name, type, and what must come back."""
+"""
+Sends a query for every row of the specification's tables of names and records to the real kubedns. A case consists of a name, a type and
+the expected answer.
+"""
 
 import dns.flags
 import dns.rdatatype
@@ -117,14 +120,14 @@ ROWS = [
 def test_row(kubedns, name, type_, rcode, answer, tcp):
     reply = ask(kubedns, name, type_, tcp=tcp)
     expect(reply, rcode, answer)
-    assert reply.question[0].name.to_text() == f"{name}.", "the question's letter case"
+    assert reply.question[0].name.to_text() == f"{name}.", "the answer must keep the query's spelling"
     for rrset in reply.answer:
         assert rrset.ttl == (28800 if "dns-version" in name else 30)
 
 
 @pytest.mark.parametrize("type_", ["A", "AAAA", "SRV", "HTTPS", "PTR", "SOA", "CAA", "DS", "HINFO", "ANY"])
-def test_a_pod_name_of_no_namespace_kills_nobody(kubedns, type_):
-    """One SRV or HTTPS query for such a name ended kube-dns."""
+def test_a_pod_query_without_a_namespace_does_not_crash(kubedns, type_):
+    """A single SRV or HTTPS query for such a name crashed kube-dns."""
     expect(ask(kubedns, f"1-2-3-4.x.pod.{Z}", type_), "NXDOMAIN")
 
 
@@ -157,7 +160,7 @@ def test_srv_targets_of_both_families_are_in_additional(kubedns):
     reply = ask(kubedns, f"_http._tcp.six.default.svc.{Z}", "SRV")
     pair = [r for r in reply.additional if r.name.to_text().startswith("pair.")]
     assert texts(pair) == ["10.1.2.5", "2001:db8::5"]
-    assert len([rd for r in reply.answer for rd in r if rd.target.to_text().startswith("pair.")]) == 1, "one SRV a name"
+    assert len([rd for r in reply.answer for rd in r if rd.target.to_text().startswith("pair.")]) == 1, "one SRV per name"
 
 
 def test_a_loop_of_external_names_ends_with_the_cnames_and_no_address(kubedns):

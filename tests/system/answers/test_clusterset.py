@@ -1,4 +1,4 @@
-"""--clusterset-domain: names of Services that other clusters export (KEP-1645), from the stand-in API server and from manifests."""
+"""--clusterset-domain: names of Services that other clusters export (KEP-1645). kubedns reads them from the stand-in API server and from manifests."""
 
 import re
 import subprocess
@@ -73,7 +73,7 @@ def check_world(k):
     assert k.ask("1.0.2.10.in-addr.arpa", "PTR") == {f"db-0.west.db.mine.svc.{ZONE}."}
     assert k.ask(f"dns-version.{ZONE}", "TXT") == {'"1.0.0"'}
     assert k.ask(f"other.mine.svc.{ZONE}") == NXDOMAIN
-    # The cluster's own zone is another.
+    # The cluster's own zone is separate: it keeps its own names and does not get the imported names.
     assert k.ask(f"web.mine.svc.{Z}") == {"10.96.0.1"} and k.ask(f"db.mine.svc.{Z}") == NXDOMAIN
 
 
@@ -97,7 +97,7 @@ def test_names_come_and_go_with_their_objects(api, tmp_path):
 
 
 def test_on_every_node_the_slices_of_imports_are_read_too(api, tmp_path):
-    """The node role asks for slices of headless Services alone, by a label that those of imports need not have."""
+    """Without imports, --node-role makes kubedns list only slices with the label of headless Services. Slices of imports sometimes lack this label."""
     api.fill(WORLD)
     with kubedns(api, tmp_path, SET, "--node-role", "--nameservers=127.0.0.1:9") as k:
         k.wait_ready()
@@ -109,10 +109,10 @@ def test_a_crd_that_is_not_there_is_no_fault_and_is_found_when_it_comes(api, tmp
     with kubedns(api, tmp_path, SET, env=hurry(20)) as k:
         k.wait_ready()
         assert k.ask(f"web.mine.svc.{ZONE}") == NXDOMAIN
-        k.wait(lambda: f"serviceimports.{GROUP}: not served here" in k.log())
+        k.wait(lambda: f"serviceimports.{GROUP}: the API server does not serve this resource" in k.log())
         assert k.metric("kubedns_api_failing") == 0 and k.http("/readiness")[1] == "ok\n"
         assert "warning" not in k.log(), k.log()
-        # Both versions of the group are asked for.
+        # kubedns requests both versions of the API group.
         paths = {r["path"].split("?")[0] for r in api.requests() if "serviceimports" in r["path"]}
         assert paths == {f"/apis/{GROUP}/v1alpha1/serviceimports", f"/apis/{GROUP}/v1beta1/serviceimports"}, paths
         api.present(GROUP)
@@ -122,7 +122,7 @@ def test_a_crd_that_is_not_there_is_no_fault_and_is_found_when_it_comes(api, tmp
 
 
 def test_lists_that_say_their_kind_last_are_read_page_by_page(api, tmp_path):
-    """As API servers write them for custom resources, which list where they have no WatchList."""
+    """API servers without WatchList send lists of custom resources with "kind" at the end. kubedns reads these lists page by page."""
     api.set_watchlist(False)
     api.fill([*WORLD, *[imported(f"more-{i}", f"10.43.{i >> 8}.{i & 255}") for i in range(600)]])
     with kubedns(api, tmp_path, SET, env=hurry(20)) as k:
@@ -131,7 +131,7 @@ def test_lists_that_say_their_kind_last_are_read_page_by_page(api, tmp_path):
         check_world(k)
         assert k.ask(f"more-0.mine.svc.{ZONE}") == {"10.43.0.0"} and k.ask(f"more-599.mine.svc.{ZONE}") == {"10.43.2.87"}
         assert "serviceimports: synced, 602 objects by list" in k.log() and "malformed" not in k.log()
-        # What is gone by the next list goes with its end; a list of another kind takes nothing and gives nothing.
+        # If an import is missing from the next list, its names disappear at the end of that list. A list of another kind does not change them.
         cut = api.fault(resource="serviceimports", verb="list", kind="GatewayList")
         api.delete("serviceimports", "mine", "web")
         api.compact()
@@ -167,10 +167,10 @@ def test_an_import_of_an_unknown_type_is_left_out_said_and_counted(api, tmp_path
     with kubedns(api, tmp_path, SET) as k:
         k.wait_ready()
         check_world(k)
-        assert f"serviceimports mine/pets: {MISTAKE}; left out" in k.log()
+        assert f"serviceimports mine/pets: {MISTAKE}; ignored" in k.log()
         assert k.metric("kubedns_api_objects_rejected_total", resource="serviceimports") == 1
         assert k.ask(f"pets.mine.svc.{ZONE}") == NXDOMAIN and k.metric("kubedns_clusterset_imports", type="clustersetip") == 1
-        # One that was right goes when its type becomes wrong, and its deletion then is no news.
+        # A valid import loses its names when its type becomes invalid. Its later deletion changes nothing.
         api.put(imported("pets"))
         k.wait(lambda: k.ask(f"pets.mine.svc.{ZONE}") == {"10.1.0.7"})
         api.put(mistaken()[0])
@@ -183,7 +183,7 @@ def test_an_import_of_an_unknown_type_is_left_out_said_and_counted(api, tmp_path
 def test_a_manifest_of_an_import_of_an_unknown_type_is_named_with_its_value(tmp_path):
     with start(tmp_path, [*WORLD, *mistaken()], SET) as k:
         k.wait_ready()
-        assert f"ServiceImport mine/pets: {MISTAKE}; left out" in k.log(), k.log()
+        assert f"ServiceImport mine/pets: {MISTAKE}; ignored" in k.log(), k.log()
         assert k.ask(f"pets.mine.svc.{ZONE}") == NXDOMAIN
         write(k.objects, [*WORLD, imported("pets"), mistaken()[1]])
         k.wait(lambda: k.ask(f"pets.mine.svc.{ZONE}") == {"10.1.0.7"})
@@ -193,7 +193,7 @@ def test_a_manifest_of_an_import_of_an_unknown_type_is_named_with_its_value(tmp_
 
 
 def test_check_reads_the_imports_and_routes_of_manifests(tmp_path):
-    """--check left out all kinds that a flag asks for, and said that there was no mistake."""
+    """A bug: --check skipped every kind of object that only a flag enables, and reported no mistake in such objects."""
     route = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "shop", "namespace": "mine"},
              "spec": {"hostnames": "shop.example"}}  # fmt: skip
     write(tmp_path, [*mistaken(), route])
@@ -220,7 +220,7 @@ def test_the_zone_is_answered_servfail_until_its_imports_were_listed(api, tmp_pa
         assert exchange(k.port, f"web.mine.svc.{ZONE}", "A").rcode() == dns.rcode.SERVFAIL
         assert exchange(k.port, ZONE, "AXFR", tcp=True).rcode() == dns.rcode.SERVFAIL
         k.wait(lambda: "serviceimports: not listed yet" in k.log())
-        assert "--clusterset-domain: answered SERVFAIL" in k.http("/readiness")[1]
+        assert "--clusterset-domain: queries get SERVFAIL" in k.http("/readiness")[1]
         api.clear(trouble)
         k.wait(lambda: k.ask(f"web.mine.svc.{ZONE}") == {"10.42.0.1"}, 30)
         check_world(k)
@@ -231,7 +231,7 @@ def test_the_zone_is_printed_explained_and_transferred(tmp_path):
         k.wait_ready()
         check_world(k)
         assert "from headless ServiceImport mine/db" in k.http(f"/explain?name=db-1.east.db.mine.svc.{ZONE}")[1]
-        assert "there is no ServiceImport mine/none" in k.http(f"/explain?name=none.mine.svc.{ZONE}")[1]
+        assert "no ServiceImport mine/none exists" in k.http(f"/explain?name=none.mine.svc.{ZONE}")[1]
         done = subprocess.run([PROGRAM, f"--objects-dir={k.objects}", SET, "--ns-addresses=10.96.0.10", f"--print-zone={ZONE}"],
                               capture_output=True, text=True, timeout=30, check=True)  # fmt: skip
         lines = done.stdout.splitlines()[1:]
@@ -240,7 +240,7 @@ def test_the_zone_is_printed_explained_and_transferred(tmp_path):
         dns.query.inbound_xfr("127.0.0.1", got, port=k.port, timeout=30, lifetime=60)
         sent = {f"{n} {t} IN {dns.rdatatype.to_text(r.rdtype)} {r}" for n, t, r in got.iterate_rdatas() if r.rdtype != dns.rdatatype.SOA}
         assert sent == set(lines)
-        # A change is an incremental transfer, and the same zone.
+        # The change arrives in an incremental transfer. The result is the same zone.
         serial = got.get_soa().serial
         k.wait(lambda: exchange(k.port, ZONE, "SOA").answer[0][0].serial == serial)
         write(k.objects, [*WORLD, imported("more", "10.42.0.9")])
@@ -249,11 +249,11 @@ def test_the_zone_is_printed_explained_and_transferred(tmp_path):
         query, _ = dns.xfr.make_query(got)
         dns.query.inbound_xfr("127.0.0.1", got, query=query, port=k.port, timeout=30, lifetime=60)
         assert got.find_rdataset(f"more.mine.svc.{ZONE}.", "A")[0].to_text() == "10.42.0.9"
-        k.wait(lambda: k.metric("kubedns_transfers_total", kind="IXFR", result="whole") == 1)  # counted after its last byte was taken
+        k.wait(lambda: k.metric("kubedns_transfers_total", kind="IXFR", result="whole") == 1)  # the counter changes after the client has read the last byte
 
 
 def transferred(port, zone, got=None):
-    """The zone by AXFR, or by IXFR from what `got` has; and its records but the SOA as --print-zone has them."""
+    """Transfers the zone by AXFR, or by IXFR from the version in `got`. Returns the zone, and its records without the SOA in --print-zone format."""
     query, _ = dns.xfr.make_query(got) if got else (None, None)
     got = got or dns.zone.Zone(f"{zone}.", relativize=False)
     dns.query.inbound_xfr("127.0.0.1", got, query=query, port=port, timeout=30, lifetime=60)
@@ -275,7 +275,7 @@ def test_ptrs_of_imports_are_printed_and_transferred_with_the_reverse_zones(tmp_
         got, sent = transferred(k.port, zone)
         assert sent == printed()
         ptrs = {line.split(" 30 IN PTR ")[0]: line.split()[-1] for line in sent if " PTR " in line}
-        # This cluster's own, one of a ClusterSetIP, and one of an endpoint.
+        # PTRs of this cluster's own Service, of a ClusterSetIP and of an endpoint.
         assert ptrs["1.0.96.10.in-addr.arpa."] == f"web.mine.svc.{Z}." and ptrs["1.0.42.10.in-addr.arpa."] == f"web.mine.svc.{ZONE}."
         assert ptrs["1.0.1.10.in-addr.arpa."] == f"db-0.east.db.mine.svc.{ZONE}."
         assert all(k.ask(name, "PTR") == {target} for name, target in ptrs.items())
@@ -290,7 +290,7 @@ def test_ptrs_of_imports_are_printed_and_transferred_with_the_reverse_zones(tmp_
         assert k.metric("kubedns_transfers_total", kind="AXFR", result="whole") == 1
 
 
-def test_it_stands_beside_external_zones_which_alone_are_answered_at_their_address(tmp_path):
+def test_clusterset_and_external_zones_work_together(tmp_path):
     outside = free_port()
     flags = [SET, "--external-zones=apps.example.com", "--external-headless", "--ns-addresses=10.96.0.10", "--external-ns=ns1.example.net",
              f"--external-address=127.0.0.1:{outside}", "--transfer-to=127.0.0.1", "--nameservers=127.0.0.1:9"]  # fmt: skip
@@ -298,7 +298,7 @@ def test_it_stands_beside_external_zones_which_alone_are_answered_at_their_addre
     with start(tmp_path, [*WORLD, *own], *flags) as k:
         k.wait_ready()
         check_world(k)
-        # A headless Service of this cluster has a name for the outside, and none in the set.
+        # A headless Service of this cluster has a name in the external zone. It has no name in the cluster set.
         assert k.ask("pets.mine.apps.example.com") == {"10.9.0.1"} and k.ask(f"pets.mine.{ZONE}") == NXDOMAIN
         got = dns.zone.Zone(f"{ZONE}.", relativize=False)
         dns.query.inbound_xfr("127.0.0.1", got, port=k.port, timeout=30, lifetime=60)
@@ -322,7 +322,7 @@ def test_only_the_namespaces_that_are_shown_have_imports(tmp_path):
 
 
 def test_in_the_classic_topology_dnsmasq_hands_the_zone_on(tmp_path):
-    """With the flag that kubedns-migrate prints for a Corefile's `multicluster`."""
+    """Uses the flag that kubedns-migrate prints for a Corefile's `multicluster`."""
     corefile = f".:53 {{\n kubernetes {Z} {ZONE} {{\n multicluster {ZONE}\n }}\n}}\n"
     told = subprocess.run([PROGRAM + "-migrate", "--topology=classic", "-"], input=corefile, capture_output=True, text=True, timeout=30, check=True).stdout
     (flag,) = set(re.findall(rf"--server=/{ZONE}/127\.0\.0\.1#10053", told))
@@ -341,8 +341,8 @@ def test_in_the_classic_topology_dnsmasq_hands_the_zone_on(tmp_path):
     (["--clusterset-domain=set.cluster.local"], "and --domain"), (["--clusterset-domain=local"], "and --domain"),
     (["--clusterset-domain=168.192.in-addr.arpa"], "reverse zones"), (["--clusterset-domain=" + "a." * 64 + "b"], "too long"),
     ([SET, "--external-zones=apps.clusterset.local"], "and --external-zones"),
-    ([SET, "--visibility=labels", "--client-pods=all", "--dns-port=53"], "let another kubedns answer them"),
-    (["--fallthrough=clusterset.local"], "nor --clusterset-domain"),
+    ([SET, "--visibility=labels", "--client-pods=all", "--dns-port=53"], "run a separate kubedns for it"),
+    (["--fallthrough=clusterset.local"], "not in --domain, --clusterset-domain or a reverse zone"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_refused(tmp_path, args, why):
     done = subprocess.run([PROGRAM, f"--objects-dir={tmp_path}", *args], capture_output=True, text=True, timeout=30, check=False)
@@ -356,7 +356,7 @@ def test_a_name_that_the_set_lacks_can_be_asked_of_others(tmp_path):
 
 
 def test_an_import_that_a_change_makes_invalid_has_no_names(api, tmp_path):
-    """As in a process that starts now: it kept its names until the next list."""
+    """A kubedns that starts now also ignores the import. A bug kept the import's names until the next list."""
     api.fill(WORLD)
     with kubedns(api, tmp_path, SET) as k:
         k.wait_ready()

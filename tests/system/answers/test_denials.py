@@ -1,4 +1,7 @@
-"""Denials that say how long they may be kept, and a real dnsmasq in front that keeps them so long and no longer: the classic topology."""
+"""
+Negative TTLs in the classic topology. A real dnsmasq forwards queries to kubedns. It must cache each negative answer exactly for the TTL
+that kubedns sent.
+"""
 
 import json
 import pathlib
@@ -15,13 +18,13 @@ from dnsnet import WEB, WEB_IP, Upstream, answered, query, udp, world
 from objects import endpoint_slice, service
 from test_relay import Dnsmasq
 
-ARGS = ("--cache-size=1000", "--dns-forward-max=6000")  # the base manifest's
+ARGS = ("--cache-size=1000", "--dns-forward-max=6000")  # the same values as in the base manifest
 DENIALS = 10800
 CONF = pathlib.Path(__file__).parents[3] / "conf/kubernetes"
 
 
 def outside(request, _tcp):
-    """Nothing exists outside, and that may be kept for hours."""
+    """Answers NXDOMAIN for every external name. Caches may keep this answer for hours."""
     reply = dns.message.make_response(request, recursion_available=True)
     reply.set_rcode(dns.rcode.NXDOMAIN)
     reply.authority.append(dns.rrset.from_text(".", DENIALS, "IN", "SOA", f"ns. host. 1 2 3 4 {DENIALS}"))
@@ -29,7 +32,7 @@ def outside(request, _tcp):
 
 
 def without_ipv6(request, _tcp):
-    """Every name outside has an IPv4 address and none of the other kind, which may be kept for a minute."""
+    """Every external name has an IPv4 address and no IPv6 address. Caches may keep the NODATA answer for a minute."""
     if request.question[0].rdtype == dns.rdatatype.A:
         return answered(request, "192.0.2.1")
     reply = dns.message.make_response(request, recursion_available=True)
@@ -38,7 +41,7 @@ def without_ipv6(request, _tcp):
 
 
 class Classic:
-    """kubedns, and dnsmasq in front of it that sends it the cluster's names and addresses."""
+    """The classic topology: a dnsmasq that forwards cluster names and reverse names to kubedns."""
 
     def __init__(self, tmp_path, *args, behave=outside):
         self.objects = tmp_path / "objects"
@@ -61,7 +64,7 @@ class Classic:
         return dns.query.udp(query(name, type_), "127.0.0.1", port=self.dnsmasq.port, timeout=5)
 
     def reached(self, name, type_="A", times=1):
-        """How many of so many questions dnsmasq asks kubedns."""
+        """Sends the query `times` times and returns how many of these queries dnsmasq forwarded to kubedns."""
         before = self.kubedns.metric("kubedns_dns_requests_total")
         for _ in range(times):
             assert self.ask(name, type_).rcode() == dns.rcode.NXDOMAIN
@@ -73,7 +76,7 @@ class Classic:
         path.with_suffix(".new").rename(path)
 
     def until_address(self, name, address):
-        """Asks until it is there; a kept denial would take longer than this waits."""
+        """Queries until the name has this address. The deadline is shorter than the TTL of a cached negative answer."""
         deadline = time.monotonic() + 3
         while [str(r) for rrset in self.ask(name).answer for r in rrset] != [address]:
             assert time.monotonic() < deadline, f"{name} is not {address} yet"
@@ -98,7 +101,7 @@ def test_a_denial_of_what_may_come_is_not_kept(classic):
 
 
 def test_garbage_of_search_lists_is_kept(classic):
-    """50 questions each: one reaches kubedns, and none of them the upstream server."""
+    """Sends 50 queries for each name. dnsmasq forwards one of them to kubedns and none to the upstream server."""
     before = len(classic.upstream.asked)
     for name in ("www.example.com.default.svc", "example.com.default.svc", "www.example.com.svc", "www.example.com"):
         assert classic.reached(f"{name}.cluster.local", times=50) == 1
@@ -113,7 +116,7 @@ def test_outside_denials_are_kept(classic):
 
 
 def manifest_dnsmasq_args(text):
-    """dnsmasq's own flags in a manifest: after the nanny's `--`."""
+    """The flags that a manifest passes to dnsmasq: the arguments after the nanny's `--`."""
     containers = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
     args = next(c["args"] for c in containers if c["name"] == "dnsmasq")
     return args[args.index("--") + 1 :]
@@ -121,7 +124,7 @@ def manifest_dnsmasq_args(text):
 
 @pytest.mark.parametrize("topology,questions", [("classic", 1), ("front", 1), ("front --filter-aaaa=auto", 0)])
 def test_fifty_aaaa_of_an_outside_name_without_ipv6_are_asked_upstream(tmp_path, topology, questions):
-    """With the flags of the manifests that are about keeping; the cluster has no IPv6."""
+    """Uses the manifests' flags that concern caching. The cluster has no IPv6."""
     base = (CONF / "base/deployment.yaml").read_text()
     front = yaml.safe_load((CONF / "components/front/kustomization.yaml").read_text())["patches"][0]["patch"]
     args = manifest_dnsmasq_args(base if topology == "classic" else front)
@@ -139,7 +142,7 @@ def test_fifty_aaaa_of_an_outside_name_without_ipv6_are_asked_upstream(tmp_path,
                 replies = [udp(k, query(name, "AAAA")) for _ in range(50)]
                 asked = len(u.asked)
     assert all(r.rcode() == dns.rcode.NOERROR and not r.answer for r in replies)
-    print(f"{topology}: {asked} of 50 AAAA questions asked upstream")
+    print(f"{topology}: {asked} of 50 AAAA queries were forwarded")
     assert asked == questions
 
 
@@ -160,8 +163,8 @@ def test_a_member_that_becomes_ready_is_seen_at_once(classic):
     classic.until_address(name, "10.3.0.1")
 
 
-def test_a_member_is_seen_at_once_whatever_negative_ttl_says(tmp_path):
-    """The Service is there and headless: its members come and go."""
+def test_a_denial_for_an_endpoint_that_may_appear_has_ttl_0(tmp_path):
+    """The Service exists and is headless, so its members come and go."""
     with Classic(tmp_path, "--negative-ttl=3600") as c:
         c.put("db", service("db", "None"), slice_of(False))
         name = "db-0.db.default.svc.cluster.local"
@@ -172,7 +175,7 @@ def test_a_member_is_seen_at_once_whatever_negative_ttl_says(tmp_path):
 
 
 def test_another_servers_denial_of_an_address_that_a_service_gets_is_not_kept(classic):
-    """10.96.8.8 is asked of the upstream server, whose denial would hold for hours."""
+    """dnsmasq forwards the PTR query for 10.96.8.8 to the upstream server. By itself, the upstream server's negative answer could be cached for hours."""
     name = "8.8.96.10.in-addr.arpa"
     assert classic.ask(name, "PTR").rcode() == dns.rcode.NXDOMAIN
     classic.put("eight", service("eight", "10.96.8.8"))
@@ -192,7 +195,7 @@ def test_dnsmasq_keeps_a_denial_as_long_as_it_says_and_no_longer(tmp_path):
             if c.reached(name):
                 seen.append(time.monotonic() - begun)
             time.sleep(0.05)
-        assert seen and 0.9 < seen[0] < 3.5, f"asked again after {seen} s; dnsmasq's clock counts seconds"
+        assert seen and 0.9 < seen[0] < 3.5, f"queried again after {seen} s; dnsmasq counts whole seconds"
 
 
 def test_positive_answers_are_as_before(classic):

@@ -1,6 +1,7 @@
 """
-Our answers beside nsd's for the zone that --print-zone gives, question by question. What a static zone cannot hold is not asked:
-pod names, ANY, the bare names of empty namespaces, external CNAMEs beyond the CNAME, and the order of records (sets are compared).
+Compares our answers with nsd's answers. nsd serves the zone that --print-zone writes. The queries leave out everything that a static
+zone cannot hold: pod names, ANY, the bare names of empty namespaces, and the target of an external CNAME. Record sets are compared
+without their order.
 """
 
 import os
@@ -59,7 +60,7 @@ def serve(tmp_path, services, namespaces, slices, headless):
 
 
 def questions(zone, count, seed=1):
-    """Names of the zone with any type, those names with a label changed or added, and their parents."""
+    """Names of the zone with any type, the same names with one label changed or added, and their parents."""
     draw = random.Random(seed)
     with open(zone, encoding="ascii") as f:
         names = sorted({line.split(" ", 1)[0] for line in f})
@@ -88,7 +89,7 @@ class Client:
 
 
 def substance(reply):
-    """What must be the same: rcode, AA, and, unless it was cut, the answer with TTLs and the authority of a negative one."""
+    """The parts of a reply that must be equal: rcode, AA and, unless the reply is truncated, the answer with its TTLs and a negative answer's authority."""
     answer = {(r.name.to_text().lower(), r.rdtype, r.ttl, rd.to_text().lower()) for r in reply.answer for rd in r}
     negative = {(r.name.to_text().lower(), r.rdtype) for r in reply.authority if r.rdtype == dns.rdatatype.SOA}
     cut = bool(reply.flags & dns.flags.TC)
@@ -117,10 +118,10 @@ def compare(tmp_path, objects, count):
             for name, type_ in questions(tmp_path / "zone", count):
                 wire = dns.message.make_query(name, type_, use_edns=0, payload=1232).to_wire()
                 a, b = substance(ours.ask(wire)), substance(theirs.ask(wire))
-                if a[2] is True or b[2] is True:  # where a set is cut is each server's own
+                if a[2] is True or b[2] is True:  # the servers truncate replies at different places
                     cut += 1
                     a, b = a[:2], b[:2]
-                # An SOA's serial is the second of the last change, which the two runs of kubedns do not share.
+                # An SOA's serial is the time of the last change in seconds. The two runs of kubedns start at different times.
                 if type_ == "SOA" and a[2]:
                     a, b = a[:2], b[:2]
                 if a != b:

@@ -1,4 +1,7 @@
-"""--external-zones: names for the world outside, from the stand-in API server and from manifests; at an address of their own."""
+"""
+--external-zones: names for clients outside the cluster, served at a separate address. kubedns reads them from the stand-in API server and
+from manifests.
+"""
 
 import subprocess
 import time
@@ -71,17 +74,17 @@ def test_names_come_and_go_with_their_objects(api, tmp_path):
         assert k.ask(f"www.{ZONE}") == NXDOMAIN
         api.put(ingress("shop", f"shop.{ZONE}", "192.0.2.3"))
         k.wait(lambda: k.ask(f"shop.{ZONE}") == {"192.0.2.3"})
-        # Nothing of this is the cluster's.
+        # None of these names is in the cluster's own zone.
         assert k.ask(f"shop.own.svc.{Z}") == NXDOMAIN
         api.delete("services", "own", "web")
         k.wait(lambda: k.ask(f"web.own.{ZONE}") == NXDOMAIN)
-        assert k.metric("kubedns_external_names") == 2  # with ns.dns
+        assert k.metric("kubedns_external_names") == 2  # ns.dns is one of these names
         api.drop_connections("rst")
         api.delete("ingresses", "own", "shop")
         k.wait(lambda: k.ask(f"shop.{ZONE}") == NXDOMAIN)
 
 
-def test_the_label_and_annotation_of_k8s_gateway_mean_here_what_they_mean_there(api, tmp_path):
+def test_label_and_annotation_of_k8s_gateway_have_the_same_effect(api, tmp_path):
     web, hidden = balanced("web", {"ip": "192.0.2.1"}), ingress("hidden", f"hidden.{ZONE}", "192.0.2.2")
     web["metadata"]["annotations"] = {"coredns.io/hostname": f"a.{ZONE}, *.b.{ZONE}"}
     hidden["metadata"]["labels"] = {"k8s-gateway.dns/ignore": "true"}
@@ -106,7 +109,7 @@ def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, 
     with kubedns(api, tmp_path, ZONES, env=hurry(20)) as k:
         k.wait_ready()
         assert k.ask(f"web.own.{ZONE}") == {"192.0.2.1"}
-        k.wait(lambda: k.log().count("not served here") == 4)
+        k.wait(lambda: k.log().count("does not serve this resource") == 4)
         assert k.metric("kubedns_api_failing") == 0 and k.http("/readiness")[1] == "ok\n"
         assert "warning" not in k.log(), k.log()
         api.fill([gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}"), route("GRPCRoute", "g", f"g.{ZONE}"),
@@ -116,7 +119,7 @@ def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, 
         assert k.ask(f"n.{ZONE}") == NXDOMAIN
         api.put(gateway("192.0.2.34"))
         k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.34"} for n in "hgt"))
-        assert k.log().count("not served here") == 4, k.log()
+        assert k.log().count("does not serve this resource") == 4, k.log()
 
 
 def test_without_the_right_to_read_ingresses_services_have_names(api, tmp_path):
@@ -162,7 +165,7 @@ def texts(section):
 
 
 def test_a_parent_zone_can_delegate_to_the_zone(tmp_path):
-    """What a resolver that comes from the parent asks for: NS with glue, SOA, and no recursion anywhere."""
+    """A resolver that follows the parent's delegation queries NS with glue and SOA. No reply offers recursion."""
     ns = f"dns.kube-system.{ZONE}."
     with start(tmp_path, WORLD, ZONES, f"--external-ns={ns}") as k:
         k.wait_ready()
@@ -173,14 +176,14 @@ def test_a_parent_zone_can_delegate_to_the_zone(tmp_path):
         assert soa.mname.to_text() == ns
         denied = exchange(k.port, f"nobody.{ZONE}", "A")
         assert denied.rcode() == dns.rcode.NXDOMAIN and denied.authority[0].name.to_text() == f"{ZONE}."
-        # A change moves the serial: k8s_gateway's never does, so that secondaries keep the old names.
+        # A change raises the serial. k8s_gateway's serial never changes, so its secondaries keep old names.
         k.wait(lambda: time.time() >= soa.serial + 1)
         write(k.objects, [*WORLD, balanced("more", {"ip": "192.0.2.8"}, "default")])
         k.wait(lambda: k.ask(f"more.default.{ZONE}") == {"192.0.2.8"})
         assert exchange(k.port, ZONE, "SOA").answer[0][0].serial > soa.serial
 
 
-@pytest.mark.parametrize("zones", [ZONES, f"{ZONES},local"])  # --domain may be inside one of them
+@pytest.mark.parametrize("zones", [ZONES, f"{ZONES},local"])  # --domain may be inside an external zone
 def test_at_the_external_address_nothing_else_is_answered(tmp_path, zones):
     outside = free_port()
     with start(tmp_path, WORLD, zones, f"--external-address=127.0.0.1:{outside}", "--nameservers=127.0.0.1:9") as k:
@@ -188,19 +191,22 @@ def test_at_the_external_address_nothing_else_is_answered(tmp_path, zones):
         for tcp in (False, True):
             answer = exchange(outside, f"www.{ZONE}", "A", tcp)
             assert texts(answer.answer) == [f"www.{ZONE}. A 192.0.2.1"] and answer.flags & dns.flags.AA
-            # An alias is all that is told there: nothing is asked of others for strangers.
+            # The reply contains only the alias. kubedns does not resolve the alias's target for clients outside the cluster.
             answer = exchange(outside, f"aws.default.{ZONE}", "A", tcp, rd=True)
             assert texts(answer.answer) == [f"aws.default.{ZONE}. CNAME lb.example.net."] and not answer.flags & dns.flags.RA
             for name, type_ in [(f"inside.default.svc.{Z}", "A"), (Z, "SOA"), ("10.0.96.10.in-addr.arpa", "PTR"), ("example.com", "A"), (".", "NS"),
                                 (f"inside.default._explain.{Z}", "TXT")]:  # fmt: skip
                 answer = exchange(outside, name, type_, tcp, rd=True)
                 assert answer.rcode() == dns.rcode.REFUSED and not answer.answer, (name, answer)
-        # The other address answers for both.
+        # The other address answers for both zones.
         assert k.ask(f"inside.default.svc.{Z}") == {"10.96.0.10"} and k.ask(f"www.{ZONE}") == {"192.0.2.1"}
 
 
 def test_elsewhere_udp_replies_are_short(tmp_path):
-    """A port that strangers reach is no amplifier for forged addresses: at most 512 bytes, and no record where they do not fit."""
+    """
+    Strangers can reach this port, so it must not amplify queries with forged addresses. A reply has at most 512 bytes. If the records do
+    not fit, the reply contains no records.
+    """
     many = balanced("many", {}, "default", f"many.{ZONE}")
     many["status"]["loadBalancer"]["ingress"] = [{"ip": f"192.0.2.{i}"} for i in range(1, 65)]
     port = free_port()
@@ -237,8 +243,8 @@ def test_an_edit_of_an_older_object_takes_no_name_from_another_namespace(tmp_pat
         ask_until(k.port, f"b.{ZONE}", "A", {"198.51.100.66"})
         ask_until(k.port, f"c.{ZONE}", "A", {"198.51.100.77"})
         assert k.ask(f"shop.{ZONE}") == {"203.0.113.10"} and k.metric("kubedns_external_conflicts") == 1
-        assert f"external name shop.{ZONE}.: services team-a/web has it, services team-b/web claims it too" in k.log()
-        # A Service that gets no address, in a namespace and of a name such that the name is its own, does not silence a host.
+        assert f"external name shop.{ZONE}.: services team-a/web has this name, and services team-b/web claims it" in k.log()
+        # A Service without an address claims, by its name and namespace, a host name that has an address already. The host name keeps this address.
         api.put(own("team-a", "203.0.113.10", f"shop.{ZONE}, api.shop.{ZONE}"))
         ask_until(k.port, f"api.shop.{ZONE}", "A", {"203.0.113.10"})
         waits = service("api", "10.200.9.2", "shop", type="LoadBalancer")
@@ -247,12 +253,13 @@ def test_an_edit_of_an_older_object_takes_no_name_from_another_namespace(tmp_pat
         api.put(own("team-c", "198.51.100.77", f"shop.{ZONE}, d.{ZONE}"))
         ask_until(k.port, f"d.{ZONE}", "A", {"198.51.100.77"})
         assert k.ask(f"api.shop.{ZONE}") == {"203.0.113.10"}
-        # All is listed again, and shows something new at the end.
+        # kubedns lists all Services again. A name that is new in this list shows that the list is complete.
         assert api.inject_error("services") == 1
         api.put(own("team-c", "198.51.100.77", f"shop.{ZONE}, e.{ZONE}"))
         ask_until(k.port, f"e.{ZONE}", "A", {"198.51.100.77"})
         assert k.ask(f"shop.{ZONE}") == {"203.0.113.10"}
-        # A kubedns that starts now does not know who came first: the oldest namespace has it, not the oldest object.
+        # A kubedns that starts now does not know which Service claimed the name first. The Service in the oldest namespace gets the name,
+        # even if its object is not the oldest.
         world.kubedns.stop()
         world.start(ZONES, "--ns-addresses=203.0.113.1")
         ask_until(world.kubedns.port, f"shop.{ZONE}", "A", {"198.51.100.66"})
@@ -262,12 +269,12 @@ def test_explanations_and_the_zone_name_the_objects(tmp_path):
     with start(tmp_path, WORLD, ZONES, "--ns-addresses=203.0.113.1") as k:
         k.wait_ready()
         why = k.http(f"/explain?name=www.{ZONE}")[1]
-        assert "from Service default/web" in why and "claimed too, with other addresses, by Ingress own/young" in why, why
+        assert "from Service default/web" in why and "also claimed, with other addresses, by Ingress own/young" in why, why
         assert "HTTPRoute own/h" in k.http(f"/explain?name=h.{ZONE}")[1]
         assert f"by the wildcard *.wild.{ZONE}." in k.http(f"/explain?name=a.b.wild.{ZONE}")[1]
         assert "NXDOMAIN" in k.http(f"/explain?name=nobody.{ZONE}")[1]
         assert k.metric("kubedns_external_conflicts") == 1
-        assert f"external name www.{ZONE}.: services default/web has it, ingresses own/young claims it too" in k.log()
+        assert f"external name www.{ZONE}.: services default/web has this name, and ingresses own/young claims it" in k.log()
         done = subprocess.run([PROGRAM, f"--objects-dir={k.objects}", ZONES, "--ns-addresses=203.0.113.1", f"--print-zone={ZONE}"],
                               capture_output=True, text=True, timeout=30, check=True)  # fmt: skip
         lines = done.stdout.splitlines()
@@ -291,7 +298,7 @@ def test_headless_services_are_in_the_zone_when_asked_for(tmp_path):
 
 
 def by_rfc4592(zone, name, type_):
-    """What a server that has this zone and nothing else answers."""
+    """Returns the answer that RFC 4592 requires from a server that has only this zone."""
     exists = {dns.name.Name(n.labels[i:]) for n in zone.nodes for i in range(len(n.labels) - len(zone.origin.labels) + 1)}
     if name not in exists:
         closest = name.parent()
@@ -305,7 +312,10 @@ def by_rfc4592(zone, name, type_):
 
 
 def test_wildcards_beside_headless_services_answer_as_from_a_secondary(tmp_path):
-    """nothing.own had the wildcard's address, though own exists by what is below it; a namespace without such names existed."""
+    """
+    Two bugs: nothing.own got the wildcard's address, although own exists as an empty non-terminal. A namespace without names counted as an
+    existing name.
+    """
     world = [*(namespace(ns) for ns in ("own", "shop", "lb", "none")), service("db", "None", "own"), service("idle", "None", "shop"),
              endpoint_slice("db", ["10.201.0.1", "10.201.0.2"], "own", hostnames=["db-0"]), service("web", "10.200.0.1", "shop"),
              ingress("wild", f"*.{ZONE}", "192.0.2.8", "lb"), ingress("near", f"*.shop.{ZONE}", "192.0.2.7", "lb")]
@@ -324,10 +334,10 @@ def test_wildcards_beside_headless_services_answer_as_from_a_secondary(tmp_path)
         compare()
         assert k.ask(f"nothing.own.{ZONE}") == NXDOMAIN and k.ask(f"none.{ZONE}") == {"192.0.2.8"} == k.ask(f"x.nowhere.{ZONE}")
         assert "NXDOMAIN" in k.http(f"/explain?name=nothing.own.{ZONE}")[1]
-        write(k.objects, [endpoint_slice("idle", ["10.201.0.9"], "shop")], name="more.json")  # a name in another namespace comes
+        write(k.objects, [endpoint_slice("idle", ["10.201.0.9"], "shop")], name="more.json")  # add a name in another namespace
         k.wait(lambda: k.ask(f"idle.shop.{ZONE}") == {"10.201.0.9"})
         compare()
-        write(k.objects, [o for o in world if o["kind"] != "EndpointSlice"])  # and that of the first goes
+        write(k.objects, [o for o in world if o["kind"] != "EndpointSlice"])  # remove the names of the first namespace
         k.wait(lambda: k.ask(f"db.own.{ZONE}") == {"192.0.2.8"})
         compare()
 
@@ -335,9 +345,9 @@ def test_wildcards_beside_headless_services_answer_as_from_a_secondary(tmp_path)
 @pytest.mark.parametrize("args, why", [
     (["--external-zones=x.cluster.local"], "it is in --domain"), (["--external-zones=a..b"], "not a DNS name"),
     (["--external-zones=a.b,a.B"], "comes twice"), (["--external-zones=168.192.in-addr.arpa"], "reverse zones are --reverse-cidrs"),
-    (["--external-ns=192.0.2.1"], "needs --external-zones: of which zones?"), (["--external-address=192.0.2.1"], "needs --external-zones: of which zones?"),
-    (["--external-headless"], "needs --external-zones: of which zones?"), ([ZONES, "--external-ns=one"], "full name"), ([ZONES, f"--external-ns=ns1.{ZONE}"], "SERVICE.NAMESPACE.ZONE"),
-    ([ZONES, f"--external-ns={ZONE}"], "SERVICE.NAMESPACE.ZONE"), ([ZONES, "--external-address=192.0.2.1"], "--dns-bind-address has it"),
+    (["--external-ns=192.0.2.1"], "needs --external-zones: give the zones"), (["--external-address=192.0.2.1"], "needs --external-zones: give the zones"),
+    (["--external-headless"], "needs --external-zones: give the zones"), ([ZONES, "--external-ns=one"], "full name"), ([ZONES, f"--external-ns=ns1.{ZONE}"], "SERVICE.NAMESPACE.ZONE"),
+    ([ZONES, f"--external-ns={ZONE}"], "SERVICE.NAMESPACE.ZONE"), ([ZONES, "--external-address=192.0.2.1"], "--dns-bind-address has this address and port"),
     ([ZONES, "--external-address=nowhere:5353"], "not an address"),
     ([ZONES, "--external-address=192.0.2.1:5353", "--share-port"], "cannot be shared"),
 ])  # fmt: skip
@@ -347,19 +357,19 @@ def test_what_makes_no_sense_is_refused(tmp_path, args, why):
 
 
 def test_a_zone_is_neither_answered_nor_transferred_until_all_that_has_names_in_it_was_listed(api, tmp_path):
-    """A secondary would take a zone without its routes as the newest one, and lose their names."""
+    """Otherwise a secondary could get a zone without the names of routes, take it for the newest version, and lose these names."""
     api.fill([balanced("web", {"ip": "192.0.2.1"}), gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}")])
     trouble = api.fault(resource="httproutes", status=500, message="the conversion webhook is away")
     with Listener() as ear, kubedns(api, tmp_path, ZONES, "--transfer-to=127.0.0.1", f"--transfer-notify={ear.address}", "--ns-addresses=127.0.0.1",
                                     env=hurry(20)) as k:  # fmt: skip
-        k.wait_ready()  # the cluster's names do not wait for a route
+        k.wait_ready()  # kubedns answers cluster names before it has listed the routes
         assert k.ask(f"web.own.svc.{Z}") == {"10.200.9.1"}
         assert ear.hear()[1] == f"{Z}."
         for tcp in (False, True):
             assert exchange(k.port, f"web.own.{ZONE}", "A", tcp).rcode() == dns.rcode.SERVFAIL
         assert exchange(k.port, ZONE, "AXFR", tcp=True).rcode() == dns.rcode.SERVFAIL
         k.wait(lambda: "httproutes: not listed yet" in k.log())
-        assert "external zones: answered SERVFAIL" in k.http("/readiness")[1]
+        assert "external zones: queries get SERVFAIL" in k.http("/readiness")[1]
         api.put(service("more", "10.200.9.2", "own"))
         k.wait(lambda: k.ask(f"more.own.svc.{Z}") == {"10.200.9.2"})
         while (heard := ear.hear(timeout=0.5)) is not None:

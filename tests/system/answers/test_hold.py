@@ -1,4 +1,4 @@
-"""--hold-ms: queries for names that are about to exist wait for the event that brings them."""
+"""--hold-ms: a query for a name that is about to exist waits for the event that creates the name."""
 
 import json
 import os
@@ -49,13 +49,13 @@ def ask_tcp(k, got):
         got.append((tcp.ask(query(MEMBER)), time.monotonic() - begun))
 
 
-def test_the_event_answers_who_waits_over_udp_and_tcp(kubedns, tmp_path):
+def test_a_held_query_is_answered_by_the_event_over_udp_and_tcp(kubedns, tmp_path):
     got = []
     threads = [threading.Thread(target=how, args=(kubedns, got)) for how in (ask_udp, ask_tcp, ask_udp)]
     for t in threads:
         t.start()
     kubedns.wait(lambda: kubedns.metric("kubedns_dns_held") == 3)
-    assert [str(r) for r in udp(kubedns, query(WEB)).answer[0]] == [WEB_IP], "others are answered meanwhile"
+    assert [str(r) for r in udp(kubedns, query(WEB)).answer[0]] == [WEB_IP], "other queries are answered meanwhile"
     put_member(tmp_path, True)
     for t in threads:
         t.join()
@@ -65,7 +65,7 @@ def test_the_event_answers_who_waits_over_udp_and_tcp(kubedns, tmp_path):
 
 
 def test_a_half_closed_client_gets_what_the_name_has_become_an_alias_of(tmp_path):
-    """The wait's hold of the connection and that of the question to another server overlap."""
+    """The waiting query keeps the connection open, and so does the query to another server. Here the second begins before the first ends."""
     (tmp_path / "objects").mkdir()
     put_member(tmp_path, False)
     with Upstream() as up, world(tmp_path, f"--hold-ms={HOLD_MS}", f"--nameservers={up.address}") as k:
@@ -82,7 +82,7 @@ def test_a_half_closed_client_gets_what_the_name_has_become_an_alias_of(tmp_path
         k.wait(lambda: held(k, "came") == 1)
 
 
-def test_what_does_not_come_is_denied_after_the_time(kubedns):
+def test_a_name_that_does_not_appear_gets_nxdomain_after_hold_ms(kubedns):
     got = []
     ask_udp(kubedns, got)
     ask_tcp(kubedns, got)
@@ -102,8 +102,11 @@ def test_a_change_of_something_else_wakes_nobody_for_good(kubedns, tmp_path):
     assert got[0][0].rcode() == dns.rcode.NXDOMAIN and got[0][1] >= HOLD_MS / 1000 - 0.01
 
 
-def test_one_client_cannot_take_all_places_and_is_answered_at_once_beyond_its_own(kubedns):
-    """512 of all workers, of one address an eighth; the kernel spreads these over both workers."""
+def test_a_client_above_its_share_of_waiting_queries_is_answered_immediately(kubedns):
+    """
+    Up to 512 queries of all workers may wait, and at most an eighth of these may come from one address. The kernel spreads these packets
+    over both workers.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         s.settimeout(5)
@@ -113,7 +116,7 @@ def test_one_client_cannot_take_all_places_and_is_answered_at_once_beyond_its_ow
             s.send(query(MEMBER, id=i).to_wire())
         replies = [(dns.message.from_wire(s.recv(4096)), time.monotonic() - begun) for _ in range(200)]
     assert all(r.rcode() == dns.rcode.NXDOMAIN for r, _ in replies) and len({r.id for r, _ in replies}) == 200
-    # Whichever worker a packet reaches: each has 256 places, of which a client has 32.
+    # The kernel decides which worker gets a packet. Each of the two workers has 256 places. One client gets at most 32 of these.
     assert held(kubedns, "refused") == 200 - 64 and held(kubedns, "expired") == 64
 
 

@@ -1,4 +1,4 @@
-"""Headless Services with many addresses over UDP, and how the load is shared out among few: the real program, asked 10,000 times."""
+"""Headless Services with many addresses over UDP, and load balancing between few addresses. Sends 10,000 queries to the real program."""
 
 import collections
 import json
@@ -14,13 +14,13 @@ ANSWERS = 10000
 
 
 def wire_addresses(wire, name):
-    """The A records of a reply whose owners are all the question."""
+    """The addresses of the A records in a reply. The owner of each record is a compression pointer to the question."""
     at = 12 + len(name) + 2 + 4
     return [wire[at + 16 * i + 12 : at + 16 * i + 16] for i in range(int.from_bytes(wire[6:8], "big"))]
 
 
 def ask_in_turns(k, name, count):
-    """A and AAAA as a resolver library asks, from one socket: the A replies."""
+    """Queries A and AAAA alternately from one socket, as a resolver library does. Yields the replies to the A queries."""
     wires = [query(name, t, use_edns=0).to_wire() for t in ("A", "AAAA")]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(5)
@@ -33,7 +33,7 @@ def ask_in_turns(k, name, count):
 
 
 def test_each_address_is_first_equally_often_for_a_client_that_asks_for_aaaa_too(tmp_path):
-    """A counter gave A every second place only: of four addresses two were never first."""
+    """A bug: A and AAAA queries used the same counter, so A queries got only every second position. Two of four addresses were never first."""
     world_objects = tmp_path / "objects"
     world_objects.mkdir()
     (world_objects / "few.json").write_text(json.dumps(service("few", "None")))
@@ -43,7 +43,7 @@ def test_each_address_is_first_equally_often_for_a_client_that_asks_for_aaaa_too
         first = collections.Counter(wire_addresses(wire, FEW)[0] for wire in ask_in_turns(k, FEW, ANSWERS))
     expected = ANSWERS / 4
     chi_squared = sum((first[bytes([10, 9, 0, i])] - expected) ** 2 / expected for i in range(4))
-    assert chi_squared < 27.9, f"{chi_squared:.1f}, above which is one of 250,000 fair samples: {first}"
+    assert chi_squared < 27.9, f"chi squared is {chi_squared:.1f}; only one of 250,000 fair samples is above the limit: {first}"
 
 
 def test_udp_subset_is_a_part_without_tc_and_tcp_has_all(tmp_path):
@@ -54,7 +54,7 @@ def test_udp_subset_is_a_part_without_tc_and_tcp_has_all(tmp_path):
             got = wire_addresses(wire, MANY)
             assert not wire[2] & 2 and len(wire) <= 1232 and len(got) == len(set(got)) >= 70
             seen.update(got)
-        assert len(seen) == MANY_COUNT, "every address is given to somebody"
+        assert len(seen) == MANY_COUNT, "every address appears in some answer"
         assert len(udp(k, query(MANY)).answer[0]) >= 25, "512 bytes"
         with Tcp(k) as tcp:
             assert len(tcp.ask(query(MANY)).answer[0]) == MANY_COUNT

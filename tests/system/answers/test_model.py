@@ -1,7 +1,7 @@
 """
-Random clusters against the model of dns.md: every name that should exist, its parents, children and near misses, and the reverse
-names, with every type, over UDP with and without EDNS and over TCP; after each of many changes again. A failure says the seed, and the
-smallest objects that still show it.
+Compares random clusters with the model of dns.md, at the start and after each of many changes. The queries cover every name that should
+exist, its parents, its children, similar names and reverse names. They use every type, over UDP with and without EDNS and over TCP. A
+failure reports the seed and the smallest set of objects that reproduces it.
 """
 
 import json
@@ -19,13 +19,13 @@ CHANGES = 20
 
 
 def options_of(generator):
-    """The flags for this cluster; what the Player needs to see is shown."""
+    """Random flags for this cluster. With these flags, kubedns has a name for every object that the Player waits for."""
     options = Options(**generator.options())
     return replace(options, namespaces=(*options.namespaces, FENCE)) if options.namespaces else options
 
 
 def names_to_ask(model, draw):
-    """Every name of the model with its relatives, those that should not exist among them."""
+    """Every name of the model, and names that are similar to it, above it or below it. Some of these should not exist."""
     names = set(model.names()) | {reverse(a) for a in ADDRESSES4 + ADDRESSES6 + CLUSTER4 + CLUSTER6}
     pods = [a.replace(".", "-") for a in ADDRESSES4[:4]] + ["2001-db8--1", "2001-db8--0", "x", "10-1-0"]
     names |= {f"{p}.{ns}.pod.{model.zone}" for p in pods for ns in [*NAMESPACES, "extra", "nowhere"]}
@@ -38,7 +38,7 @@ def names_to_ask(model, draw):
 
 
 def questions(model, seed, share=1.0):
-    """(name, type) of everything worth asking; `share` of the rarer types."""
+    """The (name, type) pairs to query. `share` is the fraction of the rarer types that is used."""
     draw = random.Random(seed)
     for name in names_to_ask(model, draw):
         types = ["A", draw.choice(["AAAA", "SRV"])] + [t for t in TYPES if draw.random() < 0.25 * share]
@@ -50,12 +50,12 @@ def questions(model, seed, share=1.0):
             name = "".join(draw.choice([c, c.upper()]) for c in name)
         for type_ in dict.fromkeys(types):
             if name.lower() in model.zones and type_ == "NS":
-                continue  # dns.md gives such a zone a SOA, and is silent about an NS
+                continue  # dns.md gives such a zone an SOA and does not mention an NS
             yield name, type_
 
 
 def wrong(reply, name, expected, transport):
-    """What is not as it must be, as text; None when all is well."""
+    """The difference between the reply and the expectation as text, or None if they agree."""
     if reply.rcode != expected.rcode:
         return f"rcode {reply.rcode}, not {expected.rcode}"
     if reply.aa != expected.aa:
@@ -84,7 +84,7 @@ def wrong(reply, name, expected, transport):
 
 
 def check(bulk, model, asked):
-    """[(name, type, transport, what is wrong)] of these questions over each transport in turn."""
+    """The differences [(name, type, transport, difference)] for these questions over each transport."""
     out, expected = [], {}
     for name, type_ in asked:
         expected[name, type_] = model.expect(name, type_)
@@ -106,7 +106,7 @@ def check(bulk, model, asked):
 
 
 def smallest(tmp_path, options, objects, difference):
-    """The smallest objects with which a kubedns that begins with them shows this difference; None when they do not."""
+    """The smallest set of objects that shows this difference in a kubedns that starts with them. None if a fresh kubedns does not show it."""
     name, type_, *_ = difference
 
     def fails(parts):
@@ -132,7 +132,7 @@ def explained(tmp_path, seed, step, options, objects, differences):
 
 
 def walk(tmp_path, seed, changes=CHANGES):
-    """A cluster of this seed and its changes; returns the number of questions. AssertionError with a report at the first difference."""
+    """Tests the cluster of this seed and its changes. Returns the number of questions. The first difference raises AssertionError with a report."""
     generator = Generator(seed)
     options = options_of(generator)
     with Player(tmp_path, options, initial=generator.cluster.values()) as player:

@@ -1,6 +1,6 @@
 """
---nearest, --nearest-only and --zonal: who asks is told by its address, the endpoints near it come first, and a zone can be named. From
-the manifests of a directory, from an API server, and in the node role.
+--nearest, --nearest-only and --zonal. kubedns finds the client's node and zone by its address and puts the nearest endpoints first. A
+client can also name a zone. The tests use manifests, an API server, and the node role.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ from world import ask, expect, start, texts, write
 ZONE = "cluster.local"
 DB = f"db.prod.svc.{ZONE}"
 NEAR_N1, NEAR_B, UNKNOWN = "127.0.0.11", "127.0.0.12", "127.0.0.13"
-RESOLVER = "--resolver=127.0.0.1:9"  # nobody: only the cluster's names are asked for
+RESOLVER = "--resolver=127.0.0.1:9"  # there is no server at this address, because the tests query only cluster names
 
 
 def node(name, zone=None):
@@ -27,7 +27,7 @@ def node(name, zone=None):
 
 
 def placed(service_name, *endpoints, suffix="s1", ns="prod", **more):
-    """An EndpointSlice of (address, node, zone[, zone of the hint[, ready]])."""
+    """Makes an EndpointSlice from tuples (address, node, zone[, zone of the hint[, ready]])."""
     made = endpoint_slice(service_name, [e[0] for e in endpoints], ns=ns, suffix=suffix, **more)
     for endpoint, (_, on, zone, *rest) in zip(made["endpoints"], endpoints, strict=True):
         endpoint.update({"nodeName": on} if on else {}, **({"zone": zone} if zone else {}))
@@ -51,7 +51,7 @@ def order(kubedns, source, name=DB):
 
 
 def classes(kubedns, source, *sizes):
-    """The first addresses, the next ones, ...: in each class in any order."""
+    """Splits the answer's addresses into groups of these sizes and a last group with the remainder. The order within a group does not matter."""
     got, out = order(kubedns, source), []
     for size in sizes:
         out.append(set(got[:size]))
@@ -63,16 +63,16 @@ def test_each_pod_gets_what_is_near_it_first(tmp_path):
     with start(tmp_path, CLUSTER, *ARGS) as k:
         k.wait_ready()
         for _ in range(20):
-            assert classes(k, NEAR_N1, 1, 2) == [{2}, {4, 5}, {1, 3}]  # 5 is in b, and meant for a
+            assert classes(k, NEAR_N1, 1, 2) == [{2}, {4, 5}, {1, 3}]  # endpoint 5 is in zone b and has a hint for zone a
             assert classes(k, NEAR_B, 1) == [{1}, {2, 3, 4, 5}]
             assert set(order(k, UNKNOWN)) == {1, 2, 3, 4, 5}
         assert {order(k, UNKNOWN)[0] for _ in range(60)} == {1, 2, 3, 4, 5}
-        assert {order(k, NEAR_N1)[1] for _ in range(40)} == {4, 5}, "each class begins anywhere"
+        assert {order(k, NEAR_N1)[1] for _ in range(40)} == {4, 5}, "each class starts at a random endpoint"
         assert k.metric("kubedns_nearest_total", first="node") == 60
         assert k.metric("kubedns_nearest_total", first="zone") == 20
         assert k.metric("kubedns_nearest_total", first="unknown") == 80
-        assert k.metric("kubedns_clients_unknown_total") == 0, "of --visibility"
-        # The pod is on another node, then its node in another zone, then it has gone.
+        assert k.metric("kubedns_clients_unknown_total") == 0, "this metric belongs to --visibility"
+        # The pod moves to another node, then this node moves to another zone, then the pod disappears.
         others = [i for i in CLUSTER if i["metadata"]["name"] not in ("two", "n5")]
         write(k.objects, [*others, node("n5", "b"), pod("two", "prod", NEAR_B, node="n4")])
         k.wait(lambda: order(k, NEAR_B)[0] == 3)
@@ -89,7 +89,8 @@ def test_endpoints_that_come_go_and_change_their_place(tmp_path):
         k.wait_ready()
         assert set(order(k, NEAR_N1)) == {2, 4, 5} and order(k, NEAR_N1)[0] == 2
         assert set(order(k, NEAR_B)) == {1}
-        # Not ready any more: the next near ones, and when there is none all of them.
+        # When the nearest endpoint is no longer ready, the client gets the next nearest endpoints. When there is no near endpoint, the
+        # client gets all endpoints.
         write(k.objects, [*items, placed("db", *(e if e[1] != "n3" else (*e[:3], None, False) for e in ENDPOINTS))])
         k.wait(lambda: set(order(k, NEAR_B)) == {2, 3, 4})
         assert set(order(k, NEAR_N1)) == {2, 4}
@@ -98,7 +99,7 @@ def test_endpoints_that_come_go_and_change_their_place(tmp_path):
         assert order(k, NEAR_B) == [9]
         srv = udp(k, query(DB, "SRV"), source=NEAR_B)
         assert texts(srv.answer) == [f"0 33 80 10-1-0-9.{DB}."] and texts(srv.additional) == ["10.1.0.9"]
-        # Nothing else depends on who asks.
+        # All other answers are the same for every client.
         assert texts(udp(k, query(f"10-1-0-3.{DB}"), source=NEAR_B).answer) == ["10.1.0.3"]
         assert texts(udp(k, query(f"web.prod.svc.{ZONE}"), source=NEAR_B).answer) == ["10.96.0.1"]
 
@@ -119,7 +120,7 @@ def test_names_of_zones(tmp_path):
             assert set(order(k, source, f"_zone.{DB}")) == own
             assert set(order(k, source, f"prefer._zone.{DB}")) == (own or {1, 2, 3, 4, 5})
         assert k.metric("kubedns_zonal_total", **{"from": "all"}) == 2 and k.metric("kubedns_zonal_total", **{"from": "zone"}) == 8
-        assert len({tuple(order(k, NEAR_N1)) for _ in range(60)}) == 5, "the Service's own name is as ever"
+        assert len({tuple(order(k, NEAR_N1)) for _ in range(60)}) == 5, "the Service's own name still rotates"
 
 
 def test_names_of_zones_without_records_are_explained(tmp_path):
@@ -131,12 +132,12 @@ def test_names_of_zones_without_records_are_explained(tmp_path):
 
         assert "no records (NODATA): no endpoint of Service db is in this zone (--zonal)\n" in explained("z.pin._zone")
         for name in ("_zone", "pin._zone"):
-            assert "no records (NODATA): the zone of this client is not known (--zonal)\n" in explained(name)
+            assert "no records (NODATA): the zone of this client is unknown (--zonal)\n" in explained(name)
             assert "10.1.0.2\n" in explained(name, NEAR_N1)
         assert "for none is in that zone (--zonal, prefer)\n" in explained("z.prefer._zone")
         assert "for the zone of the client is not known (--zonal, prefer)\n" in explained("prefer._zone")
         assert "only names below it" not in explained("pin._zone") + explained("z.pin._zone")
-        why = "with --zonal headless Services have ZONE.pin._zone and ZONE.prefer._zone"
+        why = "with --zonal, headless Services have names ZONE.pin._zone and ZONE.prefer._zone"
         assert f"Why: {why}.\n" in explained("a.other._zone") and why in udp(k, query(f"b.c._zone.{DB}", use_edns=0)).to_text()
 
 
@@ -151,7 +152,7 @@ def test_a_pod_on_every_node_knows_where_its_clients_are(tmp_path):
             world.watching()
             k = world.kubedns
             k.wait(lambda: classes(k, "127.0.0.1", *map(len, wanted[:2])) == wanted)  # noqa: B023
-            assert {r["resource"] for r in world.api.requests()}.isdisjoint({"nodes", "pods"}), "no rights for more"
+            assert {r["resource"] for r in world.api.requests()}.isdisjoint({"nodes", "pods"}), "kubedns must need no other permissions"
             expect(ask(k, f"pin._zone.{DB}"), answer=["10.1.0.2", "10.1.0.4"] if "--zone=a" in args else [])
             said = k.http(f"/explain?name={DB}")[1]
             assert "nearest first (--nearest), for clients of this node: 1 for its node, " in said, said
@@ -175,7 +176,7 @@ def test_pods_and_nodes_are_watched_for_it_and_hints_are_read_from_the_api(tmp_p
         assert "for this client: 1 for its node, 2 for its zone, 2 elsewhere\n" in said, said
         assert "/explain?name=NAME&client=ADDRESS" in k.http(f"/explain?name={DB}")[1]
         assert k.http(f"/explain?name={DB}&client=x")[0] == 400
-        assert "a client that is no pod with a known node gets them in any order" in k.http(f"/explain?name={DB}&client={UNKNOWN}")[1]
+        assert "nearest first for pods on a known node, in any order for other clients" in k.http(f"/explain?name={DB}&client={UNKNOWN}")[1]
 
 
 def test_without_the_flags_no_place_is_read_and_no_node_watched(tmp_path):
@@ -210,13 +211,13 @@ def test_what_is_near_somebody_does_not_reach_zone_files(tmp_path):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--nearest", "--client-pods=all", "--dns-port=10053"], '--nearest: behind dnsmasq, as in the classic topology'),
-        (["--nearest-only", "--client-pods=all", "--search-resolver=127.0.0.1:53"], "its cache gives all pods what is near one: use the front topology"),
-        (["--nearest", "--dns-port=53"], "add --client-pods=all; or for a pod on every node --node-role"),
-        (["--nearest-only", "--dns-port=53", "--client-pods=node", "--node-name=n"], '--nearest-only: where a client is'),
-        (["--nearest", "--dns-port=53", "--node-role"], "which node is it? give --node-name"),
-        (["--dns-port=53", "--node-role", "--node-name=n", "--zone=a"], '--zone: "a": needs --nearest or --nearest-only or --zonal: answers do not depend on the zone yet'),
-        (["--nearest", "--dns-port=53", "--client-pods=all", "--zone=a"], '--zone: "a": needs --node-role: it is the zone of the node whose pods ask'),
+        (["--nearest", "--client-pods=all", "--dns-port=10053"], '--nearest: in the classic topology dnsmasq is the only client'),
+        (["--nearest-only", "--client-pods=all", "--search-resolver=127.0.0.1:53"], "its cache would give all pods the endpoints that are near one pod: use the front topology"),
+        (["--nearest", "--dns-port=53"], "add --client-pods=all, or --node-role for a pod on every node"),
+        (["--nearest-only", "--dns-port=53", "--client-pods=node", "--node-name=n"], "--nearest-only: kubedns knows a client's node and zone only if it watches pods"),
+        (["--nearest", "--dns-port=53", "--node-role"], "the node is unknown: give --node-name"),
+        (["--dns-port=53", "--node-role", "--node-name=n", "--zone=a"], '--zone: "a": needs --nearest or --nearest-only or --zonal: only these flags use the zone'),
+        (["--nearest", "--dns-port=53", "--client-pods=all", "--zone=a"], '--zone: "a": needs --node-role: the zone is the zone of this pod'),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(args, said):

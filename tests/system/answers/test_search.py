@@ -1,5 +1,7 @@
-"""Search completion: one question for one name, declared (X.<namespace>.s.<zone>) and inferred (the first question of a pod as it is), with
-real clients' questions, a real dnsmasq and an upstream that counts."""
+"""
+Search completion: one query replaces a client's walk through its search list. The query is declared (X.<namespace>.s.<zone>) or inferred
+from the first query of a pod. The tests send the queries of real clients through a real dnsmasq. The upstream server counts the queries that it gets.
+"""
 
 import subprocess
 
@@ -22,7 +24,7 @@ BIG = 150
 
 
 def upstream(request, tcp):
-    """Outside names that exist, A only; all others are denied for a minute."""
+    """Some external names exist and have A records only. All other names get a negative answer with a TTL of one minute."""
     question = request.question[0]
     reply = dns.message.make_response(request, recursion_available=True)
     name = str(question.name)
@@ -57,14 +59,14 @@ def addresses(reply):
 
 
 def alias(reply):
-    """The CNAME from the asked name: to where, and for how long."""
+    """The target and the TTL of the CNAME at the queried name."""
     first = reply.answer[0]
     assert first.rdtype == dns.rdatatype.CNAME and first.name == reply.question[0].name
     return first[0].target.to_text().rstrip("."), first.ttl
 
 
 class Classic:
-    """dnsmasq on the clients' side, kubedns behind it for the cluster's zone, which asks dnsmasq for outside names."""
+    """Clients query dnsmasq. dnsmasq forwards names of the cluster's zone to kubedns, and kubedns sends external names back to dnsmasq."""
 
     def __init__(self, tmp_path, u, *args):
         port, behind = free_port(), free_port()
@@ -113,7 +115,7 @@ def test_declared_one_question_gives_what_a_pod_means(topology, tmp_path):
         ):  # fmt: skip
             reply = udp(t, query(f"{name}.default.s.{Z}"))
             assert alias(reply) == (f"{found}.{Z}", 30) and addresses(reply) == [address]
-        assert asked(u) == [], "names of the cluster are nobody else's"
+        assert asked(u) == [], "no other server gets names of the cluster"
         reply = udp(t, query(f"git.default.s.{Z}"))
         assert alias(reply)[0] == "git.corp.example" and addresses(reply) == ["192.0.2.2"]
         reply = udp(t, query(f"www.example.com.default.s.{Z}"))
@@ -126,7 +128,7 @@ def test_declared_one_question_gives_what_a_pod_means(topology, tmp_path):
         assert reply.rcode() == dns.rcode.NXDOMAIN and not reply.answer
         assert udp(t, query(f"broken.example.com.default.s.{Z}")).rcode() == dns.rcode.SERVFAIL
         completed = {r: t.kubedns.metric("kubedns_search_completed_total", form="declared", result=r) for r in ("found", "nothing", "failed")}
-        assert alias(udp(t, query(f"web.prod.svc.{Z}.default.s.{Z}")))[0] == f"web.prod.svc.{Z}", "X itself, after the extra domains"
+        assert alias(udp(t, query(f"web.prod.svc.{Z}.default.s.{Z}")))[0] == f"web.prod.svc.{Z}", "X itself comes after the extra domains"
         assert asked(u)[-2:] == [(f"web.prod.svc.{Z}.{domain}", "A") for domain in ("corp.example", "lab.example")]
         assert completed["found"] >= 6 and completed["nothing"] >= 1 and completed["failed"] >= 1
 
@@ -156,10 +158,10 @@ def test_explain_shows_the_steps(tmp_path):
             return k.http(f"/explain?name={name}.{Z}")[1]
 
         text = explain("web.prod.default.s")
-        assert f"web.prod.default.svc.{Z}. does not exist" in text and f"web.prod.svc.{Z}. exists: this is what the name means" in text
+        assert f"web.prod.default.svc.{Z}. does not exist" in text and f"web.prod.svc.{Z}. exists: this is the answer" in text
         assert f"web.prod.{Z}" not in text, "the walk ends there"
         text = explain("www.example.com.default.svc")
-        assert "inferred" in text and "www.example.com.corp.example. is asked of other servers" in text and "  www.example.com. is asked" in text
+        assert "inferred" in text and "www.example.com.corp.example. is sent to other servers" in text and "  www.example.com. is sent" in text
         assert "kubedns/search-completion=off" in explain("www.example.com.off.svc")
         assert "below a Service" in explain("pod-0.idle.default.svc") and "NODATA" in explain("default.s")
 
@@ -175,7 +177,7 @@ def test_names_of_ones_own_and_rewrites_are_candidates_too(tmp_path):
             reply = udp(k, query(f"{name}.default.s.{Z}"))
             assert alias(reply)[0] == found and addresses(reply) == ["192.0.2.99"]
         reply = udp(k, query(f"old.default.s.{Z}"))
-        assert alias(reply)[0] == f"web.prod.svc.{Z}" and addresses(reply) == ["10.96.1.1"], "a candidate is what it is rewritten to"
+        assert alias(reply)[0] == f"web.prod.svc.{Z}" and addresses(reply) == ["10.96.1.1"], "a rewrite applies to a candidate"
         assert asked(u) == [("own.corp.example.corp.example", "A")]
         assert addresses(udp(k, query(f"new.example.org.default.s.{Z}"))) == ["192.0.2.1"] and asked(u)[-1] == ("www.example.com", "A")
 
@@ -196,7 +198,7 @@ def test_steps_are_asked_of_the_upstream_servers_where_there_is_no_dnsmasq(tmp_p
         assert addresses(udp(k, query(f"out.default.s.{Z}"))) == ["192.0.2.1"]
 
 
-def test_a_walk_ends_in_time_when_nobody_answers(tmp_path):
+def test_search_completion_ends_before_the_client_times_out(tmp_path):
     with Upstream(lambda *_: None) as u, start(tmp_path, cluster(), "--threads=1", f"--nameservers={u.address}", "--search-extra=a.example") as k:
         k.wait_ready()
         reply = udp(k, query(f"www.example.com.default.s.{Z}"), timeout=5)
@@ -205,8 +207,10 @@ def test_a_walk_ends_in_time_when_nobody_answers(tmp_path):
 
 
 def test_no_question_goes_round(tmp_path):
-    """The worst that a ConfigMap can say: stub domains, and every outside name, lead back to kubedns. Each question ends with the upstream
-    server, or with the walk that began it."""
+    """
+    The worst configuration that a ConfigMap can contain: stub domains and all external names lead back to kubedns. Each query ends at the
+    upstream server, or at the search completion that started it.
+    """
     with Upstream(upstream) as u:
         port, behind = free_port(), free_port()
         with start(tmp_path, cluster(), "--threads=1", f"--dns-port={behind}", f"--search-resolver=127.0.0.1:{port}",
@@ -217,7 +221,7 @@ def test_no_question_goes_round(tmp_path):
                 for name in (f"www.example.com.default.s.{Z}", f"www.example.com.default.svc.{Z}"):
                     before = k.metric("kubedns_dns_requests_total", proto="udp", family="ipv4", type="A")
                     assert addresses(udp(d, query(name))) == ["192.0.2.1"]
-                    assert k.metric("kubedns_dns_requests_total", proto="udp", family="ipv4", type="A") - before == 2, "the walk, and its step"
+                    assert k.metric("kubedns_dns_requests_total", proto="udp", family="ipv4", type="A") - before == 2, "the query of the walk and the query of its step"
                 assert asked(u) == [("www.example.com", "A")] * 2
 
 
@@ -225,11 +229,11 @@ def test_no_question_goes_round(tmp_path):
     "flags, said",
     [
         (["--search-completion=on"], "must be declared or inferred"),
-        (["--search-extra=corp.cluster.local"], "must be outside of --domain and of arpa"),
+        (["--search-extra=corp.cluster.local"], "must be outside --domain and arpa"),
         (["--search-extra=" + ",".join(f"d{i}.example" for i in range(9))], '"d8.example": at most 8 domains'),
         (["--search-extra=."], "not a domain"),
         (["--search-resolver=127.0.0.1:10053", "--dns-port=10053", "--dns-bind-address=127.0.0.1"], "kubedns itself: a forwarding loop"),
-        (["--search-resolver=192.0.2.1:53", "--resolver=192.0.2.2:53"], "give one of them"),
+        (["--search-resolver=192.0.2.1:53", "--resolver=192.0.2.2:53"], "use only one of them"),
     ],
 )
 def test_mistakes_are_refused_with_the_value_and_what_to_do(tmp_path, flags, said):

@@ -1,15 +1,16 @@
 """
-Search completion against what it stands for: random clusters, namespaces and names X. The result of a whole client walk by glibc's rules
-(ndots 5, a pod's search list) is compared with the same walk where kubedns completes, declared and inferred: which addresses, and whether
-the name exists. Every difference has to be one of those that are known, which are:
+Compares search completion with a client's whole walk through its search list, for random clusters, namespaces and names X. The walk
+follows glibc's rules (ndots 5, a pod's search list). The results to compare are the addresses, and whether the name exists. kubedns
+completes declared names in one comparison and inferred names in the other. The known differences are:
 
-  without_address  declared: a nearer candidate exists and has no address (a namespace's name, a named port, an ExternalName whose target
-                   does not exist). glibc goes on to the next search domain; here it ends the walk, so that A and AAAA go one way.
-  declared_name    both: X is itself short for a declared name (web.default.s). A walk is never part of another.
-  host_domain      inferred: a search domain that only the client knows has the name, and X itself exists too. The client asks its domain
-                   first, kubedns knows only X. --search-extra makes both alike.
-  other_namespace  inferred: X does not exist, and a later question of the walk, or X as it is, spells Y.NAMESPACE.svc.ZONE with another
-                   namespace: it looks like the first question of a pod there that asks for Y, and is completed as that.
+without_address  declared: an earlier candidate exists but has no address (a namespace's name, a named port, an ExternalName whose target
+                 does not exist). glibc continues with the next search domain. kubedns ends the walk here, so that A and AAAA take the
+                 same path.
+declared_name    both: X itself is short for a declared name (web.default.s). A walk is never part of another walk.
+host_domain      inferred: a search domain that only the client knows has the name, and X itself exists too. The client queries its own
+                 domain first, but kubedns knows only X. --search-extra removes the difference.
+other_namespace  inferred: X does not exist, and X or a later name of the walk is Y.NAMESPACE.svc.ZONE with another namespace. It looks
+                 like the first query for Y by a pod in that namespace, so kubedns completes it for that namespace.
 """
 
 import json
@@ -39,7 +40,10 @@ KNOWN = {"without_address", "declared_name", "host_domain", "other_namespace"}
 
 
 def outside(request, _tcp):
-    """A third of all outside names exist; of these some have A, some AAAA, some both, some neither. Half of the denials may be kept."""
+    """
+    A third of all external names exist. Some of these have A records, some AAAA, some both, some neither. Caches may keep half of the
+    negative answers.
+    """
     question = request.question[0]
     reply = dns.message.make_response(request, recursion_available=True)
     draw = zlib.crc32(str(question.name).lower().encode())
@@ -55,7 +59,10 @@ def outside(request, _tcp):
 
 
 class Servers:
-    """One kubedns that completes declared names alone, and one that infers; both read the same objects, and forward to one upstream."""
+    """
+    Two kubedns: the first completes only declared names, the second also infers names. Both read the same objects and forward to the same
+    upstream server.
+    """
 
     def __init__(self, tmp_path, upstream, *args):
         self.directory, self.count = tmp_path / "objects", 0
@@ -90,7 +97,10 @@ class Servers:
 
 
 def names_of(draw):
-    """X as programs write it: short, with a namespace, whole, of an endpoint, a port, a pod, of nothing, and outside."""
+    """
+    A random X as programs write it: a short name, a name with a namespace, a complete name, the name of an endpoint, a port or a pod, a
+    name that does not exist, or an external name.
+    """
     s, ns, host = draw.choice(SERVICES), draw.choice([*NAMESPACES, "nowhere"]), draw.choice([*HOSTS, "10-1-0-1", "p"])
     return draw.choice([
         s, s, f"{s}.{ns}", f"{s}.{ns}", f"{s}.{ns}.svc", f"{s}.{ns}.svc.{Z}", f"{host}.{s}", f"{host}.{s}.{ns}", f"{host}.{s}.{ns}.svc.{Z}",
@@ -101,7 +111,7 @@ def names_of(draw):
 
 
 class Answers:
-    """What a server says of names, A and AAAA; asked in bulk before they are used."""
+    """A server's A and AAAA answers for a list of names. The constructor sends all queries at once."""
 
     def __init__(self, bulk, names):
         questions = [(name, type_) for name in sorted(names) for type_ in ("A", "AAAA")]
@@ -117,7 +127,10 @@ class Answers:
 
 
 def walk(answers, x, search):
-    """glibc's res_search: as it is first where it has so many dots, else last; a name without addresses does not end it."""
+    """
+    Acts like glibc's res_search(). If X has enough dots, X itself is the first candidate, otherwise the last. The walk continues after a
+    name without addresses.
+    """
     first = x.count(".") >= NDOTS
     exists = False
     for name in [*([x] if first else []), *(f"{x}.{domain}" for domain in search), *([] if first else [x])]:
@@ -129,7 +142,7 @@ def walk(answers, x, search):
 
 
 def first_that_exists(answers, x, search):
-    """What a declared name stands for, by the documented rule."""
+    """The name that kubedns must look up for a declared name, by the documented rule."""
     for name in [*(f"{x}.{domain}" for domain in search), x]:
         if answers.of[name][1] and not is_declared(name):
             return answers.of[name]
@@ -141,12 +154,12 @@ def is_declared(name):
 
 
 def later_questions(x, search):
-    """Of a walk without the first: those that spell a name below another namespace."""
+    """The names of a walk, except for the first, that belong to another namespace."""
     return [name for name in [x, *(f"{x}.{domain}" for domain in search[1:])] if re.fullmatch(rf".+\..+\.[a-z]+\.svc\.{re.escape(Z)}", name)]
 
 
 def compare(servers, cases, extra, differences):
-    """Each case is (namespace, X, whether the client has a search domain of its own)."""
+    """A case is (namespace, X, true if the client has its own search domain)."""
     def stock(ns, own):
         return [f"{ns}.svc.{Z}", f"svc.{Z}", Z, *extra, *([HOST_DOMAIN] if own else [])]
 
@@ -195,7 +208,7 @@ def run(tmp_path, seed, count):
 
 def test_completion_gives_what_the_whole_walk_gives(tmp_path):
     differences = run(tmp_path, 1, 300)
-    assert differences["without_address"] < 60 and differences["host_domain"] < 20, "the exceptions are not the rule"
+    assert differences["without_address"] < 60 and differences["host_domain"] < 20, "known differences must be rare"
 
 
 @pytest.mark.soak

@@ -1,6 +1,6 @@
 """
-A StatefulSet whose members start one after the other, each looking for the one before it in a loop: how long after the event that makes a
-member ready its successor finds it, asked of kubedns itself and through dnsmasq as in the classic topology.
+A StatefulSet whose members start one after the other. Each member queries for its predecessor in a loop. The test measures how long after
+a member's ready event its successor finds it, with queries to kubedns and through dnsmasq in the classic topology.
 """
 
 import random
@@ -18,18 +18,18 @@ from test_relay import Dnsmasq
 
 MEMBERS = 10
 HOLD_MS = 300
-LOOP_S = 0.1  # between two looks; a program's own is seldom shorter
+LOOP_S = 0.1  # time between two queries; few programs wait less
 
 
 def slice_of(count, ready):
-    """Members 0 to count - 1, the last of them ready or not."""
+    """The slice of members 0 to count - 1. `ready` applies to the last of them."""
     made = endpoint_slice("db", [f"10.3.0.{i + 1}" for i in range(count)], hostnames=[f"db-{i}" for i in range(count)])
     made["endpoints"][-1]["conditions"] = {"ready": ready}
     return made
 
 
 def look(port, name, found):
-    """Asks for the member until it is there; appends when that was."""
+    """Queries until the member has an address. Then appends the time to `found`."""
     while not found:
         try:
             reply = dns.query.udp(query(name), "127.0.0.1", port=port, timeout=2)
@@ -42,14 +42,14 @@ def look(port, name, found):
 
 
 def starts(api, port):
-    """Milliseconds from each member's event to its successor's first right answer."""
+    """Milliseconds from each member's ready event to its successor's first correct answer."""
     took = []
     for i in range(MEMBERS - 1):
         api.put(slice_of(i + 1, False))
         found = []
         successor = threading.Thread(target=look, args=(port, f"db-{i}.db.default.svc.cluster.local", found))
         successor.start()
-        time.sleep(0.2 + random.uniform(0, 2 * (LOOP_S + HOLD_MS / 1000)))  # not in step with the loop
+        time.sleep(0.2 + random.uniform(0, 2 * (LOOP_S + HOLD_MS / 1000)))  # a random delay, so that the event and the loop of queries are not synchronous
         assert not found
         begun = time.monotonic()
         api.put(slice_of(i + 1, True))
@@ -64,8 +64,8 @@ def starts(api, port):
 @pytest.mark.parametrize("negative_ttl", [0, 3600])
 def test_a_member_finds_the_one_before_it(tmp_path, through, hold_ms, negative_ttl):
     """
-    A negative TTL of an hour stands for any cache on the way: a member is found in time all the same. Without --hold-ms the loop decides,
-    with it the event.
+    A negative TTL of an hour stands for any cache between client and kubedns. The successor finds the member in time nevertheless. Without
+    --hold-ms the loop's interval determines the time until the answer. With --hold-ms the event determines it.
     """
     with ApiServer() as api, Upstream() as u:
         api.fill([namespace("default"), service("db", "None")])
@@ -80,5 +80,5 @@ def test_a_member_finds_the_one_before_it(tmp_path, through, hold_ms, negative_t
             text = f"{through}, --hold-ms={hold_ms}: {len(took)} members, p50 {took[len(took) // 2]:.1f} ms, p99 {took[-1]:.1f} ms"
             print(text, [round(t, 1) for t in took])
             assert took[-1] < LOOP_S * 1000 + 400, text
-            if hold_ms:  # three quarters of the events come while a question waits, the others while the loop sleeps
+            if hold_ms:  # three quarters of the events arrive while a query waits, and a quarter while the loop sleeps
                 assert took[2] < 30 and k.metric("kubedns_dns_held_total", result="came") >= 3, text

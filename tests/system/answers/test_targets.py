@@ -1,4 +1,4 @@
-"""Names that records lead to: the addresses that come with SRV targets, and the PTRs that lead back."""
+"""The addresses of SRV targets in the additional section, and the PTRs of these addresses."""
 
 import dns.message
 import dns.query
@@ -14,7 +14,7 @@ def big_hostname(n):
 
 
 def big_slices():
-    """A headless Service of 360 endpoints, two in three with a host name, and two ports."""
+    """The slices of a headless Service with 360 endpoints and two ports. Two thirds of the endpoints have a host name."""
     out = []
     for s in range(SLICES):
         one = endpoint_slice("big", [f"10.20.{s}.{n}" for n in range(EACH)], suffix=f"s{s}", ports=(("pg", 5432), ("x", 9), ("pg", 5433)))
@@ -43,7 +43,7 @@ def kubedns(tmp_path_factory):
 
 
 def ask_tcp(kubedns, name, type_):
-    """The reply with each record apart, so that none that comes twice is overlooked."""
+    """Keeps each record of the reply separate, so that duplicates are visible."""
     return dns.query.tcp(dns.message.make_query(name, type_), "127.0.0.1", port=kubedns.port, timeout=10, one_rr_per_rrset=True)
 
 
@@ -92,6 +92,6 @@ def test_each_target_of_a_large_set_comes_with_its_address(kubedns):
     assert len(brought) == len(reply.additional)
     for name, addresses in brought.items():
         assert addresses == [expected[name]], name
-    # A name is pointed at, and a pointer reaches 16,383 bytes: so much of the answer has them.
+    # A compression pointer can refer to the first 16,383 bytes only. Only the targets in this part of the answer have addresses.
     each = 12 + 6 + len(f"10-20-0-10.big.default.svc.{Z}.") + 1
     assert abs(len(brought) - 16383 / (2 * each)) < 20

@@ -1,6 +1,6 @@
 """
---visibility: a pod sees its own namespace and those that lists name. Random rules against a model, and the ways by which somebody may try
-to learn of what is hidden: all of them must look as if it did not exist.
+--visibility: a pod sees its own namespace and the namespaces that the rules list. Compares random rules with a model. Then tries the ways
+in which a client could detect a hidden namespace. Each reply must look as if the namespace did not exist.
 """
 
 import json
@@ -40,7 +40,7 @@ def listed(name, sees=None, visible_to=None, label=False):
 
 
 class Model:
-    """Who sees what, and what a question is answered with: (rcode, {rdata}); rdata None is any."""
+    """Knows which client sees which namespace. Returns the expected answer to a question: (rcode, {rdata})."""
 
     def __init__(self, seed, count):
         self.random = r = random.Random(seed)
@@ -110,7 +110,7 @@ def random_questions(model, client, count):
     for _ in range(count):
         ns, other = (r.choice(near) if r.random() < 0.4 else r.choice(model.names) if r.random() < 0.9 else "ns-999" for _ in range(2))
         kind = r.choice(KINDS)
-        if ns == "default" and kind in ("alias", "star"):  # it has other Services
+        if ns == "default" and kind in ("alias", "star"):  # default has other Services
             kind = "web"
         yield kind, ns, other
 
@@ -134,14 +134,14 @@ def test_200_namespaces_with_random_rules_agree_with_the_model(tmp_path, seed, a
                     if (reply.rcode, got) != (rcode, rdata):
                         wrong.append((client, what, asked_for, (rcode, rdata), (reply.rcode, got)))
         assert k.metric("kubedns_visibility_namespaces") > 100 and k.metric("kubedns_clients_unknown_total") == 0
-    print(f"{total} questions of {len(model.names) * pods} pods, {hidden} of them NXDOMAIN, {len(wrong)} wrong")
+    print(f"{total} queries of {len(model.names) * pods} pods, {hidden} of them NXDOMAIN, {len(wrong)} wrong")
     assert not wrong, (len(wrong), wrong[:5])
     assert total >= asked and 0.2 * total < hidden < 0.8 * total
 
 
-# --- attacks: whatever is asked of a hidden namespace, the reply is the one for a namespace that does not exist ---
+# --- attacks: the reply to any query about a hidden namespace equals the reply about a namespace that does not exist ---
 
-SECRET, ABSENT = "hidden-1", "absent-1"  # of one length, so that the replies can be compared as bytes
+SECRET, ABSENT = "hidden-1", "absent-1"  # both names have the same length, so that the replies can be compared byte by byte
 MINE, OTHERS = "127.100.0.1", "127.100.0.2"
 
 
@@ -178,7 +178,7 @@ def reply_bytes(kubedns, name, type_, edns):
 
 
 @pytest.mark.parametrize("hold", [[], ["--hold-ms=2000"]])
-def test_what_is_hidden_is_answered_as_what_is_nowhere(tmp_path, hold):
+def test_hidden_names_get_the_same_answer_as_missing_names(tmp_path, hold):
     federation = "--federations=fed=fed.example"
     with Upstream(nothing) as u, start(tmp_path, two_tenants(), *ARGS, f"--nameservers={u.address}", "--pods=verified", federation, *hold) as k:
         k.wait_ready()
@@ -187,7 +187,11 @@ def test_what_is_hidden_is_answered_as_what_is_nowhere(tmp_path, hold):
                 for edns in (False, True):
                     hidden, absent = (reply_bytes(k, f"{form.format(ns)}.{ZONE}", type_, edns) for ns in (SECRET, ABSENT))
                     assert hidden.replace(SECRET.encode(), ABSENT.encode()) == absent, (form, type_, edns, dns.message.from_wire(hidden))
-        # Addresses of hidden owners are as addresses that nobody has.
+        # The digest of all records would show when other tenants change theirs.
+        for type_ in RRTYPES:
+            digest, absent = (reply_bytes(k, f"{name}.{ZONE}", type_, True) for name in ("_digest", "_absent"))
+            assert digest.replace(b"_digest", b"_absent") == absent, (type_, dns.message.from_wire(digest))
+        # PTR queries for addresses of hidden owners get the same replies as PTR queries for unused addresses.
         for address, unused in (("2.0.1.10", "7.0.1.10"), ("1.0.2.10", "7.0.2.10"), ("9.9.2.10", "7.9.2.10")):
             for type_ in RRTYPES:
                 hidden, absent = (reply_bytes(k, f"{a}.in-addr.arpa", type_, True) for a in (address, unused))
@@ -196,7 +200,7 @@ def test_what_is_hidden_is_answered_as_what_is_nowhere(tmp_path, hold):
 
 @pytest.mark.parametrize(("hidden", "rcode"), [(256, NOERROR), (257, NXDOMAIN)])
 def test_an_address_has_only_so_many_hidden_owners_that_are_passed_over(tmp_path, hidden, rcode):
-    """Each question's work is bounded, and with it what its time tells. Services come before endpoints."""
+    """The work for a query is bounded, so its duration reveals little. kubedns looks at Services before endpoints."""
     owners = [service(f"s-{i}", "10.1.0.77", SECRET) for i in range(hidden)]
     own = [service("own", "None", "mine"), endpoint_slice("own", ["10.1.0.77"], "mine", hostnames=["own-0"])]
     with Upstream(nothing) as u, start(tmp_path, two_tenants([*owners, *own]), *ARGS, f"--nameservers={u.address}") as k:
@@ -204,15 +208,18 @@ def test_an_address_has_only_so_many_hidden_owners_that_are_passed_over(tmp_path
         reply = udp(k, query("77.0.1.10.in-addr.arpa", "PTR"), source=MINE)
         assert reply.rcode() == rcode
         assert [rd.to_text() for r in reply.answer for rd in r] == ([f"own-0.own.mine.svc.{ZONE}."] if rcode == NOERROR else [])
-        # Who sees them is told of them, by TCP of all.
+        # A client that sees the owners gets all of them over TCP.
         with Bulk(k.port, source=OTHERS) as others:
             [told] = others.ask_tcp([("77.0.1.10.in-addr.arpa", "PTR")])
             assert len(told.answer) == hidden
 
 
 @pytest.mark.quiet
-def test_how_long_an_answer_takes_hardly_tells_of_what_is_hidden(tmp_path):
-    """The least of many times each. To try 1,000 endpoints took six times as long as to find none, to look at 3,000 slices nine times."""
+def test_response_time_does_not_reveal_hidden_names(tmp_path):
+    """
+    Compares the shortest of many response times. kubedns limits the work for a query. Before it did, a search through 1,000 hidden
+    endpoints took six times as long as a search without any endpoint, and a search through 3,000 slices nine times as long.
+    """
     endpoints = [f"10.2.{1 + i // 250}.{1 + i % 250}" for i in range(1000)]
     slices = [endpoint_slice("db", endpoints[i : i + 100], SECRET, f"db-{i}") for i in range(0, 1000, 100)]
     same = [endpoint_slice("db", ["10.9.9.9"], SECRET, f"same-{i}") for i in range(3000)]
@@ -235,7 +242,7 @@ def test_how_long_an_answer_takes_hardly_tells_of_what_is_hidden(tmp_path):
 
 
 def test_a_question_of_an_unknown_client_counts_once(tmp_path):
-    """Answered from the cluster, after a wait, and by another server; by UDP and TCP."""
+    """The queries get answers from the cluster, after a wait, and from another server, over UDP and TCP. Each counts once."""
     names = [f"web.mine.svc.{ZONE}", f"late.kube-system.svc.{ZONE}", "www.example.com", "www.example.org"]
     with Upstream(nothing) as u, start(tmp_path, two_tenants(late("kube-system")), *ARGS, f"--nameservers={u.address}", "--hold-ms=200") as k:
         k.wait_ready()
@@ -252,7 +259,7 @@ def said(reply):
     return " ".join(o.text for o in reply.options if o.otype == 15 and o.text)
 
 
-def test_neither_reasons_nor_aliases_nor_stars_nor_the_serial_tell(tmp_path):
+def test_extended_errors_aliases_wildcards_and_serial_do_not_reveal_hidden_names(tmp_path):
     with Upstream(nothing) as u, start(tmp_path, two_tenants(), *ARGS, f"--nameservers={u.address}") as k:
         k.wait_ready()
 
@@ -262,15 +269,15 @@ def test_neither_reasons_nor_aliases_nor_stars_nor_the_serial_tell(tmp_path):
         for name in ("only-there.mine.svc", "only-there", "only-there.nowhere.svc", f"only-there.{SECRET}", f"only-there.{SECRET}.svc"):
             assert "there is in" not in said(ask(name)) and "in namespace hidden" not in said(ask(name)), name
         assert "no namespace hidden-1" in said(ask(f"nobody.{SECRET}.svc"))
-        # An alias of one's own is no way around.
+        # An alias in the client's own namespace does not reveal its hidden target.
         alias = ask("alias.mine.svc")
         assert alias.rcode() == dns.rcode.NXDOMAIN and [r.to_text().split()[3] for r in alias.answer] == ["CNAME"]
         assert {rd.to_text() for r in ask("web.*.svc").answer for rd in r} == {"10.1.0.1"}
         assert {rd.to_text() for r in ask("*.*.svc").answer for rd in r} == {"10.1.0.1", "10.1.0.8", "10.96.0.1"}
-        # What everybody needs.
+        # Every client sees these names.
         assert ask("kubernetes.default.svc").answer and ask("metrics.kube-system.svc").answer and not ask("other.default.svc").answer
         assert ask("default.svc").rcode() == dns.rcode.NOERROR and not ask("10-1-1-1.default.pod").answer
-        # A change of a hidden namespace changes no answer, the SOA's serial among them.
+        # A change in a hidden namespace changes no answer and does not change the SOA's serial.
         before, second = (ask("", "SOA").to_wire()[2:], ask("nobody.mine.svc").to_wire()[2:]), int(time.time())
         k.wait(lambda: int(time.time()) > second)  # serials count seconds
         write(k.objects, [*two_tenants(), service("new", "10.1.0.77", SECRET)])
@@ -290,9 +297,9 @@ def test_over_tcp_and_after_a_wait_the_client_is_the_same(tmp_path):
             s.settimeout(10)
             for ns in ("mine", SECRET):
                 s.sendto(query(f"late.{ns}.svc.{ZONE}").to_wire(), (k.host, k.port))
-            first = dns.message.from_wire(s.recv(4096))  # what is hidden does not wait
+            first = dns.message.from_wire(s.recv(4096))  # a query for a hidden name does not wait
             assert SECRET in first.question[0].name.to_text() and first.rcode() == dns.rcode.NXDOMAIN
-            # What comes is an alias to what is hidden.
+            # The awaited Service becomes an alias of a hidden name.
             gone = {("Service", "late"), ("EndpointSlice", "late-abc12")}
             others = [o for o in two_tenants() if (o["kind"], o["metadata"]["name"]) not in gone or o["metadata"]["namespace"] != "mine"]
             write(k.objects, [*others, external("late", f"web.{SECRET}.svc.{ZONE}", "mine")])
@@ -302,7 +309,10 @@ def test_over_tcp_and_after_a_wait_the_client_is_the_same(tmp_path):
 
 
 def test_an_outside_step_of_a_walk_does_not_lose_the_client(tmp_path):
-    """X.mine.s: the candidates in the zone are hidden; the outside one is asked, denied, and the next is looked up for the same client."""
+    """
+    The candidates in the zone are hidden from the client. The upstream server answers NXDOMAIN for the external candidate. kubedns then
+    looks up the next candidate for the same client.
+    """
     rewrite = tmp_path / "config"
     rewrite.mkdir()
     (rewrite / "rewrites").write_text(f"exact only-there.{SECRET}.example.org only-there.{SECRET}.svc.{ZONE}\n")
@@ -327,18 +337,18 @@ def test_rules_hold_from_the_moment_that_they_are_written(tmp_path):
         assert f"  seen by pods of {SECRET}, mine (--visibility)\n" in k.http(f"/explain?name=web.{SECRET}.svc.{ZONE}")[1]
         write(k.objects, two_tenants())
         k.wait(lambda: not seen())
-        # kube-system is open until it says to whom.
+        # kube-system is visible to all clients until its own list changes this.
         closed = listed("kube-system", visible_to=[])
         write(k.objects, [closed if (o["kind"], o["metadata"]["name"]) == ("Namespace", "kube-system") else o for o in two_tenants()])
         k.wait(lambda: not seen("metrics.kube-system.svc"))
-        # A namespace that takes the place of one that is gone is not seen for it.
+        # A namespace that replaces a deleted one does not inherit its visibility.
         write(k.objects, two_tenants(sees=[SECRET]))
         k.wait(seen)
         renamed = json.loads(json.dumps(two_tenants(sees=[SECRET])).replace(SECRET, "hidden-2").replace('"kubedns/sees": "hidden-2"', f'"kubedns/sees": "{SECRET}"'))
         write(k.objects, renamed)
         k.wait(lambda: udp(k, query(f"web.hidden-2.svc.{ZONE}"), source=OTHERS).answer)
         assert not seen("web.hidden-2.svc") and not seen()
-        # It is seen again when it is there again.
+        # The namespace is visible again when it exists again.
         write(k.objects, two_tenants(sees=[SECRET]))
         k.wait(seen)
 
@@ -350,19 +360,19 @@ def test_clients_that_are_no_pods(tmp_path, policy):
     with start(tmp_path, two_tenants([host, *twice]), *ARGS, f"--visibility-unknown={policy}", "--nameservers=127.0.0.1:1") as k:
         k.wait_ready()
         sees = {None: True, UNKNOWN: policy == "all", "127.100.0.3": policy == "all", "127.100.0.4": policy == "all"}
-        for source, wanted in sees.items():  # None: 127.0.0.1, the sidecar's
+        for source, wanted in sees.items():  # None is 127.0.0.1, the sidecar's address
             assert bool(udp(k, query(f"web.{SECRET}.svc.{ZONE}"), source=source).answer) == wanted, source
             assert udp(k, query(f"kubernetes.default.svc.{ZONE}"), source=source).answer
             assert udp(k, query(f"metrics.kube-system.svc.{ZONE}"), source=source).answer
         assert k.metric("kubedns_clients_unknown_total") == 9
-        # The operator's own ways see all.
+        # The operator's pages show all names.
         explained = k.http(f"/explain?name=web.{SECRET}.svc.{ZONE}")[1]
         assert "10.1.0.2" in explained and f"  seen by pods of {SECRET} (--visibility)\n" in explained
         assert "  seen by every client (--visibility)\n" in k.http(f"/explain?name=metrics.kube-system.svc.{ZONE}")[1]
 
 
 @pytest.mark.parametrize(("how", "seen_by"), [("labels", "thief"), ("visible-to", "shop")])
-def test_what_a_namespace_says_that_it_sees_may_count_for_nothing(tmp_path, how, seen_by):
+def test_visible_to_mode_ignores_kubedns_sees(tmp_path, how, seen_by):
     world = [listed("thief", sees=["*"]), listed("stock", visible_to=["shop"]), namespace("shop"), service("web", "10.96.0.9", "stock")]
     with start(tmp_path, world, f"--visibility={how}", "--client-pods=all", "--resolver=127.0.0.1:9") as k:
         k.wait_ready()
@@ -375,12 +385,12 @@ def test_what_a_namespace_says_that_it_sees_may_count_for_nothing(tmp_path, how,
     [
         (["--visibility=annotations"], '--visibility: "annotations": must be off, labels or visible-to'),
         (["--visibility-unknown=some"], '--visibility-unknown: "some": must be none or all'),
-        (["--visibility=labels"], "needs --client-pods: a client's namespace is known from the pods"),
-        (["--visibility=labels", "--client-pods=all", "--dns-port=10053"], "dnsmasq is the only client"),
-        (["--visibility=labels", "--client-pods=all", "--dns-port=10053", "--search-resolver=127.0.0.1:53"], "dnsmasq is the only client"),
-        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--fallthrough"], "not with --fallthrough: names that are hidden would be sent to other servers"),
-        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--external-zones=apps.example.com"], "names of every namespace"),
-        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--transfer-to=10.0.0.1/32"], "names of every namespace"),
+        (["--visibility=labels"], "needs --client-pods: kubedns knows a client's namespace only if it watches pods"),
+        (["--visibility=labels", "--client-pods=all", "--dns-port=10053"], "is the only client"),
+        (["--visibility=labels", "--client-pods=all", "--dns-port=10053", "--search-resolver=127.0.0.1:53"], "is the only client"),
+        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--fallthrough"], "not with --fallthrough: queries for hidden names would be sent to other servers"),
+        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--external-zones=apps.example.com"], "names of all namespaces"),
+        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--transfer-to=10.0.0.1/32"], "names of all namespaces"),
     ],
 )
 def test_what_would_show_hidden_names_is_refused(args, said):
@@ -389,7 +399,7 @@ def test_what_would_show_hidden_names_is_refused(args, said):
 
 
 def test_with_an_api_server_pods_and_namespaces_are_needed(tmp_path):
-    """Of this node's pods; before they are known no answer is better than a wrong one."""
+    """kubedns watches the pods of its own node. Until it knows these pods it answers SERVFAIL, because an error is better than a wrong answer."""
     items = [o for o in two_tenants(sees=[SECRET]) if o["kind"] != "EndpointSlice"]
 
     def before(api):
@@ -410,7 +420,7 @@ def test_with_an_api_server_pods_and_namespaces_are_needed(tmp_path):
         k.wait(lambda: not udp(k, query(name), source=MINE).answer)
         world.api.put(namespace("mine") | {"metadata": {"name": "mine", "labels": {"kubedns/sees": SECRET}}})
         k.wait(lambda: udp(k, query(name), source=MINE).answer)
-        # A pod that comes is a client of its namespace from then on; one of another node is unknown here.
+        # A new pod becomes a client of its namespace. A pod of another node is unknown here.
         world.api.put(pod("new", "mine", "127.100.0.7"))
         world.api.put(pod("far", "mine", "127.100.0.8", node="node-b"))
         k.wait(lambda: udp(k, query(name), source="127.100.0.7").answer)

@@ -1,4 +1,4 @@
-"""What must be true after a change, and during it: one kubedns, manifests edited under its feet, each transition told by name."""
+"""What must hold during and after a change. One kubedns runs while the test edits its manifests. Each transition has a name."""
 
 import time
 
@@ -49,7 +49,7 @@ LEFT_BY = {
 
 
 @pytest.mark.parametrize(("before", "after"), [(b, a) for b in KINDS for a in KINDS if b != a])
-def test_one_kind_of_service_to_another_leaves_nothing_of_the_old(kubedns, before, after):
+def test_changing_the_type_of_a_service_removes_all_old_records(kubedns, before, after):
     for kind in (before, after):
         items, type_, want = KINDS[kind]
         becomes(kubedns, items, NAME, type_, want)
@@ -61,7 +61,7 @@ def test_one_kind_of_service_to_another_leaves_nothing_of_the_old(kubedns, befor
         elif type_ == "AAAA" and after == "external_name" or type_ == "A" and name == NAME:
             assert "fd00::1" not in got
         else:
-            assert got in ([], "NXDOMAIN", "REFUSED", *new), f"{name} {type_} is left of {before}: {got}"
+            assert got in ([], "NXDOMAIN", "REFUSED", *new), f"{name} {type_} is left over from {before}: {got}"
 
 
 def test_a_renamed_port_leaves_no_srv(kubedns):
@@ -103,7 +103,7 @@ def test_slices_before_the_service_and_after_it(kubedns):
     becomes(kubedns, [], NAME, "A", "NXDOMAIN")
     write(kubedns.objects, parts, name="slices.json")
     time.sleep(0.05)
-    assert answer(kubedns, NAME) == "NXDOMAIN", "slices alone are no Service"
+    assert answer(kubedns, NAME) == "NXDOMAIN", "slices without a Service have no names"
     becomes(kubedns, [service("s", "None")], NAME, "A", ["10.5.3.1"])
     (kubedns.objects / "slices.json").unlink()
     becomes(kubedns, [service("s", "None")], NAME, "A", "NXDOMAIN")

@@ -1,6 +1,6 @@
 """
-Before its first sync kubedns knows nothing of the cluster. With --until-synced other DNS pods are asked for its names, over TCP, and never again
-once it is synced.
+Before its first sync kubedns does not know the cluster. With --until-synced it forwards queries for cluster names to other DNS pods over
+TCP. It stops doing so once it has synced.
 """
 
 import socket
@@ -22,7 +22,10 @@ MINE, THEIRS = "10.200.0.1", "192.0.2.77"
 
 
 class Central:
-    """The pods behind a Service, over TCP alone: each answers any A with THEIRS and counts. Of a set of connections the first can be made to hang."""
+    """
+    A stand-in for the pods of a Service, over TCP only. It answers every A query with THEIRS and counts the queries. On the first `hangs`
+    connections it does not answer.
+    """
 
     def __init__(self, hangs=0):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -58,7 +61,7 @@ class Central:
 
 @pytest.fixture
 def start(tmp_path):
-    """A kubedns whose API server is away until api.start(), and the pods that it asks meanwhile."""
+    """Starts a kubedns whose API server is down until api.start(), and the pods to which it forwards queries meanwhile."""
     running = []
     with ApiServer(listen=False) as api:
         api.fill([namespace("default"), service("web", MINE), endpoint_slice("web", ["10.201.0.1"])])
@@ -91,12 +94,12 @@ def until(condition, seconds=30):
         time.sleep(0.02)
 
 
-def test_the_cluster_is_answered_before_it_is_known_and_by_nobody_else_afterwards(start):
+def test_until_synced_forwards_cluster_names_only_before_the_first_sync(start):
     kubedns, central, api = start()
     assert ask(kubedns.port, WEB) == {THEIRS}
     over_tcp = dns.query.tcp(dns.message.make_query(WEB, "A"), "127.0.0.1", 5, kubedns.port)
     assert outcome(over_tcp.to_wire()) == {THEIRS}
-    assert ask(kubedns.port, "1.0.200.10.in-addr.arpa", "PTR") == {THEIRS}, "private reverse names too"
+    assert ask(kubedns.port, "1.0.200.10.in-addr.arpa", "PTR") == {THEIRS}, "kubedns forwards private reverse names too"
     assert kubedns.metric("kubedns_until_synced_total") == central.asked > 0
     assert "--until-synced" in kubedns.http(f"/explain?name={WEB}")[1]
     api.start()
@@ -104,12 +107,12 @@ def test_the_cluster_is_answered_before_it_is_known_and_by_nobody_else_afterward
     asked = central.asked
     assert ask(kubedns.port, NONE) == "NXDOMAIN"
     api.stop()
-    assert ask(kubedns.port, WEB) == {MINE}, "what is known is served when the API has gone"
+    assert ask(kubedns.port, WEB) == {MINE}, "kubedns serves existing data when the API is down"
     assert central.asked == asked and kubedns.metric("kubedns_until_synced_total") == asked
 
 
 def test_the_nodes_guard_is_told_the_truth(start):
-    """dns-version says whether this kubedns serves by itself: the rules of the node go by it."""
+    """kubedns never forwards dns-version, so its answer shows whether this kubedns has synced. The node's guard sets the rules only then."""
     kubedns, central, _ = start()
     asked = central.asked
     assert ask(kubedns.port, "dns-version.cluster.local", "TXT") == "SERVFAIL"
@@ -118,14 +121,14 @@ def test_the_nodes_guard_is_told_the_truth(start):
 
 @pytest.mark.quiet
 def test_a_pod_that_hangs_is_passed_over(start):
-    """Connections to a Service are led to one of its pods: the second try takes another."""
+    """A Service chooses a pod for each connection, so kubedns's second attempt can reach another pod."""
     kubedns, central, _ = start(hangs=1)
     begun = time.monotonic()
     assert ask(kubedns.port, WEB, timeout=4) == {THEIRS}
     assert time.monotonic() - begun < 2
     for number in range(100):
         assert ask(kubedns.port, f"n{number}.default.svc.cluster.local", timeout=4) == {THEIRS}
-    assert central.connections > 3, "connections are renewed, after 32 questions at most"
+    assert central.connections > 3, "a connection is replaced after at most 32 queries"
 
 
 def test_nobody_there_is_servfail(start):
@@ -135,10 +138,10 @@ def test_nobody_there_is_servfail(start):
 
 
 @pytest.mark.parametrize("value, said", [
-    ("10.0.0.1,", None), ("$(KUBE_DNS_UPSTREAM_SERVICE_HOST)", "no such Service"), ("x", "--until-synced"), ("1.1.1.1,2.2.2.2,3.3.3.3,4.4.4.4,5.5.5.5,6.6.6.6", "at most 5"),
+    ("10.0.0.1,", None), ("$(KUBE_DNS_UPSTREAM_SERVICE_HOST)", "the Service did not exist"), ("x", "--until-synced"), ("1.1.1.1,2.2.2.2,3.3.3.3,4.4.4.4,5.5.5.5,6.6.6.6", "at most 5"),
     ("127.0.0.1", "--until-synced")])  # fmt: skip
 def test_what_can_be_asked(value, said, tmp_path):
     done = subprocess.run([PROGRAM, "--check", f"--objects-dir={tmp_path}", "--dns-bind-address=127.0.0.1", f"--until-synced={value}"],
                           capture_output=True, text=True, check=False)  # fmt: skip
-    assert (done.returncode == 2) == (said is not None and "no such" not in said), done.stderr
+    assert (done.returncode == 2) == (said is not None and "did not exist" not in said), done.stderr
     assert said is None or said in done.stderr

@@ -1,7 +1,7 @@
 """
-Walks: random changes while watches are cut, expire, are refused or lie, deletions are lost and relists come late. What kubedns answers
-at the end is what a process answers that begins with the same objects, in another order, and so is /cache. A failure says the seed, the
-smallest walk that still shows it, and the objects at its end.
+Random changes while watches break, expire, are refused or deliver garbage, deletions are lost, and relists come late. At the end,
+kubedns's answers, its /cache and its digest must equal those of a fresh process that starts with the same objects in another order.
+A failure reports the seed, the smallest walk that reproduces it, and the objects at its end.
 """
 
 import json
@@ -14,7 +14,7 @@ from random_cluster import NAMESPACES, SERVICES, Generator
 from test_model import names_to_ask, options_of
 from waiting import wait_for
 
-FAULTS = [  # of requests; none that lasts on an open watch, for at the end of a walk all is well
+FAULTS = [  # only faults of requests, because a fault of an open watch could last until the comparison at the end of the walk
     {"status": 500}, {"status": 410}, {"status": 429, "headers": {"Retry-After": "1"}}, {"html": True}, {"garbage": 3000}, {"empty": True},
     {"cut_after": 0}, {"cut_after": 900}, {"cut_after": 900, "cut": "end"}, {"cut_after": 300, "cut": "fin"}, {"lifetime_s": 0.02},
     {"error": {"code": 410, "reason": "Expired", "message": "gone"}},
@@ -31,7 +31,7 @@ WELL = [call("clear"), call("set_watchlist", True), call("start"), ("fence",)]
 
 
 def trouble(draw):
-    """What goes wrong next; the API server may stay away until WELL."""
+    """The next fault. If it stops the API server, the server may stay down until WELL."""
     resource, how = draw.choice([*RESOURCES, None]), draw.choice(["rst", "fin", "close"])
     return draw.choice(
         [
@@ -55,7 +55,7 @@ def trouble(draw):
 
 
 def walk_of(seed):
-    """(options, flags, the first objects, actions)"""
+    """The walk of this seed: (options, flags, initial objects, actions)."""
     generator = Generator(seed)
     draw = random.Random(f"walk {seed}")
     options = options_of(generator)
@@ -71,7 +71,7 @@ def walk_of(seed):
 
 def questions(objects, options, flags, seed):
     model, draw = Model(objects, options), random.Random(seed)
-    names = names_to_ask(model, draw) + [f"{s}.{ns}.svc.{options.zone}" for s in SERVICES for ns in [*NAMESPACES, "extra"]]  # those that have gone, too
+    names = names_to_ask(model, draw) + [f"{s}.{ns}.svc.{options.zone}" for s in SERVICES for ns in [*NAMESPACES, "extra"]]  # deleted Services too
     if "--wildcards" in flags:
         z = f"svc.{options.zone}"
         names += [f"{first}*.{ns}.{z}" for ns in [*NAMESPACES, "*"] for first in ("", "h0.", "_http._tcp.", "*.", "_*._tcp.", "*._tcp.")]
@@ -81,7 +81,7 @@ def questions(objects, options, flags, seed):
 
 
 def substance(reply):
-    """All but the order in which sets are rotated, and the second of an SOA."""
+    """Everything in the reply except for the order of record sets and the serial of an SOA."""
 
     def records(section):
         out = [r[:3] if r[1] == "SOA" else r for r in section]
@@ -91,7 +91,7 @@ def substance(reply):
 
 
 def shown(kubedns):
-    """/cache; a kubedns in a hurry gives a slow client up in a fraction of a second, and is asked again."""
+    """The JSON of /cache. If kubedns's clock runs faster, it drops a slow HTTP client within a fraction of a second. So this retries."""
 
     def page():
         status, text = kubedns.http("/cache")
@@ -100,8 +100,13 @@ def shown(kubedns):
     return json.loads(wait_for(page, 30, "/cache"))
 
 
+def digest(kubedns):
+    """The digest and the scope. The versions that follow are left out, because a directory of manifests has none."""
+    return wait_for(lambda: kubedns.http("/digest")[1].splitlines()[:2], 30, "/digest")
+
+
 def differing(player, fresh, asked):
-    """[(what, in the walk, in the fresh process)]"""
+    """The differences [(question, the walk's answer, the fresh process's answer)]."""
     out = []
     for question, ours, theirs in zip(asked, player.bulk.ask_tcp(asked), fresh.bulk.ask_tcp(asked)):
         if substance(ours) != substance(theirs):
@@ -109,11 +114,14 @@ def differing(player, fresh, asked):
     ours, theirs = shown(player.kubedns), shown(fresh.kubedns)
     if ours != theirs:
         out.append(("/cache", *difference_of(ours, theirs, "")))
+    ours, theirs = digest(player.kubedns), digest(fresh.kubedns)
+    if ours != theirs:
+        out.append(("/digest", ours, theirs))
     return out
 
 
 def difference_of(a, b, at):
-    """The first place at which two documents differ: (what one has there, what the other)."""
+    """The first place at which two documents differ, and the two values there."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in sorted({*a, *b}):
             if a.get(key) != b.get(key):
@@ -122,14 +130,15 @@ def difference_of(a, b, at):
 
 
 def play(tmp_path, seed, options, flags, initial, actions, only=None):
-    """Walks, and compares: (the differences, the number of questions, the objects at the end)."""
+    """Runs the walk and compares. Returns (the differences, the number of questions, the objects at the end)."""
     with Player(tmp_path, options, flags=flags, faulty=True, initial=initial) as player:
         for action in [*actions, *WELL]:
             if action[:2] == ("call", "pause"):
-                player.bulk.ask_udp([(options.zone, "SOA")])  # as long as it takes to answer: kubedns may have looked at its connections
+                player.bulk.ask_udp([(options.zone, "SOA")])  # waits for one reply; meanwhile kubedns may read from its connections to the API server
             else:
                 player.do(action)
-        # An order of its own for the fresh process, which stays that of the others when a smaller walk leaves an object out.
+        # The fresh process gets the objects in another order. If a smaller walk leaves one object out, the order of the other objects does
+        # not change.
         objects = [player.objects[key] for key in sorted(player.objects, key=lambda key: random.Random(f"{seed} {key}").random())]
         asked = only or questions(objects, options, flags, seed)
         with Fresh(tmp_path, options, objects, flags) as fresh:
@@ -137,7 +146,7 @@ def play(tmp_path, seed, options, flags, initial, actions, only=None):
 
 
 def smallest(tmp_path, seed, options, flags, initial, actions, question):
-    """The smallest walk that shows this difference, most of the times that it is tried; None when it does not come again."""
+    """The smallest walk that shows this difference in at least one of three attempts, or None if the difference does not recur."""
     only = [question] if isinstance(question, tuple) else None
 
     def fails(parts):
@@ -152,7 +161,7 @@ def smallest(tmp_path, seed, options, flags, initial, actions, question):
 
 
 def run(tmp_path, seed):
-    """The walk of this seed; returns the number of questions. AssertionError with a report."""
+    """Runs the walk of this seed and returns the number of questions. A difference raises AssertionError with a report."""
     options, flags, initial, actions = walk_of(seed)
     differences, asked, objects = play(tmp_path, seed, options, flags, initial, actions)
     if not differences:
@@ -161,7 +170,7 @@ def run(tmp_path, seed):
     lines += [f"  {what}:\n    walked {ours}\n    fresh  {theirs}" for what, ours, theirs in differences[:6]]
     least = smallest(tmp_path, seed, options, flags, initial, actions, differences[0][0])
     if least is None:
-        lines += ["it did not come again; the objects at the end:", *map(json.dumps, objects)]
+        lines += ["the walk did not show the difference again; the objects at the end:", *map(json.dumps, objects)]
     else:
         lines += [f"the smallest walk that shows {differences[0][0]}:", *map(json.dumps, least)]
     raise AssertionError("\n".join(lines))

@@ -1,6 +1,6 @@
 """
-Why there is no answer, as people see it: by dig and kdig in any pod, straight and through dnsmasq, while the API server is away; and a
-query without an OPT gets nothing more.
+The reason for a missing answer, as users see it with dig and kdig. The tests query kubedns directly, through dnsmasq, and while the API
+server is down. A query without an OPT record gets no reason.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ SENTENCES = [
     (f"10-1-1-9.db.default.svc.{Z}", "A", "10-1-1-9 is not ready"),
     (f"web.empty.svc.{Z}", "A", "Service web is in namespace default, not in empty"),
     (f"google.com.default.svc.{Z}", "A", "no Service com: a search-list expansion of google.com"),
-    (f"down.default.svc.{Z}", "A", "no endpoint of Service down is ready, of 1"),
+    (f"down.default.svc.{Z}", "A", "no endpoint of Service down is ready (total: 1)"),
     (f"web.defualt.svc.{Z}", "A", "no namespace defualt; Service web is in namespace default"),
     (f"nodeport.default.svc.{Z}", "AAAA", "the name has IPv4 addresses only"),
     (f"pending.default.svc.{Z}", "A", "Service pending has no address yet"),
 ]
 
-NOBODY_YET = (subprocess.CalledProcessError,)  # dig's, where nobody listens
+NOBODY_YET = (subprocess.CalledProcessError,)  # dig fails with this exception while no server listens
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def kubedns(tmp_path_factory):
 
 
 def told(program, port, asked, type_="A", *options):
-    """The extended errors that the program shows."""
+    """The extended errors that dig or kdig prints."""
     if not shutil.which(program):
         pytest.skip(f"{program} is not installed")
     done = subprocess.run([program, "@127.0.0.1", "-p", str(port), *options, asked, type_], capture_output=True, text=True, timeout=20, check=True)
@@ -64,7 +64,7 @@ def test_a_query_without_an_opt_gets_nothing_more(kubedns):
 
 
 def test_a_small_client_gets_what_fits(kubedns):
-    """512 bytes, said with an OPT: a name as long as they come, whose sentence would repeat it."""
+    """The client's OPT record allows 512 bytes. The query name has the maximum length, and the reason would repeat it."""
     label = "a" * 60
     asked = f"{label}.{label}.{label}.default.svc.{Z}"
     message = query(asked, "A")
@@ -76,7 +76,7 @@ def test_a_small_client_gets_what_fits(kubedns):
 
 @contextlib.contextmanager
 def dnsmasq_before(kubedns, *options):
-    """The classic topology's dnsmasq in front; its port."""
+    """Starts a dnsmasq that forwards to kubedns, as in the classic topology. Yields dnsmasq's port."""
     port = free_port()
     command = ["dnsmasq", "-k", "-C", "/dev/null", "--pid-file=", "--no-resolv", "--no-hosts", "--bind-interfaces", "--listen-address=127.0.0.1",
                f"--port={port}", f"--server=/{Z}/127.0.0.1#{kubedns.port}", *options]  # fmt: skip
@@ -98,15 +98,18 @@ def test_dnsmasq_hands_the_sentence_on_to_a_client_with_an_opt(kubedns, dnsmasq)
         assert told("dig", dnsmasq, asked, type_, "+noedns") == []
 
 
-def test_a_dnsmasq_that_keeps_denials_says_it_once_and_the_explanation_always(kubedns):
-    """What docs/symptoms.md says: from its cache come no extended errors (2.90). What is not ready has a TTL of 0 and is never kept."""
+def test_dnsmasq_drops_the_extended_error_of_a_cached_denial_but_explain_works(kubedns):
+    """
+    docs/runbook.md describes this: dnsmasq 2.90 returns no extended errors from its cache. The answer for an endpoint that is not ready has
+    a TTL of 0, so dnsmasq never caches it.
+    """
     with dnsmasq_before(kubedns, "--cache-size=1000") as port:
         for asked, type_, says in SENTENCES:
             assert told("dig", port, asked, type_) == [says]
             kept = "ready" not in says
             for program, *options in (("dig",), ("kdig", "+edns")):
                 assert told(program, port, asked, type_, *options) == ([] if kept else [says]), asked
-        # Somebody who asks without an OPT, as resolver libraries do, was first.
+        # The first client sent no OPT record, as most resolver libraries do.
         assert told("dig", port, f"first.empty.svc.{Z}", "A", "+noedns") == told("dig", port, f"first.empty.svc.{Z}") == []
         assert told("dig", kubedns.port, f"first.empty.svc.{Z}") == ["no Service first in namespace empty"]
         command = ["dig", "@127.0.0.1", "-p", str(port), "+short", f"web.empty._explain.{Z}", "TXT"]
@@ -135,12 +138,12 @@ def test_while_the_api_server_is_away_answers_say_for_how_long(tmp_path):
 
 def test_not_synced_and_refused_say_why(tmp_path):
     with Kubedns("--kube-master-url=http://127.0.0.1:1", "--nameservers=127.0.0.1:1", directory=str(tmp_path)) as k:
-        wait_for(lambda: told("dig", k.port, f"web.default.svc.{Z}") == ["not synced yet: the cluster is being read"], passing=NOBODY_YET)
+        wait_for(lambda: told("dig", k.port, f"web.default.svc.{Z}") == ["not synced yet: kubedns is still reading the cluster"], passing=NOBODY_YET)
         assert told("dig", k.port, "www.example.com") == ["no upstream server answered"]
 
 
-def test_the_same_objects_say_the_same_whatever_came_first(tmp_path):
-    """Which of several Services is named does not depend on history."""
+def test_equal_objects_in_any_order_give_equal_answers(tmp_path):
+    """If several Services match, the choice does not depend on the history of changes."""
     said = set()
     for order in (1, -1):
         items = [service("api", f"10.96.1.{n}", ns=f"ns-{n}") for n in range(1, 4)][::order]
@@ -152,24 +155,26 @@ def test_the_same_objects_say_the_same_whatever_came_first(tmp_path):
     assert said == {"Service api is in namespace ns-1 and others, not in web"}
 
 
-# The whole explanation: the command, HTTP and DNS say the same.
+# The command, HTTP and DNS return the same text of the whole explanation.
 
 STUBS = {"corp.example": ["192.0.2.1"], f"legacy.{Z}": ["192.0.2.2"]}
 EXPLAINED = [
-    # a member that is not ready; before: "There is no name"
+    # a member that is not ready
     (f"10-1-1-9.db.default.svc.{Z}", ["10-1-1-9 is not ready", "readiness probes: kubectl -n default describe pod"]),
     (f"web.empty.svc.{Z}", ["Service web is in namespace default, not in empty", "SERVICE.NAMESPACE"]),
     ("www.corp.example", ["in the stub domain corp.example.", "stubDomains"]),
-    (f"x.legacy.{Z}", ["the stub domain legacy.cluster.local. (stubDomains) is in the way"]),
-    (f"google.com.default.svc.{Z}", ["no Service com: a search-list expansion of google.com", "a final dot in the name saves the detour"]),
+    (f"x.legacy.{Z}", ["But clients do not get this answer: the name is in the stub domain legacy.cluster.local. (stubDomains)"]),
+    (f"google.com.default.svc.{Z}", ["no Service com: a search-list expansion of google.com", "A final dot in the name avoids these queries."]),
     ("web", ["web is a short name", "Service web is in namespace default"]),
-    ("web.default", [f"a pod's search list makes it web.default.svc.{Z}.", "exists", "10.96.0.10"]),
-    ("web.default.svc", [f"a pod's search list makes it web.default.svc.{Z}.", "10.96.0.10"]),
-    ("db-0.db.default", [f"makes it db-0.db.default.svc.{Z}.", "10.1.1.1"]),
-    ("wbe.default", ["no Service wbe in namespace default", "Nearest there: web", "A resolver then asks for wbe.default. itself"]),
+    ("web.default", [f"a pod's search list completes it to web.default.svc.{Z}.", "exists", "10.96.0.10"]),
+    ("web.default.svc", [f"a pod's search list completes it to web.default.svc.{Z}.", "10.96.0.10"]),
+    ("db-0.db.default", [f"completes it to db-0.db.default.svc.{Z}.", "10.1.1.1"]),
+    ("wbe.default", ["no Service wbe in namespace default", "Nearest there: web", "The resolver then queries wbe.default. itself"]),
     (f"zzzzz.default.svc.{Z}", ["no Service zzzzz in namespace default"]),
-    (f"web.default.{Z}", [f"svc is missing: ask web.default.svc.{Z}"]),
-    ("www.example.org", ["outside of the zones"]),
+    (f"web.default.{Z}", [f"the label svc is missing: use web.default.svc.{Z}"]),
+    ("web.defualt", ["not in a zone of this server", "If it is meant as SERVICE.NAMESPACE: no namespace defualt; Service web is in namespace default"]),
+    ("wbe.defualt", ["If it is meant as SERVICE.NAMESPACE: no namespace defualt."]),
+    ("www.example.org", ["not in a zone of this server"]),
 ]
 
 
@@ -189,7 +194,7 @@ def by_command(kubedns, asked):
 
 
 def by_dns(kubedns, asked, **kw):
-    """The lines; an explanation may be refused for the number of those before it."""
+    """Returns the lines of the explanation over DNS. If kubedns has sent too many explanations shortly before, it may refuse to send one."""
     asked = asked.rstrip(".")
 
     def answered():
@@ -210,7 +215,7 @@ def test_command_http_and_dns_explain_alike(explaining, asked, says):
     for part in says:
         assert part in text, text
         assert part in " ".join(lines), lines
-    assert set(lines) <= set(text.splitlines()) | {"..."}, "DNS says nothing that the command does not"
+    assert set(lines) <= set(text.splitlines()) | {"..."}, "DNS must not say more than the command"
 
 
 def test_nothing_without_likeness_is_called_nearest(explaining):
@@ -218,7 +223,7 @@ def test_nothing_without_likeness_is_called_nearest(explaining):
 
 
 def test_dns_does_not_name_what_no_ptr_tells(explaining):
-    """The operator's command names an ExternalName and a namespace that are like it; DNS does not."""
+    """The operator's command names an ExternalName Service and a namespace with similar names. An explanation over DNS does not."""
     assert "Nearest there: out" in by_command(explaining, f"ouut.default.svc.{Z}")
     assert "Nearest there: default" in by_command(explaining, f"defualt.svc.{Z}")
     assert not [line for line in by_dns(explaining, f"ouut.default.svc.{Z}") + by_dns(explaining, f"defualt.svc.{Z}") if "Nearest" in line]
@@ -232,7 +237,7 @@ def test_the_objects_are_the_operators_alone(explaining):
 def test_an_empty_name_is_a_mistake_and_starts_no_server():
     for args in (["--explain="], ["--explain", ""]):
         done = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=10, check=False)
-        assert done.returncode == 2 and '--explain: "": which name?' in done.stderr, done.stderr
+        assert done.returncode == 2 and '--explain: "": a name is missing' in done.stderr, done.stderr
 
 
 def test_dig_and_kdig_show_the_explanation_through_dnsmasq_too(kubedns, dnsmasq):
@@ -247,7 +252,7 @@ def test_dig_and_kdig_show_the_explanation_through_dnsmasq_too(kubedns, dnsmasq)
 def test_other_types_at_an_explanation_have_no_data_and_a_small_client_comes_again_by_tcp(explaining):
     reply = ask(explaining, f"web._explain.{Z}", "A")
     assert reply.rcode() == 0 and not reply.answer and reply.authority
-    message = query(f"db.default.svc.{Z}._explain.{Z}", "TXT")  # no OPT: 512 bytes
+    message = query(f"db.default.svc.{Z}._explain.{Z}", "TXT")  # no OPT record: 512 bytes
     reply = wait_for(lambda: (r := udp(explaining, message)).rcode() == 0 and r)
     assert reply.flags & dns.flags.TC and not reply.answer and len(reply.to_wire()) <= 512
     assert any("db-0.db" in line for line in by_dns(explaining, f"db.default.svc.{Z}", tcp=True))
@@ -258,7 +263,7 @@ def test_explanations_are_so_many_a_second_and_counted(tmp_path):
         k.wait_ready()
         codes = [ask(k, f"web._explain.{Z}", "TXT").rcode() for _ in range(100)]
         assert 4 <= codes.count(0) < 100 and set(codes) == {0, 5}
-        assert told("dig", k.port, f"web._explain.{Z}", "TXT") in ([], ["too many explanations at once: ask again in a second"])
+        assert told("dig", k.port, f"web._explain.{Z}", "TXT") in ([], ["too many explanations at once: try again in a second"])
         assert k.metric("kubedns_explanations_total", result="refused") >= codes.count(5)
         assert k.metric("kubedns_explanations_total", result="made") >= codes.count(0)
         assert ask(k, f"web.default.svc.{Z}").rcode() == 0

@@ -1,6 +1,6 @@
 """
-Under every fault that lasts, the requests per minute are few, the data stays, and when it is over all is right. The client's time runs
-100 times as fast: seconds of the test are minutes of trouble.
+Faults that last. During each fault, kubedns sends few requests per minute and keeps its data. After the fault, all its answers are right. The clock
+of kubedns runs 100 times as fast, so seconds of the test are minutes for kubedns.
 """
 
 import math
@@ -12,15 +12,16 @@ import pytest
 from api_world import World, name, service
 
 HURRY = 100
-SECONDS = 4  # of the test
+SECONDS = 4  # real seconds of each fault
 AT_ONCE = 6
-FIRST_S, ANSWERED_S, AWAY_S = 0.8, 30, 5  # the limits of kubedns/api/backoff.h
+FIRST_S, ANSWERED_S, AWAY_S = 0.8, 30, 5  # the bounds in kubedns/api/backoff.h
 
 
 def waits(longest_s, seconds):
     """
-    How many waits, each drawn evenly between nothing and a limit that doubles up to this, fill so many seconds: the mean, and five
-    standard deviations of a renewal process more, so that no run in a million has as many.
+    Returns an upper bound for the number of waits within `seconds`. Each wait is random, evenly distributed between zero and a limit. The
+    limit doubles up to `longest_s`. The bound is the mean plus five standard deviations of a renewal process. Fewer than one run in a
+    million reaches it.
     """
     limit, count, left = FIRST_S, 0, seconds
     while limit < longest_s:
@@ -30,7 +31,8 @@ def waits(longest_s, seconds):
 
 
 LASTING = {
-    # What ends within a second is at once: 10 ms of the test at the usual hurry, which a busy machine takes for longer.
+    # If a watch ends within a second, kubedns treats it as ended at once. At the default speed this second is 10 ms of real time, too short
+    # for a busy machine.
     "ended at once": {"fault": {"lifetime_s": 0.001}, "hurry": 20, "seconds": 20},
     "refused": {"stop": True, "away": True},
     "500": {"fault": {"status": 500}},
@@ -80,7 +82,7 @@ def end(world, trouble):
 
 
 def requests(world):
-    """How many each resource has made, by what kubedns itself counts: those too that reached nobody."""
+    """The number of requests per resource, from kubedns's own counters. They include attempts that reached no server."""
     out = {}
     for series, value in world.kubedns.metrics().items():
         if series.startswith("kubedns_api_requests_total"):
@@ -100,15 +102,15 @@ def minutes_of(directory, what):
             world.api.delete("services", "own", "deleted")
             time.sleep(trouble.get("seconds", SECONDS))
             counts = {r: n - before[r] for r, n in requests(world).items() if n > before[r]}
-            # What has passed, which is more than was asked for where this process, too, got no CPU.
+            # The time that has really passed. It is longer than the sleep if this process got no CPU for a while.
             seconds = (time.monotonic() - since) * hurry
-            if trouble.get("away"):  # attempts of all resources together
+            if trouble.get("away"):  # attempts for all resources together
                 most, asked = waits(AWAY_S, seconds) + len(counts), sum(counts.values())
-            else:  # of each resource: one after each wait
+            else:  # attempts for each resource, one after each wait
                 most, asked = waits(ANSWERED_S, seconds), max(counts.values(), default=0)
             story = f"{seconds / 60:.1f} minutes of {what}: requests {counts}, {asked} counted, at most {most:.0f}"
             assert asked <= most, story
-            assert world.kubedns.ready()
+            world.kubedns.wait_ready()  # a thread that got no CPU for a second has lost a minute of kubedns's time
             end(world, trouble)
             world.api.put(service("new", "10.200.0.4", "own"))
             world.until((name("new"), "A"), {"10.200.0.4"}, 15)
@@ -119,7 +121,7 @@ def minutes_of(directory, what):
 
 @pytest.fixture(scope="module")
 def troubles(request, tmp_path_factory):
-    """All that were selected, some at a time, since each is mostly waiting: what -> a future."""
+    """Runs all selected faults, a few at a time, because each of them mostly waits. Returns {fault: future}."""
     selected = [i.callspec.params["what"] for i in request.session.items if getattr(i, "originalname", "") == "test_minutes_of"]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {what: pool.submit(minutes_of, tmp_path_factory.mktemp("trouble"), what) for what in selected}
@@ -131,9 +133,10 @@ def test_minutes_of(troubles, what):
 
 
 def test_hours_of_nothing_wrong(tmp_path):
-    """Watches of five to ten minutes, one after the other, without a list and without a word in the log."""
-    hurry, seconds = 100, 12  # a watch may be 30 s late, which is 300 ms here: enough for a machine that has other work
-    with World(tmp_path, hurry=hurry, rate=200) as world:
+    """Each watch lasts five to ten minutes, and then the next one begins. kubedns sends no list request and logs nothing."""
+    hurry, seconds = 100, 12  # a watch may end 30 s late; this is 300 ms of real time, enough for a busy machine
+    # Without the audit, which sends lists all the time.
+    with World(tmp_path, "--audit=off", hurry=hurry, rate=200) as world:
         world.watching()
         since, said = len(world.api.requests()), len(world.kubedns.log())
         with world.asker:
@@ -144,12 +147,15 @@ def test_hours_of_nothing_wrong(tmp_path):
         print(f"{len(log)} requests in {minutes:.0f} minutes")
         assert {r["verb"] for r in log} == {"watch"} and 3 * (minutes // 10) <= len(log) <= 3 * (minutes // 5 + 1)
         timeouts = {int(r["params"]["timeoutSeconds"]) for r in log}
-        assert min(timeouts) >= 300 and max(timeouts) <= 600 and len(timeouts) > len(log) // 3, "drawn, so that replicas spread"
+        assert min(timeouts) >= 300 and max(timeouts) <= 600 and len(timeouts) > len(log) // 3, "timeouts must be random, so that replicas spread out"
         assert world.kubedns.log()[said:] == ""
 
 
 def test_endpointslices_are_tried_again_every_five_minutes(tmp_path):
-    """The right comes later, as a manifest that is applied at last: Endpoints are left behind, without a wrong answer in between."""
+    """
+    The role gets access to EndpointSlices only later, as when an operator applies a forgotten manifest. kubedns switches over from
+    Endpoints without a wrong answer.
+    """
     legacy = {"namespaces": 5, "services": 20, "slices": 30, "legacy": True}
     with World(tmp_path, hurry=HURRY, population=legacy, before=lambda api: api.forbid("endpointslices")) as world:
         since = len(world.api.requests())

@@ -1,7 +1,7 @@
 """
-Objects come, change and go at random while the API server fails in every way it can, several at a time; then it is well again, and what
-kubedns answers must be exactly what the API server holds. Names that nobody touches are asked for all the while and never hurt. A seed
-makes a run; the seed of a failure is in the test's name.
+Objects appear, change and disappear at random while the API server fails in every way it can, often in several ways at once. Once it is
+healthy again, kubedns's answers must match the API server's objects exactly. Meanwhile, queries for names that nothing changes must never
+fail. A seed determines a run. The name of a failed test contains the seed.
 """
 
 import random
@@ -12,7 +12,7 @@ from api_world import NXDOMAIN, World, endpoint_slice, name, service
 
 HURRY = 50
 SERVICES, SLICES, ADDRESSES = 30, 3, 6
-PASSING = [  # faults of requests, for a while
+PASSING = [  # temporary faults of requests
     {"status": 500}, {"status": 503, "headers": {"Retry-After": "3"}}, {"status": 429, "headers": {"Retry-After": "1"}}, {"status": 410},
     {"status": 403, "verb": "watch"}, {"html": True}, {"garbage": 3000}, {"empty": True}, {"kind": "PodList"}, {"cut_after": 0},
     {"cut_after": 9000}, {"cut_after": 9000, "cut": "end"}, {"cut_after": 700, "cut": "stream"}, {"cut_after": 200, "cut": "fin"},
@@ -22,7 +22,7 @@ PASSING = [  # faults of requests, for a while
 
 
 class Chaos:
-    """What may happen, by a seed. `truth` is asked of the API server itself at the end."""
+    """Random events, chosen by a seed. At the end, truth() computes the expected answers from the API server's objects."""
 
     def __init__(self, world, seed):
         self.world, self.api, self.random = world, world.api, random.Random(seed)
@@ -74,8 +74,9 @@ class Chaos:
 
     def restore(self):
         """
-        An older state. A version that is used twice for different states deceives every client: either the versions are moved past all
-        that was seen, as etcdutl's --bump-revision does, or nothing changes until the client has noticed.
+        Restores an older state. A client cannot notice if the same resourceVersion later stands for another state. So this either raises
+        the version above all versions that were used, as etcdutl's --bump-revision does, or makes no change until kubedns has noticed the
+        restore.
         """
         newest = self.api.version()
         self.api.restore(self.random.choice(self.snapshots))
@@ -104,7 +105,7 @@ class Chaos:
         self.api.start()
 
     def truth(self):
-        """What must be answered: {(name, type): allowed outcomes}."""
+        """The expected answers: {(name, type): allowed outcomes}."""
         slices = {}
         for ns, object_name in self.api.names("endpointslices"):
             if ns == "own" and object_name.startswith("s"):
@@ -147,7 +148,7 @@ def chaos(tmp_path, seed, seconds):
             print(f"{len(truth)} answers right {time.monotonic() - begun:.1f} s after the end; {world.api.stats()['requests']} requests")
         world.asker.clean()
         time.sleep(0.5)
-        assert not differences(world, truth), "and they stay right"
+        assert not differences(world, truth), "the answers must stay right"
 
 
 @pytest.mark.parametrize("seed", range(2))

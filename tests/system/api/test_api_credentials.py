@@ -1,4 +1,4 @@
-"""How kubedns finds the API server and proves who it is: each way of a kubeconfig, the pod's way, and what changes on the way."""
+"""How kubedns finds the API server and authenticates: with each form of a kubeconfig, inside a pod, and with credentials that change while it runs."""
 
 import http.server
 import json
@@ -15,7 +15,7 @@ NAME = "web.default.svc.cluster.local"
 
 
 def works(kubedns, api, ip="10.96.0.10"):
-    """Synced, and a change is seen."""
+    """True if kubedns is synced and sees a change."""
     api.put(service("web", ip))
     ask_until(kubedns.port, NAME, "A", {ip}, 10)
     return True
@@ -37,7 +37,7 @@ def test_each_kind_of_user(api, tmp_path, user, inline):
     with run(tmp_path, api.kubeconfig(tmp_path / "config", user=user, inline=inline)) as kubedns:
         assert works(kubedns, api)
     assert {r["user"] for r in api.requests()} == {"system:serviceaccount:kube-system:kube-dns"}
-    assert {r["http"] for r in api.requests()} == {"2"}, "offered, so used"
+    assert {r["http"] for r in api.requests()} == {"2"}, "the server offers it, so kubedns uses it"
 
 
 def test_tls_server_name_is_what_is_verified(api, tmp_path):
@@ -70,7 +70,7 @@ def test_the_master_url_as_kubectl_proxy_offers_it(tmp_path):
         env = {"PROXY_PORT": str(api.address()["port"])}
         with Kubedns("--kube-master-url=http://127.0.0.1:${PROXY_PORT}/", env=env, directory=str(tmp_path)) as kubedns:
             assert works(kubedns, api)
-            assert "unencrypted" not in kubedns.log(), "no token is sent"
+            assert "unencrypted" not in kubedns.log(), "kubedns must send no token"
 
 
 def test_the_master_url_overrides_the_server(api, tmp_path):
@@ -91,7 +91,7 @@ def test_an_ipv6_server_in_a_pod(tmp_path):
 
 
 class Proxy:
-    """Takes CONNECT and connects; remembers what it was told."""
+    """An HTTP proxy that accepts CONNECT, opens the connection and remembers the requests."""
 
     def __init__(self):
         self.seen, proxy = [], self
@@ -152,7 +152,10 @@ def test_proxies_of_the_environment_are_ignored_in_a_pod(api, tmp_path):
 
 
 def test_a_new_authority_counts_at_the_next_connection(api, tmp_path):
-    """The server's certificate comes from another CA, and ca.crt is replaced, as the kubelet does it: no restart, no five minutes."""
+    """
+    The server gets a certificate from another CA, and ca.crt is replaced the way the kubelet does it. kubedns uses the new CA without a
+    restart and without a wait of five minutes.
+    """
     config = api.kubeconfig(tmp_path / "config", inline=False)
     ca = json.loads((tmp_path / "config").read_text())["clusters"][0]["cluster"]["certificate-authority"]
     with run(tmp_path, config) as kubedns:
@@ -161,13 +164,13 @@ def test_a_new_authority_counts_at_the_next_connection(api, tmp_path):
         other = api.new_certificate("other")
         api.restart()
         kubedns.wait(lambda: "not signed by the CA" in kubedns.log())
-        assert kubedns.ask(NAME) == {"10.96.0.10"}, "the data stays"
+        assert kubedns.ask(NAME) == {"10.96.0.10"}, "kubedns keeps its data"
         api.replace(ca, before + open(other, encoding="ascii").read())
         assert works(kubedns, api, "10.96.0.11")
 
 
 def test_no_token_no_request(api, tmp_path):
-    """Nothing is asked as nobody."""
+    """kubedns sends no request without credentials."""
     config = api.kubeconfig(tmp_path / "config", user="token-file")
     token = str(tmp_path / "config") + ".token"
     text = open(token, encoding="ascii").read()

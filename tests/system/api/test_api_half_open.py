@@ -1,6 +1,6 @@
 """
-A connection whose other end no longer gets or sends anything, and nobody says so: a node that lost power, a NAT that forgot. TCP alone
-would wait for hours. Packets are dropped by iptables in a network namespace of the test's own.
+A half-open connection: the peer neither receives nor sends, and no packet reports this. For example, a node has lost power or a NAT has
+dropped its state. TCP alone would notice only after hours. iptables drops the packets in a network namespace of the test.
 """
 
 import time
@@ -10,7 +10,7 @@ import pytest
 from api_world import ApiProcess, World, name, service
 from netns import Namespace, client_ports
 
-pytestmark = pytest.mark.soak  # a minute and a half is what is promised
+pytestmark = pytest.mark.soak  # the documented bound is a minute and a half
 NOTICED_S = 90
 
 
@@ -41,7 +41,10 @@ def flows(world, lan):
 @pytest.mark.parametrize("http2", [True, False], ids=["http2", "http1"])
 @pytest.mark.parametrize("lost", [("ours", "theirs"), ("theirs",)], ids=["both", "theirs"])
 def test_noticed_within_90_seconds_and_connected_anew(tmp_path, lan, lost, http2):
-    """Only the packets of the open connections are lost: a new one would work, so what changed must be right after the notice."""
+    """
+    Only packets of the open connections are lost, and a new connection would work. Soon after kubedns notices the dead connections, its
+    answers are right.
+    """
     with far_away(tmp_path, lan, http2=http2) as world:
         ports = flows(world, lan)
         assert ports
@@ -51,7 +54,7 @@ def test_noticed_within_90_seconds_and_connected_anew(tmp_path, lan, lost, http2
             begun = time.monotonic()
             world.api.put(service("new", "10.200.0.4", "own"))
             took = world.until((name("new"), "A"), {"10.200.0.4"}, NOTICED_S)
-            print(f"noticed, connected anew and right after {took:.1f} s")
+            print(f"noticed, reconnected and right after {took:.1f} s")
             assert time.monotonic() - begun < NOTICED_S
             assert not set(ports) & set(flows(world, lan))
         world.asker.clean()
@@ -59,10 +62,10 @@ def test_noticed_within_90_seconds_and_connected_anew(tmp_path, lan, lost, http2
 
 @pytest.mark.parametrize("http2", [True, False], ids=["http2", "http1"])
 @pytest.mark.parametrize("busy", [True, False], ids=["busy", "quiet"])
-def test_noticed_when_only_our_packets_are_lost(tmp_path, lan, busy, http2):
+def test_a_connection_that_loses_only_our_packets_is_abandoned_in_time(tmp_path, lan, busy, http2):
     """
-    What the server has to say comes through at first, until it has sent as much as it may without being heard; then it repeats itself,
-    which a client could take for life. A quiet one says nothing.
+    At first the server's data still arrives. Without acknowledgements the server soon sends only retransmissions. kubedns must not consider
+    the connection alive because of these. A quiet server sends nothing.
     """
     with far_away(tmp_path, lan, http2=http2) as world:
         ports = flows(world, lan)
@@ -72,7 +75,7 @@ def test_noticed_when_only_our_packets_are_lost(tmp_path, lan, busy, http2):
                 lan.drop_tcp(port, ("ours",))
             begun = time.monotonic()
             while set(ports) & set(flows(world, lan)):
-                assert time.monotonic() - begun < NOTICED_S, "still holds the dead connection"
+                assert time.monotonic() - begun < NOTICED_S, "kubedns still holds the dead connection"
                 if busy:
                     number += 1
                     world.api.put(service("new", f"10.200.1.{number % 250}", "own"))
@@ -85,7 +88,7 @@ def test_noticed_when_only_our_packets_are_lost(tmp_path, lan, busy, http2):
 
 
 def test_all_packets_lost_and_back(world, lan):
-    """The network itself is away: data served all the while, right within seconds of its return, and no storm."""
+    """The whole network is down. kubedns serves its data throughout, is up to date seconds after the network returns, and sends no burst of requests."""
     ports = flows(world, lan)
     since = len(world.api.requests())
     with world.asker:
@@ -93,13 +96,13 @@ def test_all_packets_lost_and_back(world, lan):
         world.api.put(service("new", "10.200.0.4", "own"))
         deadline = time.monotonic() + NOTICED_S
         while set(ports) & set(flows(world, lan)):
-            assert time.monotonic() < deadline, "still holds the dead connection"
+            assert time.monotonic() < deadline, "kubedns still holds the dead connection"
             time.sleep(0.2)
-        print(f"given up {NOTICED_S - (deadline - time.monotonic()):.1f} s after the packets stopped")
+        print(f"kubedns ended the connection {NOTICED_S - (deadline - time.monotonic()):.1f} s after the packets stopped")
         assert world.kubedns.ready() and world.kubedns.ask(name("kept")) == {"10.200.0.1"}
         lan.pass_all()
-        # At worst the next packet of a connection attempt is tried in vain for its 10 s, and the wait after it is 5 s.
+        # In the worst case kubedns has just begun a connection attempt, which times out after 10 s, and then waits 5 s.
         took = world.until((name("new"), "A"), {"10.200.0.4"}, 20)
-        print(f"right {took:.1f} s after the packets came through again")
+        print(f"kubedns had the new data {took:.1f} s after packets passed again")
     world.asker.clean()
     assert all(n <= 12 for n in world.requests_of_each(since).values())

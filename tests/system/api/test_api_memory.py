@@ -1,4 +1,4 @@
-"""Memory, descriptors and requests stay where they are, however often the API server makes trouble."""
+"""Memory, descriptors and requests stay constant, however often the API server fails."""
 
 import time
 
@@ -6,9 +6,11 @@ import pytest
 from api_world import World, name, service
 from waiting import sanitized
 
+pytestmark = pytest.mark.spread
+
 
 REPEATS = 1000
-SLACK_KB = 400  # of anonymous memory: the allocator's own movements
+SLACK_KB = 400  # allowed growth of anonymous memory: the allocator itself varies by this much
 
 
 @pytest.fixture
@@ -19,7 +21,7 @@ def world(tmp_path):
 
 
 class Flat:
-    """Memory and descriptors at the beginning and at the end."""
+    """Compares memory and descriptors at the start with memory and descriptors at the end."""
 
     def __init__(self, kubedns):
         self.kubedns, self.start = kubedns, kubedns.memory()["RssAnon"]
@@ -36,7 +38,7 @@ def repeat(world, times, once):
     for n in range(times):
         once(n)
         if n == times // 10:
-            flat = Flat(world.kubedns)  # after the caches of every library have been filled
+            flat = Flat(world.kubedns)  # the comparison starts only after the libraries have filled their caches
     return flat
 
 
@@ -45,7 +47,7 @@ def address(n):
 
 
 def test_1000_watches_that_end_in_order(tmp_path):
-    """Each ends after an event, as a busy cluster's do: watched again from the last version, without a list."""
+    """Each watch ends after an event, as in a busy cluster. kubedns watches again from the last version and does not list."""
     with World(tmp_path, rate=100, hurry=300) as world:
         world.watching()
         since = len(world.api.requests())
@@ -78,7 +80,7 @@ def test_1000_services_that_come_and_go(world):
 
 
 def test_1000_events_that_are_garbage_for_dns(world):
-    """Unknown types, wrong kinds, odd values: each is counted or ignored, none is kept, none ends the process."""
+    """The events have unknown types, wrong kinds and odd values. kubedns counts or ignores each event, keeps no event and does not exit."""
     odd = [
         '{"type":"ADDED","object":{"kind":"Service","apiVersion":"v1","metadata":null}}\n',
         '{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}}\n',
@@ -99,7 +101,10 @@ def test_1000_events_that_are_garbage_for_dns(world):
 
 
 def test_1000_relists(tmp_path):
-    """Each by a 410 in an open watch, as at every restart of an API server. The client's time runs faster, for the jitter before each."""
+    """
+    A 410 in an open watch causes each relist, as at every restart of an API server. The clock of kubedns runs faster, because it waits a
+    random time before each relist.
+    """
     with World(tmp_path, rate=100, hurry=300) as world:
         world.watching()
         since, begun = len(world.api.requests()), time.monotonic()
@@ -120,7 +125,10 @@ def test_1000_relists(tmp_path):
 
 @pytest.mark.parametrize("times", [100, pytest.param(REPEATS, marks=pytest.mark.soak)])
 def test_broken_connections(tmp_path, times):
-    """Reset in the middle of everything: connected anew, asked whether the store went back, watched from where it was."""
+    """
+    The server resets the connections at any point. kubedns reconnects, checks whether the server's state went back, and watches from the
+    last version.
+    """
     with World(tmp_path, rate=100, hurry=500) as world:
         world.watching()
 

@@ -1,6 +1,6 @@
 """
-What an operator reads when the API cannot be reached: one line that says what is wrong, where, and what to do. The user's mistakes
-end the program with 2 before it listens; what may pass is logged, shown in readiness, and tried again.
+The operator's view when the API is unreachable: one line says what is wrong, where, and what to do. After a mistake of the user, kubedns
+exits with 2 before it listens. After trouble that may pass, kubedns logs it, shows it in readiness, and retries.
 """
 
 import base64
@@ -23,7 +23,7 @@ def api():
 
 
 def refused_to_start(*args, env=None):
-    """The last words of a kubedns that must not start."""
+    """The last line of the log of a kubedns that must refuse to start."""
     command = [PROGRAM, "--dns-bind-address=127.0.0.1", f"--dns-port={free_port()}", f"--healthz-port={free_port()}", *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, env={"PATH": "/usr/bin:/bin", **(env or {})}, check=False)
     print(done.stderr)
@@ -33,8 +33,8 @@ def refused_to_start(*args, env=None):
 
 def test_no_api_configured():
     said = refused_to_start()
-    assert "KUBERNETES_SERVICE_HOST" in said, "where it looked"
-    assert "--kubecfg-file" in said and "--objects-dir" in said, "what to do"
+    assert "KUBERNETES_SERVICE_HOST" in said, "the message says where kubedns looked"
+    assert "--kubecfg-file" in said and "--objects-dir" in said, "the message says what to do"
 
 
 def test_a_kubeconfig_that_is_not_there(tmp_path):
@@ -67,7 +67,7 @@ def no_certificate_in_pem(config):
 
 @pytest.mark.parametrize("change", [no_certificate, no_certificate_in_pem])
 def test_an_authority_that_is_no_certificate(api, tmp_path, change):
-    """It was accepted, and the server's certificate was then said to be "not signed by" it."""
+    """A bug: kubedns accepted such a CA, and then logged that the server's certificate was "not signed by" it."""
     path = tmp_path / "config"
     api.kubeconfig(path)
     edit(path, change)
@@ -122,7 +122,7 @@ def test_http_to_a_port_that_speaks_https(api, tmp_path):
 
 
 def test_http_to_a_go_server_that_speaks_https(tmp_path):
-    """Go's HTTP server has an answer for it."""
+    """A Go server that expects HTTPS answers plain HTTP with its own error message."""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             body = b"Client sent an HTTP request to an HTTPS server.\n"
@@ -144,7 +144,7 @@ def test_http_to_a_go_server_that_speaks_https(tmp_path):
 
 @pytest.mark.parametrize("change,words", [(no_context, ["production"]), (exec_plugin, ["exec", "token"])])
 def test_a_kubeconfig_that_cannot_be_used(api, tmp_path, change, words):
-    """Names the file, and what in it."""
+    """The message names the file and the faulty part of it."""
     path = tmp_path / "config"
     api.kubeconfig(path)
     edit(path, change)
@@ -199,7 +199,7 @@ def failing(api):
         (stopped, ["refused"]),
         (other_authority, ["certificate", "(CA|authority|issuer|certificate-authority)"]),
         (other_names, ["certificate", "(name|host|subject)"]),
-        (expired, ["certificate", "(verif|expired)"]),  # GnuTLS does not say which through libcurl
+        (expired, ["certificate", "(verif|expired)"]),  # GnuTLS does not pass the exact reason through libcurl
         (no_token, ["401", "token"]),
         (no_right, ["403", "services", "(list|watch)", "grant"]),
         (proxy, ["(HTML|html|not JSON|text/html)"]),
@@ -225,12 +225,12 @@ def test_what_is_wrong_where_and_what_to_do(api, tmp_path, trouble, words):
 
 
 def test_the_same_trouble_is_not_logged_at_every_attempt(api, tmp_path):
-    """A minute of it is not a page of it."""
+    """A minute of the same failure does not fill a page of the log."""
     config = api.kubeconfig(tmp_path / "config")
     api.stop()
     with Kubedns(f"--kubecfg-file={config}", directory=str(tmp_path)) as kubedns:
         kubedns.wait(lambda: "refused" in kubedns.log().lower())
-        with pytest.raises(AssertionError):  # for as long as this waits
+        with pytest.raises(AssertionError):  # this must time out, because no tenth message appears
             kubedns.wait(lambda: kubedns.log().lower().count("refused") > 9, 6)
 
 
@@ -244,7 +244,7 @@ def test_secrets_are_in_no_message(api, tmp_path):
 
 
 def test_a_redirect_is_not_followed(api, tmp_path):
-    """The token goes to the configured host only."""
+    """kubedns sends the token to the configured host only."""
     with ApiServer(tls=False) as elsewhere:
         config = api.kubeconfig(tmp_path / "config")
         api.fault(redirect=elsewhere.url() + "/api/v1/services")

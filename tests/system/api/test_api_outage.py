@@ -1,6 +1,6 @@
 """
-The API server goes away and comes back, in all the ways it does. Somebody asks all the while: not a query may be lost, no SERVFAIL,
-no wrong answer; what changed meanwhile is right within seconds; and the requests that it takes are few.
+The API server goes down and comes back in every possible way. Meanwhile queries arrive: no query may be lost, get SERVFAIL or a wrong
+answer. Changes made during the outage show within seconds, and kubedns needs only few requests for that.
 """
 
 import statistics
@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from api_world import NXDOMAIN, World, endpoint_slice, name, service
 
+pytestmark = pytest.mark.spread
+
 A = "A"
-SECONDS = 15  # back-off up to a few seconds, a jitter of 3 before the relist, and the list
+SECONDS = 15  # for a backoff of a few seconds, up to 3 s of jitter before the relist, and the list itself
 
 
-HURRY = 30  # where how long it takes is not what is asked
+HURRY = 30  # speed of kubedns's clock in tests that do not measure time
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def hurried(tmp_path):
 
 
 def change_behind_its_back(api):
-    """What a cluster does while nobody watches: deletes, changes, adds."""
+    """The changes in the cluster while no client watches: deleted, changed and added objects."""
     api.delete("services", "own", "deleted")
     api.delete("services", "own", "gone-db")
     api.delete("endpointslices", "own", "gone-db-abc12")
@@ -46,7 +48,7 @@ def expect_change(world):
 
 
 def see_change(world, within=SECONDS):
-    """Everything that changed is seen, deleted objects too; prints how long the slowest took."""
+    """Waits until every change shows, including the deletions. Prints the time that the slowest change took."""
     begun = time.monotonic()
     for question, wanted in (
         ((name("new"), A), {"10.200.0.4"}),
@@ -65,13 +67,13 @@ def see_change(world, within=SECONDS):
 
 
 def bounded(world, since, each=12):
-    """So many requests of a resource at most: an outage of seconds is no reason for more."""
+    """Checks that no resource had more requests than `each`. An outage of seconds does not justify more."""
     counts = world.requests_of_each(since)
     assert all(n <= each for n in counts.values()), counts
 
 
 def test_away_and_back_with_objects_deleted_meanwhile(world):
-    """In real time, as an operator sees it."""
+    """Runs in real time, as an operator sees it."""
     away_and_back(world, "rst")
 
 
@@ -83,7 +85,7 @@ def minute_away(directory):
 
 @pytest.mark.soak
 def test_away_for_a_minute_and_back(tmp_path):
-    """In real time, ten at once, since how long it takes is drawn anew each time: right within seconds."""
+    """Runs in real time, with ten kubedns at once because the backoff is random. The answers are right within seconds."""
     places = [tmp_path / str(n) for n in range(10)]
     for place in places:
         place.mkdir()
@@ -106,7 +108,7 @@ def away_and_back(world, how, seconds=2):
         change_behind_its_back(world.api)
         expect_change(world)
         time.sleep(seconds)
-        assert world.kubedns.ready(), "existing data is served, and readiness never turns false for it"
+        assert world.kubedns.ready(), "kubedns serves existing data and stays ready"
         world.api.restart()
         took = see_change(world, 45)
     world.asker.clean()
@@ -115,7 +117,7 @@ def away_and_back(world, how, seconds=2):
 
 
 def test_back_and_able_to_resume(world):
-    """A broken connection alone: the watch goes on where it was, nothing is listed anew."""
+    """Only the connection breaks. Each watch continues from its last version, and kubedns lists nothing again."""
     since = len(world.api.requests())
     with world.asker:
         world.api.drop_connections()
@@ -129,7 +131,7 @@ def test_back_and_able_to_resume(world):
 
 
 def test_back_as_an_older_state(world):
-    """etcd restored from a backup: versions run backwards, and what was added since is gone."""
+    """etcd is restored from a backup: versions go back, and objects added since are missing."""
     older = world.api.snapshot()
     change_behind_its_back(world.api)
     world.until((name("new"), A), {"10.200.0.4"})
@@ -151,7 +153,10 @@ def test_back_as_an_older_state(world):
 
 
 def test_back_as_an_older_state_while_one_resource_waits_for_its_turn(hurried):
-    """Found by chaos: it was in back-off when the connection broke, watched on from a version of the future, and heard nothing more."""
+    """
+    Found by the chaos test. The resource was in backoff when the connection broke. It then watched from a version that the restored
+    server had not reached yet, and got no more events.
+    """
     api = hurried.api
     older = api.snapshot()
     api.put(endpoint_slice("db", ["10.201.0.7"], "own"))
@@ -170,7 +175,7 @@ def test_back_as_an_older_state_while_one_resource_waits_for_its_turn(hurried):
 
 @pytest.mark.parametrize("http2", [True, False])
 def test_back_as_an_older_state_while_a_watch_is_asked_for(tmp_path, http2):
-    """Found by chaos: libcurl asks again by itself on a new connection, and the watch that the probe was for went to another server."""
+    """Found by the chaos test. libcurl retried the watch on a new connection. So the watch and the probe before it reached different servers."""
     with World(tmp_path, http2=http2, hurry=HURRY) as world:
         api = world.api
         world.watching()
@@ -206,7 +211,7 @@ def test_back_after_a_compaction(hurried):
 
 
 def test_compacted_while_watching(world):
-    """An ERROR event 410 in open watches: each resource is listed anew once, and what is deleted meanwhile is missed by nobody."""
+    """Open watches get an ERROR event with code 410. kubedns lists each resource once more and notices all deletions in between."""
     since = len(world.api.requests())
     with world.asker:
         for resource in ("services", "endpointslices", "namespaces"):
@@ -232,8 +237,8 @@ def test_replaced_by_one_with_another_certificate_of_the_same_authority(hurried)
     bounded(world, since)
 
 
-def test_an_authority_that_is_not_ours_gets_nothing(hurried):
-    """No token goes to it, the data stays, and it is tried again calmly."""
+def test_a_server_with_a_certificate_of_another_ca_gets_no_token(hurried):
+    """kubedns sends no token to this server, keeps its data and retries slowly."""
     world = hurried
     since = len(world.api.requests())
     with world.asker:
@@ -241,7 +246,7 @@ def test_an_authority_that_is_not_ours_gets_nothing(hurried):
         world.api.new_certificate("other")
         change_behind_its_back(world.api)
         world.api.start()
-        time.sleep(1)  # half a minute for it
+        time.sleep(1)  # half a minute of kubedns's clock
         assert world.api.requests(since) == []
         assert world.kubedns.ask(name("deleted")) == {"10.200.0.2"}
         assert "certificate" in world.kubedns.log().lower()
@@ -249,7 +254,7 @@ def test_an_authority_that_is_not_ours_gets_nothing(hurried):
 
 
 def test_stopped_in_order(hurried):
-    """As kube-apiserver does at SIGTERM: GOAWAY, the port closed, watches silent for a while and then ended."""
+    """The server stops as kube-apiserver does at SIGTERM: it sends GOAWAY and closes its port. Its watches are silent for a while and then end."""
     world = hurried
     since = len(world.api.requests())
     with world.asker:
@@ -266,10 +271,10 @@ def test_a_goaway_moves_to_a_new_connection_without_a_list(world):
     since = len(world.api.requests())
     with world.asker:
         world.api.goaway()
-        change_behind_its_back(world.api)  # still heard on the streams that are open
+        change_behind_its_back(world.api)  # the open streams still deliver these changes
         expect_change(world)
         see_change(world, 5)
-        for resource in ("services", "endpointslices", "namespaces"):  # a server that stops may be silent on them for a minute
+        for resource in ("services", "endpointslices", "namespaces"):  # a stopping server may send nothing on its streams for a minute
             world.api.wait_requests(1, 10, since=since, resource=resource, verb="watch")
         world.api.end_watches()
         world.watching()
@@ -281,7 +286,7 @@ def test_a_goaway_moves_to_a_new_connection_without_a_list(world):
 
 
 def test_refusing_everything_while_it_starts(hurried):
-    """After a restart kube-apiserver says 403 (RBAC is not loaded), then 500, then answers: a 403 then is not final."""
+    """After a restart kube-apiserver answers 403 (RBAC is not loaded), then 500, then normally. A 403 at that time is temporary."""
     world = hurried
     since = len(world.api.requests())
     with world.asker:
@@ -313,7 +318,7 @@ def test_over_http_1_1(tmp_path):
 
 
 def test_a_token_that_is_replaced(tmp_path):
-    """401 for the old one: the file is read again at once, and the same requests go on."""
+    """The old token gets 401. kubedns immediately reads the file again and repeats the same requests."""
     with World(tmp_path, kubeconfig={"user": "token-file"}, hurry=HURRY) as world:
         world.watching()
         old, new = world.api.address()["token"], world.api.add_token()
@@ -330,7 +335,7 @@ def test_a_token_that_is_replaced(tmp_path):
 
 
 def test_unauthorized_until_the_token_is_replaced(tmp_path):
-    """The token is revoked first and its file replaced later: the data stays, requests are few, and then it goes on."""
+    """The token is revoked before its file is replaced. kubedns keeps its data and sends few requests until the new file is there."""
     with World(tmp_path, kubeconfig={"user": "token-file"}, hurry=HURRY) as world:
         world.watching()
         since = len(world.api.requests())
@@ -348,7 +353,7 @@ def test_unauthorized_until_the_token_is_replaced(tmp_path):
 
 
 def test_frozen_without_a_word(world):
-    """The server's process hangs, its kernel does not: nothing comes, nobody notices, and the data is served."""
+    """The server's process hangs, but its kernel still acknowledges. No events arrive, nothing reports the failure, and kubedns serves its data."""
     with world.asker:
         world.api.freeze()
         change_behind_its_back(world.api)

@@ -1,6 +1,6 @@
 """
-The order in which things come up is nobody's to choose: kubedns starts before the API server, before its token, without a right it
-needs, behind a link that crawls. It answers SERVFAIL from the first 50 ms, never exits for it, and is ready without a restart.
+The startup order cannot be controlled. kubedns may start before the API server, before its token, without a permission it needs, or
+behind a very slow link. It answers SERVFAIL within 50 ms, never exits for such a reason, and becomes ready without a restart.
 """
 
 import datetime
@@ -20,6 +20,8 @@ from kubedns_process import Kubedns
 from objects import endpoint_slice, endpoints, namespace, service
 from waiting import free_port, sanitized
 
+pytestmark = pytest.mark.spread
+
 WEB = "web.default.svc.cluster.local"
 DB = "db.default.svc.cluster.local"
 
@@ -34,7 +36,7 @@ def api():
 
 @pytest.fixture
 def start(api, tmp_path):
-    """Starts kubedns against the stand-in, wherever that is in its life."""
+    """Starts kubedns with the stand-in API server, which need not be running."""
     running = []
 
     def run(*args, hurry=1, **kw):
@@ -56,7 +58,7 @@ def start(api, tmp_path):
 
 
 def first_answer_ms(kubedns):
-    """From the start of the process to its first reply."""
+    """Returns the milliseconds from the start of the process to its first reply, and the reply."""
     while time.monotonic() < kubedns.begun + 5:
         if (got := ask(kubedns.port, WEB, timeout=0.05)) is not None:
             return (time.monotonic() - kubedns.begun) * 1000, got
@@ -67,7 +69,7 @@ def first_answer_ms(kubedns):
 @pytest.mark.timing
 def test_answers_servfail_within_50_ms_without_an_api_server(start):
     best = []
-    for _ in range(3):  # the best of three, since others share this machine
+    for _ in range(3):  # the best of three attempts counts, because the machine is shared
         took, got = first_answer_ms(start())
         assert got == "SERVFAIL"
         best.append(took)
@@ -80,7 +82,7 @@ def test_ready_without_a_restart_when_the_api_server_comes(start, api):
     assert kubedns.wait(lambda: kubedns.ask(WEB) == "SERVFAIL")
     status, reasons = kubedns.http("/readiness")
     assert status == 503 and "services" in reasons
-    time.sleep(1.5)  # some attempts into the void
+    time.sleep(1.5)  # several failed attempts
     api.start()
     begun = time.monotonic()
     kubedns.wait(kubedns.ready, 10)
@@ -91,7 +93,7 @@ def test_ready_without_a_restart_when_the_api_server_comes(start, api):
 
 
 def test_no_nxdomain_before_the_first_sync(start, api):
-    """Asked throughout the start: SERVFAIL, then the truth; never NXDOMAIN or half of an answer."""
+    """During startup, queries get SERVFAIL and then the right answer, never NXDOMAIN or a part of an answer."""
     api.start()
     api.fault(verb="watchlist", first_byte_s=1)
     kubedns = start()
@@ -118,35 +120,35 @@ def test_services_forbidden_is_not_ready_and_says_verb_and_resource(start, api):
         urllib.request.urlopen(forwarded, timeout=5)
     told = refused.value.read().decode()
     assert refused.value.code == 503 and "services: not synced; failing" in told, told
-    assert "403" not in told and "127.0.0.1" not in told, "the server's own words are for the pod itself"
+    assert "403" not in told and "127.0.0.1" not in told, "only the pod itself sees the server's own message"
     told = json.loads(kubedns.http("/readiness?format=json")[1])
     assert told["ready"] is False and told["reason"] == "not_synced" and told["text"].startswith("not synced yet\n"), told
     assert told["problems"] == [{"resource": "services", "problem": "forbidden"}], told
     assert kubedns.ask(WEB) == "SERVFAIL"
     assert "services" in kubedns.log() and "403" in kubedns.log()
     api.allow("services")
-    kubedns.wait(kubedns.ready, 30)  # the back-off may have grown
+    kubedns.wait(kubedns.ready, 30)  # the backoff may have grown by now
     assert kubedns.ask(WEB) == {"10.200.0.1"}
 
 
 @pytest.mark.parametrize("lack", ["forbidden", "missing"])
 def test_endpointslices_not_to_be_had_means_endpoints_and_a_warning(start, api, lack):
-    """kube-dns's own role grants services and endpoints only: an image swap must not take DNS down."""
+    """kube-dns's own role grants access to Services and Endpoints only. Replacing only the image must not break DNS."""
     api.start()
     if lack == "forbidden":
         api.forbid("endpointslices")
         api.forbid("namespaces")
     else:
         api.absent("discovery.k8s.io")
-    kubedns = start(hurry=2)  # the bounds below leave 7.5 s to a slow machine
+    kubedns = start(hurry=2)  # with this factor and the bounds below, a slow machine has 7.5 s
     took = kubedns.wait_ready(20) * 2
     print(f"ready from Endpoints after {took:.1f} s")
-    assert 10 <= took < 25, "a 403 while the API server starts is not final: ten seconds"
+    assert 10 <= took < 25, "a 403 while the API server starts is temporary, so kubedns waits ten seconds"
     assert kubedns.ask(WEB) == {"10.200.0.1"} and kubedns.ask(DB) == {"10.201.0.1", "10.201.0.2"}
     said = [line for line in kubedns.log().splitlines() if "endpointslices" in line and "using Endpoints" in line]
     assert len(said) == 1 and "apply" in said[0], kubedns.log()
-    assert "Endpoints" in kubedns.http("/readiness")[1], "a note in readiness"
-    assert [v for n, v in kubedns.metrics().items() if "endpoints_fallback" in n] == [1], "and a metric"
+    assert "Endpoints" in kubedns.http("/readiness")[1], "readiness must mention it"
+    assert [v for n, v in kubedns.metrics().items() if "endpoints_fallback" in n] == [1], "a metric must show it"
     api.put(endpoints("db", ["10.201.0.3"]))
     ask_until(kubedns.port, DB, "A", {"10.201.0.3"})
 
@@ -158,12 +160,12 @@ def test_namespaces_forbidden_is_ready_and_they_are_inferred(start, api):
     kubedns.wait_ready(10)
     assert kubedns.ask(WEB) == {"10.200.0.1"}
     assert kubedns.ask("default.svc.cluster.local") == frozenset()
-    assert kubedns.ask("empty.svc.cluster.local") == NXDOMAIN  # what no Service proves
+    assert kubedns.ask("empty.svc.cluster.local") == NXDOMAIN  # without a Service in it, kubedns cannot know this namespace
     assert "namespaces" in kubedns.log()
 
 
 def test_namespaces_forbidden_is_not_ready_where_their_labels_are_needed(start, api):
-    """Without labels no namespace is chosen: that must not be taken for a cluster without names."""
+    """Without labels, kubedns cannot select any namespace. It must not treat this as a cluster without names."""
     api.start()
     api.forbid("namespaces")
     kubedns = start("--namespace-labels=kubernetes.io/metadata.name!=other", hurry=5)
@@ -186,11 +188,11 @@ def test_each_forbidden_resource_leaves_requests_bounded(start, api):
     time.sleep(3)
     counts = {r: api.count(resource=r) for r in ("services", "endpointslices", "namespaces", "endpoints")}
     print(f"requests in 30 s: {counts}")
-    assert all(n <= 16 for n in counts.values())  # 0.8 s doubling with full jitter, and the list beside the watch
+    assert all(n <= 16 for n in counts.values())  # the bound allows for a backoff from 0.8 s, doubled with full jitter, and for the lists besides the watches
 
 
 def test_the_token_is_missing_at_first(api, tmp_path):
-    """In a pod whose service account is mounted late."""
+    """The kubelet mounts the pod's service account late."""
     mount = tmp_path / "serviceaccount"
     os.makedirs(mount)
     api.start()
@@ -204,7 +206,7 @@ def test_the_token_is_missing_at_first(api, tmp_path):
 
 
 def test_in_a_pod_with_kube_dns_s_own_arguments(api, tmp_path):
-    """The arguments and the environment of kube-dns's Deployment, unchanged but for the port that the test has free."""
+    """Uses the arguments and the environment of kube-dns's Deployment. Only the port is different, because the test needs a free port."""
     config = tmp_path / "kube-dns-config"
     config.mkdir()
     api.start()
@@ -228,19 +230,22 @@ def test_nothing_but_what_is_needed_is_asked_for(api, start):
 
 
 def test_a_slow_api_server(start, api):
-    """The header after 20 s of its time (of ours in the soak): SERVFAIL, then ready."""
+    """
+    The response header arrives after 20 s of kubedns's clock. (In the soak test it is 20 s of real time.) kubedns answers SERVFAIL until
+    then, and then becomes ready.
+    """
     api.start()
     api.fault(delay_s=2)
     kubedns = start(hurry=10)
     kubedns.wait(lambda: kubedns.ask(WEB) == "SERVFAIL")
     assert 2 <= kubedns.wait_ready(10) < 6
-    assert api.count() == 3, "a slow answer is waited for, not asked for again"
+    assert api.count() == 3, "kubedns waits for a slow answer and does not repeat the request"
 
 
 def test_a_slow_link(start, api):
     """
-    Thirty objects at 1 KB/s. The client's time runs ten times as fast, so for it they take more than a minute: steady progress is
-    not silence, and each object counts as it comes.
+    Thirty objects at 1 KB/s. The clock of kubedns runs ten times as fast, so for kubedns the transfer takes more than a minute. It must not time
+    out while data arrives, and readiness reports each object as it arrives.
     """
     api.start()
     api.put_all([service(f"s{i}", f"10.200.1.{i + 1}") for i in range(30)])
@@ -254,13 +259,13 @@ def test_a_slow_link(start, api):
         return status == 200
 
     kubedns.wait(progressing, 60)
-    assert api.count(resource="services") == 1, "what is coming in was not asked for twice"
-    assert len(seen) > 5, f"readiness says how far it is: {seen}"
+    assert api.count(resource="services") == 1, "kubedns must not request the list again while it arrives"
+    assert len(seen) > 5, f"readiness must show the progress: {seen}"
     assert kubedns.ask("s29.default.svc.cluster.local") == {"10.200.1.30"}
 
 
 def told_after_s(kubedns, text):
-    """How long after the first line of the log a line with this text was written."""
+    """Returns the seconds from the first line of the log to the line with this text."""
     lines = [line for line in kubedns.log().splitlines() if line[:2] == "20"]
     first, told = (datetime.datetime.fromisoformat(line.split("Z")[0]) for line in (lines[0], next(x for x in lines if text in x)))
     return (told - first).total_seconds()
@@ -270,7 +275,7 @@ def told_after_s(kubedns, text):
 @pytest.mark.parametrize("fault", [{"status": 500}, {"hang": True}, {"first_byte_s": 60}])
 @pytest.mark.parametrize("resource", ["httproutes", "namespaces"])
 def test_an_optional_resource_that_cannot_be_listed_delays_no_cluster_name(start, api, resource, fault):
-    """A CRD with a broken conversion webhook kept every cluster name SERVFAIL for half a minute."""
+    """A bug: a CRD with a broken conversion webhook kept every cluster name at SERVFAIL for half a minute."""
     api.start()
     api.fault(resource=resource, **fault)
     kubedns = start("--external-zones=apps.example")
@@ -286,12 +291,12 @@ def test_a_list_that_is_accepted_and_not_answered_is_named_within_5_seconds(star
     api.start()
     api.fault(resource="services", **fault)
     kubedns = start()
-    told = f"api https://127.0.0.1:{api.address()['port']}: no answer for 3 s to the list of services; still waiting"
+    told = f"api https://127.0.0.1:{api.address()['port']}: no response for 3 s to the request to list services; still waiting"
     kubedns.wait(lambda: told in kubedns.log(), 20)
     assert told_after_s(kubedns, told) < 5
     waits = kubedns.wait(lambda: (r := kubedns.http("/readiness"))[0] == 503 and "; no answer from https://" in r[1] and r[1])
     assert re.search(r"^services: [a-z0-9, ]+; no answer from https://127\.0\.0\.1:[0-9]+ for [0-9]+ s$", waits, re.M), waits
-    assert kubedns.log().count("no answer for 3 s") == 1
+    assert kubedns.log().count("no response for 3 s") == 1
     assert {"resource": "services", "problem": "silent"} in json.loads(kubedns.http("/readiness?format=json")[1])["problems"]
 
 
@@ -299,7 +304,7 @@ def test_a_server_that_accepts_connections_and_is_silent_is_named_within_5_secon
     api.start()
     api.accept("hang")
     kubedns = start()
-    told = "to the list of services, endpointslices, namespaces; still waiting"
+    told = "to the request to list services, endpointslices, namespaces; still waiting"
     kubedns.wait(lambda: told in kubedns.log(), 20)
     assert told_after_s(kubedns, told) < 5
 
@@ -323,7 +328,7 @@ def test_first_bytes_after_20_seconds(start, api, fault):
 
 @pytest.mark.soak
 def test_a_hundred_real_items_at_1_kb_a_second(tmp_path):
-    """220 KB of Services take almost four minutes; they are asked for once, and every object counts from the moment it is there."""
+    """220 KB of Services take almost four minutes. kubedns requests them once and can use each object as soon as it has arrived."""
     population = {"namespaces": 20, "services": 100, "slices": 100, "endpoints": 3}
     with World(tmp_path, wait=False, population=population, before=lambda api: api.fault(rate=1000)) as world:
         took = world.kubedns.wait_ready(1200)

@@ -1,4 +1,7 @@
-"""--namespaces with a name that does not exist: said at once, and what was probably meant. --namespace-labels: names that come and go."""
+"""
+--namespaces with a name that does not exist: kubedns reports it at once and suggests the probable name. --namespace-labels: names appear
+and disappear with the labels.
+"""
 
 import subprocess
 
@@ -20,15 +23,15 @@ def test_what_cannot_be_a_namespace_is_refused(tmp_path, name):
 
 
 def test_a_misspelt_namespace_is_said_with_the_one_that_was_meant(tmp_path):
-    """0 Services, every name NXDOMAIN, readiness ok, and no word: so it was."""
+    """A bug: kubedns had 0 Services, answered NXDOMAIN for every name, was ready, and reported nothing."""
     with start(tmp_path, WORLD, "--namespaces=defualt,shop") as k:
         k.wait_ready()
-        told = '"defualt": neither the Namespace nor a Service in it is known, so all its names are NXDOMAIN; did you mean "default"?'
+        told = '"defualt": neither the Namespace nor a Service in it exists, so all its names get NXDOMAIN; did you mean "default"?'
         assert k.log().count(told) == 1, k.log()
         assert told in k.http("/readiness")[1]
         assert k.metric("kubedns_namespaces_missing") == 1
         assert k.ask(f"web.default.svc.{Z}") == "NXDOMAIN" and k.ask(f"cart.shop.svc.{Z}") == {"10.96.0.11"}
-        write(k.objects, [*WORLD, namespace("defualt")])  # so it was meant after all
+        write(k.objects, [*WORLD, namespace("defualt")])  # now a namespace with the unusual name exists
         k.wait(lambda: k.metric("kubedns_namespaces_missing") == 0)
         assert '"defualt": exists now' in k.log() and k.http("/readiness")[1] == "ok\n"
         write(k.objects, WORLD)
@@ -50,7 +53,7 @@ def test_what_is_no_selector_is_refused(tmp_path, selector, why):
 
 
 def test_names_come_and_go_with_the_labels_of_their_namespace(tmp_path):
-    """All that a name has: its address, its PTR, its pods' names; and --explain says why there is nothing."""
+    """The namespace's labels decide whether a Service's address, its PTR and the names of pods exist. --explain says why an answer is missing."""
     cart, ptr, pod = f"cart.shop.svc.{Z}", "11.0.96.10.in-addr.arpa", f"10-1-2-3.shop.pod.{Z}"
 
     def world(**labels):
@@ -73,12 +76,12 @@ def test_names_come_and_go_with_the_labels_of_their_namespace(tmp_path):
 
 def test_a_fallthrough_zone_that_is_not_ours_is_refused(tmp_path):
     done = subprocess.run([PROGRAM, "--fallthrough=cluster.locl", f"--objects-dir={tmp_path}"], capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 2 and '--fallthrough: "cluster.locl": neither in --domain nor a reverse zone' in done.stderr, done.stderr
+    assert done.returncode == 2 and '--fallthrough: "cluster.locl": not in --domain, --clusterset-domain or a reverse zone' in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("flag, zone, reverse", [("--fallthrough", True, True), (f"--fallthrough=old.{Z}", False, False), ("--fallthrough=in-addr.arpa", False, True)])
 def test_what_is_not_in_our_zones_is_asked_upstream(tmp_path, flag, zone, reverse):
-    """A zone that is shared with another server: its names there, ours here."""
+    """The zone is shared with another server. kubedns answers queries for its own names and forwards queries for all other names."""
     def behave(request, _tcp):
         if str(request.question[0].name).startswith("stolen"):
             reply = answered(request)
@@ -97,14 +100,14 @@ def test_what_is_not_in_our_zones_is_asked_upstream(tmp_path, flag, zone, revers
         assert k.ask("9.9.9.10.in-addr.arpa", "PTR") == ({"printer.example.com."} if reverse else "NXDOMAIN")
         assert len(up.asked) == asked + ("arpa" not in flag) + reverse
         assert k.metric("kubedns_fallthrough_total") == len(up.asked)
-        if zone:  # what we have is not theirs to say
+        if zone:  # the other server cannot override names that kubedns has
             assert k.ask(f"stolen.default.svc.{Z}") == frozenset()
         why = k.http(f"/explain?name=nothing.default.svc.{Z}")[1]
-        assert ("So it is asked of the upstream servers (--fallthrough)." in why) == zone, why
+        assert ("Because of --fallthrough, the query is sent to the upstream servers." in why) == zone, why
 
 
 def test_fallthrough_without_a_value_spares_other_zones_of_ours(tmp_path):
-    """An external zone, a cluster set and a zone of records deny for themselves: no upstream server decides their private names."""
+    """An external zone, a cluster set and a zone of records give their own negative answers. So no upstream server can add names to these private zones."""
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "records").write_text("lab.test. SOA ns hostmaster 1 3600 600 86400 60\n")

@@ -1,4 +1,4 @@
-"""The Helm chart, rendered by Helm's own engine (make helm): the same objects as the manifests, and the coredns chart's values."""
+"""The Helm chart, rendered by Helm's own engine (make helm). The rendered objects equal the manifests. The chart accepts the coredns chart's values."""
 
 import json
 import os
@@ -14,8 +14,9 @@ from overlays import DIGEST, ROOT, copy, needs_kubectl, render
 HELM = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "helm"
 CHART = ROOT / "conf/helm/kubedns"
 OWN = ("app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart")
+KEEP = {"helm.sh/resource-policy": "keep"}
 SETTINGS = ["-set", "registry=registry.example:5000/dns", "-set", "service.clusterIP=10.96.0.10"]
-AS_IT_IS = ["-set", "replicaCount=null"]  # replace-kube-dns leaves the number as it is
+AS_IT_IS = ["-set", "replicaCount=null"]  # the overlay replace-kube-dns does not change the number of replicas
 
 pytestmark = pytest.mark.skipif(not HELM.exists(), reason="make helm was not run (it needs Go)")
 
@@ -33,10 +34,12 @@ def objects(*args, name="kubedns"):
 
 
 def bare(found):
-    """Without the labels that Helm's tools want, which are in no selector."""
+    """Removes the labels and the annotation that only Helm's tools use. No selector contains these labels."""
     for o in found.values():
         for label in OWN:
             o["metadata"]["labels"].pop(label)
+        if o["metadata"].get("annotations") == KEEP:
+            o["metadata"].pop("annotations")
     return found
 
 
@@ -61,6 +64,9 @@ SAME = {
                                           ["tenants", "nearest-node"]),
     "hosts": (["-set", "topology=front", "-set", "hostsNamespaces={dns-names}"], "replace-kube-dns", ["front", "hosts"]),
     "hosts on every node": (["-set", "topology=node", "-set", "hostsNamespaces={dns-names}"], "node-service", ["hosts"]),
+    "unbound": (["-set", "engine=unbound"], "replace-kube-dns", ["engine-unbound"]),
+    "unbound, front": (["-set", "topology=front", "-set", "engine=unbound"], "replace-kube-dns", ["front", "engine-unbound"]),
+    "unbound on every node": (["-set", "topology=node", "-set", "engine=unbound"], "node-service", ["engine-unbound"]),
     "control plane": (["-f", "TOLERATIONS"], "replace-kube-dns", ["control-plane"]),
 }
 TOLERATIONS = {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *(
@@ -75,15 +81,15 @@ def test_same_objects_as_the_manifests(tmp_path, case):
     values = [str(tmp_path / "tolerations.yaml") if v == "TOLERATIONS" else v for v in values]
     mine = bare(objects(*SETTINGS, *AS_IT_IS, *values))
     theirs = render(copy(tmp_path), overlay, "evict-unready", *components)
-    if case == "prometheus":  # one release watches its own pods, the manifests those beside too
+    if case == "prometheus":  # a release selects its own pods; the manifests also select the pods of the other overlays
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
                                 (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside", "kube-dns-node"]}]})):
             assert found["PodMonitor", "kube-dns"]["spec"].pop("selector") == selector
-    if case == "network policy" or "tenants" in case:  # so does this
+    if case == "network policy" or "tenants" in case:  # the same difference in the selector
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
                                 (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
             assert found["NetworkPolicy", "kube-dns"]["spec"].pop("podSelector") == selector
-    if case.startswith("hosts"):  # of both accounts that the manifests may have
+    if case.startswith("hosts"):  # the manifests' binding names both accounts that may exist
         account = {"kind": "ServiceAccount", "name": "kube-dns-node" if "node" in case else "kube-dns", "namespace": "kube-system"}
         mine_to, theirs_to = (found["RoleBinding", "kube-dns-hosts"].pop("subjects") for found in (mine, theirs))
         assert mine_to == [account] and account in theirs_to and mine["RoleBinding", "kube-dns-hosts"]["metadata"]["namespace"] == "dns-names"
@@ -170,7 +176,7 @@ def test_nearest_only_and_zonal_are_flags():
     assert kubedns_args("-set", "zonal=true")[-1] == "--zonal"
 
 
-def test_tenants_may_be_those_that_the_seen_namespaces_name_alone():
+def test_chart_can_set_visibility_to_visible_to():
     found = objects(*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "tenants.visibility=visible-to",
                     "-set", "networkPolicy.prometheusNamespace=observability")  # fmt: skip
     assert "--visibility=visible-to" in found["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -179,7 +185,7 @@ def test_tenants_may_be_those_that_the_seen_namespaces_name_alone():
 
 
 def allowed(*values):
-    """(port, protocol) that everybody, and that addresses, may open by the chart's NetworkPolicy."""
+    """Returns what the chart's NetworkPolicy allows: each (port, protocol) that is open to everybody, and each that is open only to certain addresses."""
     rules = objects(*SETTINGS, "-set", "networkPolicy.enabled=true", *values)["NetworkPolicy", "kube-dns"]["spec"]["ingress"]
     everybody = {(p["port"], p["protocol"]) for rule in rules if "from" not in rule for p in rule["ports"]}
     some = {(f["ipBlock"]["cidr"], p["port"], p["protocol"]) for rule in rules for f in rule.get("from", ()) if "ipBlock" in f for p in rule["ports"]}
@@ -202,6 +208,14 @@ def test_the_network_policy_lets_secondaries_ask_kubedns_itself():
     asked = {(cidr, 10053, p) for cidr in ("192.0.2.53/32", "2001:db8::53/128", "198.51.100.0/24") for p in ("UDP", "TCP")}
     assert allowed(*to) == (DNS, asked)
     assert allowed(*to, "-set", "topology=front") == (DNS, set())
+
+
+@pytest.mark.parametrize("values, kept", [([], KEEP), (["service.annotations.a=b"], {**KEEP, "a": "b"}), (["isClusterService=false"], None)])
+def test_an_uninstall_keeps_the_cluster_s_service_and_no_other_object(values, kept):
+    """All pods have the Service's address in resolv.conf. A Service beside the cluster's DNS goes with its release."""
+    made = objects(*SETTINGS, *(a for v in values for a in ("-set", v)), name="kube-dns")
+    assert made["Service", "kube-dns"]["metadata"].get("annotations") == kept
+    assert not [k for k, o in made.items() if k[0] != "Service" and KEEP.items() <= o["metadata"].get("annotations", {}).items()]
 
 
 @needs_kubectl
@@ -235,30 +249,31 @@ def test_chart_is_of_the_version():
 @pytest.mark.parametrize("args, said", [
     (SETTINGS[:2], "service.clusterIP is not set"),
     (SETTINGS[2:], "registry is not set"),
-    ([*SETTINGS, "-set", "registry=https://registry.example"], "registry: https://registry.example: images are named without a scheme"),
-    ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: one of classic, front, node"),
-    ([*SETTINGS, "-set", "hpa.enabled=true", "-set", "autoscaler.enabled=true"], "leave one"),
-    ([*SETTINGS, "-set", "external.headless=true"], "which zones?"),
+    ([*SETTINGS, "-set", "registry=https://registry.example"], "registry: https://registry.example: image names have no scheme"),
+    ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: must be classic, front or node"),
+    ([*SETTINGS, "-set", "engine=bind"], "engine: bind: must be dnsmasq or unbound"),
+    ([*SETTINGS, "-set", "hpa.enabled=true", "-set", "autoscaler.enabled=true"], "use one"),
+    ([*SETTINGS, "-set", "external.headless=true"], "external.zones is empty"),
     ([*SETTINGS, "-set", "clientPods=true"], "clientPods: in the classic topology dnsmasq is kubedns's only client"),
     ([*SETTINGS, "-set", "tenants.enabled=true"], "tenants.enabled: in the classic topology"),
-    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "external.zones={a.example}"], "names of every namespace away"),
-    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "transfer.to={192.0.2.1}"], "names of every namespace away"),
-    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "multicluster.enabled=true"], "names of every namespace away"),
-    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.unknown=some"], "tenants.unknown: some: one of none, all"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "external.zones={a.example}"], "give names to clients without a namespace"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "transfer.to={192.0.2.1}"], "give names to clients without a namespace"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "multicluster.enabled=true"], "give names to clients without a namespace"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.unknown=some"], "tenants.unknown: some: must be none or all"),
     ([*SETTINGS, "-set", "hostsNamespaces={dns-names}"], "hostsNamespaces: in the classic topology"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces=dns-names"], "hostsNamespaces: dns-names: not a list: hostsNamespaces: [dns-names]"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces.a=b"], "hostsNamespaces: map[a:b]: not a list"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,Team_B}"], "hostsNamespaces: Team_B: not a namespace's name"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={5}"], "hostsNamespaces: 5: not a namespace's name"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={}"], "hostsNamespaces: : not a namespace's name"),
-    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,a}"], "hostsNamespaces: a,a: a namespace comes twice"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,a}"], "hostsNamespaces: a,a: a namespace is listed twice"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,b,c,d,e,f,g,h,i}"], "hostsNamespaces: a,b,c,d,e,f,g,h,i: more than 8"),
     ([*SETTINGS, "-set", "nearest.enabled=true"], "nearest.enabled: in the classic topology"),
-    ([*SETTINGS, "-set", "topology=front", "-set", "nearest.only=true"], "nearest.only: it needs nearest.enabled"),
-    ([*SETTINGS, "-set", "transfer.notify={192.0.2.1}"], "transfer: to whom?"),
-    ([*SETTINGS, "-set", "transfer.keySecret=tsig"], "transfer: to whom?"),
-    ([*SETTINGS, "-set", "topology=node", "-set", "transfer.to={192.0.2.1}"], "know no single endpoints"),
-    ([*SETTINGS, "-set", "topology=node", "-set", "hpa.enabled=true"], "leave hpa and autoscaler out"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "nearest.only=true"], "nearest.only: needs nearest.enabled"),
+    ([*SETTINGS, "-set", "transfer.notify={192.0.2.1}"], "transfer.to is empty"),
+    ([*SETTINGS, "-set", "transfer.keySecret=tsig"], "transfer.to is empty"),
+    ([*SETTINGS, "-set", "topology=node", "-set", "transfer.to={192.0.2.1}"], "do not know single endpoints"),
+    ([*SETTINGS, "-set", "topology=node", "-set", "hpa.enabled=true"], "remove hpa and autoscaler"),
     ([*SETTINGS, "-set", "topolgy=front"], "topolgy"),
     ([*SETTINGS, "-set", "nodelocal.enabled=true"], "nodelocal"),
     ([*SETTINGS, "-set", "prometheus.monitor.enable=true"], "enable"),
@@ -268,7 +283,7 @@ def test_chart_is_of_the_version():
     ([*SETTINGS, "-set", "deployment.name=coredns"], 'fullnameOverride, deployment.name: "coredns" is the name of CoreDNS\'s Deployment'),
     ([*SETTINGS, "-set", "kubedns.extraArgs=--ttl=5"], "/kubedns/extraArgs': got string, want array"),
     ([*SETTINGS, "-set", "deployment.dnsPolicy=None"], "deployment.dnsPolicy: None needs deployment.dnsConfig.nameservers"),
-    ([*SETTINGS, "-set", "deployment.dnsPolicy=ClusterFirst"], "the DNS pods would ask themselves"),
+    ([*SETTINGS, "-set", "deployment.dnsPolicy=ClusterFirst"], "the DNS pods would forward to themselves"),
     ([*SETTINGS, "-kube", "v1.21.0"], "the chart wants Kubernetes >=1.22.0-0"),
 ])
 def test_mistakes_are_refused_with_what_to_set(args, said):
@@ -300,13 +315,13 @@ def test_a_corefile_that_would_change_answers_is_refused_until_it_is_translated(
 
 
 def test_the_coredns_chart_s_own_corefile_is_taken():
-    """Its default values, which many files repeat: nothing of them would change an answer."""
+    """Many values files repeat the chart's default Corefile. Ignoring it does not change an answer."""
     o = objects("-set", SETTINGS[1], "-f", ROOT / "tests/helm/coredns-values.yaml")
     assert ("Deployment", "kube-dns") in o
 
 
 def every_key(values, schema, path=""):
-    """Keys of values that the schema does not know."""
+    """Returns the keys of values that the schema does not have."""
     for key, value in values.items():
         known = schema.get("properties", {})
         if key not in known:
@@ -321,7 +336,7 @@ def test_the_schema_has_every_value_and_no_other():
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert not list(every_key(values, schema))
     without = {"global", "servers", "extraConfig", "zoneFiles", "livenessProbe", "readinessProbe", "securityContext", "extraSecrets", "autoscaling",
-               "preStopSleep", "automountServiceAccountToken", "nameOverride"}  # of the coredns chart: named in the notes
+               "preStopSleep", "automountServiceAccountToken", "nameOverride"}  # values of the coredns chart; the notes list them
     assert set(schema["properties"]) == set(values) | without
 
 
@@ -343,13 +358,13 @@ def test_upstream_servers_of_the_pod_s_own_resolv_conf():
 
 
 def test_a_copy_of_the_chart_that_lost_a_link_is_refused(tmp_path):
-    """tenants.yaml was text with the link's target for some commits, and tenants.enabled changed nothing."""
+    """A bug: for a few commits tenants.yaml was a text file with the link's target, so tenants.enabled had no effect."""
     shutil.copytree(CHART, tmp_path / "chart")
     lost = tmp_path / "chart/files/tenants.yaml"
     lost.write_text("../../../kubernetes/components/tenants/kustomization.yaml")
     values = (*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true")
     p = subprocess.run([HELM, *values, "kubedns", tmp_path / "chart"], capture_output=True, text=True, timeout=60)
-    assert p.returncode == 1 and "files/tenants.yaml: no object is in it: it is a link to a file of conf/kubernetes" in p.stderr, p.stderr
+    assert p.returncode == 1 and "files/tenants.yaml: it has no object: it is a link to a file in conf/kubernetes" in p.stderr, p.stderr
 
 
 def test_a_switch_to_every_node_keeps_the_deployment_meanwhile():
@@ -358,15 +373,26 @@ def test_a_switch_to_every_node_keeps_the_deployment_meanwhile():
     kept = both.pop(("Deployment", "kube-dns"))
     assert both == node and ("Deployment", "kube-dns") not in node
     pod = kept["spec"]["template"]["spec"]
-    assert pod.pop("serviceAccountName") == "kube-dns-node"  # whose rights are there
+    assert pod.pop("serviceAccountName") == "kube-dns-node"  # the account that has the permissions in this release
     front["Deployment", "kube-dns"]["spec"]["template"]["spec"].pop("serviceAccountName")
     assert kept == front["Deployment", "kube-dns"]
 
 
-def test_configmap_only_when_something_is_said():
+def test_a_configmap_is_printed_only_if_it_has_keys():
     assert ("ConfigMap", "kube-dns") not in objects(*SETTINGS)
     made = objects(*SETTINGS, "-set", "stubDomains.corp\\.example={10.0.0.53}", "-set", "upstreamNameservers={192.0.2.53}")
     assert made["ConfigMap", "kube-dns"]["data"] == {"stubDomains": '{"corp.example":["10.0.0.53"]}', "upstreamNameservers": '["192.0.2.53"]'}
+
+
+@pytest.mark.parametrize("level", ["0", "4", "10"])
+def test_the_log_level_is_in_the_configmap_and_so_is_0(level):
+    assert objects(*SETTINGS, "-set", f"logLevel={level}")["ConfigMap", "kube-dns"]["data"] == {"logLevel": level}
+
+
+@pytest.mark.parametrize("level", ["11", "-1", "loud"])
+def test_a_log_level_out_of_range_is_refused(level):
+    code, _, said = helm(*SETTINGS, "-set", f"logLevel={level}")
+    assert code != 0 and "logLevel" in said
 
 
 def test_metrics_for_another_prometheus():
@@ -387,7 +413,7 @@ def test_values_of_the_coredns_chart_are_taken():
     o = objects("-set", SETTINGS[1], "-f", ROOT / "tests/helm/coredns-values.yaml")
     d = o["Deployment", "kube-dns"]
     pod = d["spec"]["template"]["spec"]
-    assert "replicas" not in d["spec"]  # the autoscaler's
+    assert "replicas" not in d["spec"]  # the autoscaler sets the number
     assert d["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": "25%"}
     assert d["metadata"]["annotations"] == {"b": "c", "ticket": "7"}
     assert d["spec"]["selector"] == {"matchLabels": {"k8s-app": "kube-dns"}}

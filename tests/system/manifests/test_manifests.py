@@ -1,4 +1,4 @@
-"""What an operator applies, as kubectl renders it: overlays, components, the check of the settings. No cluster is asked."""
+"""The objects that an operator applies, as kubectl renders them: overlays, components, and the check of the settings. The tests need no cluster."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from overlays import DIGEST, KUBECTL, ROOT, RULES, check, containers, copy, needs_kubectl, render
+from overlays import DIGEST, ROOT, RULES, check, containers, copy, kustomize, needs_kubectl, render
 
 
 def test_the_prometheus_rule_is_rules_yaml():
@@ -29,7 +29,7 @@ def test_every_overlay_is_scraped(tmp_path):
 
 
 def test_pods_of_a_kube_dns_that_a_rollback_brings_back_take_a_token(tmp_path):
-    """Our ServiceAccount stays when the Deployment is undone."""
+    """After a rollback the old Deployment uses our ServiceAccount. Its pods must be able to mount a token of this account."""
     made = render(copy(tmp_path))
     assert "automountServiceAccountToken" not in made["ServiceAccount", "kube-dns"]
     assert made["Deployment", "kube-dns"]["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
@@ -53,8 +53,8 @@ def last_version():
 def test_image_tags_are_the_version_and_in_one_place():
     version = last_version()
     (settings,) = yaml.safe_load_all((ROOT / "conf/kubernetes/settings/settings.yaml").read_text())
-    assert [settings["data"][f"{n}Image"] for n in ("kubedns", "nanny", "sidecar")] \
-        == [f"{n}:{version}" for n in ("kubedns", "nanny", "sidecar")]
+    assert [settings["data"][f"{n}Image"] for n in ("kubedns", "nanny", "nannyUnbound", "sidecar")] \
+        == [f"{n}:{version}" for n in ("kubedns", "nanny", "nanny-unbound", "sidecar")]
     others = [p for p in (ROOT / "conf/kubernetes").rglob("*.yaml") if f":{version}" in p.read_text()]
     assert [p.name for p in others] == ["settings.yaml"]
 
@@ -88,14 +88,14 @@ def test_components_change_what_they_are_named_for_and_go_together(tmp_path):
         == ["CriticalAddonsOnly", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"]
     budget = ("PodDisruptionBudget", "kube-dns")
     assert all_of_them[budget]["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
-    assert "unhealthyPodEvictionPolicy" not in plain[budget]["spec"]  # servers before 1.26 refuse it
+    assert "unhealthyPodEvictionPolicy" not in plain[budget]["spec"]  # API servers before 1.26 reject this field
     scaler = all_of_them["Deployment", "kube-dns-autoscaler"]["spec"]["template"]["spec"]
     assert [(c["image"], c["imagePullPolicy"]) for c in scaler["containers"]] == [("mirror.example/cpa:v2", "Never")]
     assert len(scaler["tolerations"]) == 1
     for kind in ("PodMonitor", "PrometheusRule"):
         assert all_of_them[kind, "kube-dns"]["metadata"]["labels"]["release"] == "monitoring"
     assert {c["image"].split("/")[0] for c in containers(all_of_them).values()} == {"registry.example:5000"}
-    # What no component is about is as it was.
+    # Objects that no component changes stay the same.
     for key in (("Service", "kube-dns"), ("ClusterRole", "kube-dns"), ("ServiceAccount", "kube-dns")):
         assert all_of_them[key] == plain[key]
 
@@ -126,7 +126,7 @@ def test_client_pods_watches_pods_and_may(tmp_path, base, components, kind, name
     policy = tenants.pop(("NetworkPolicy", "kube-dns"))
     assert policy == render(made, base, *components, "networkpolicy")["NetworkPolicy", "kube-dns"]
     assert {**tenants, (kind, name): None} == {**watching, (kind, name): None}
-    # A mesh's proxy would be a client at 127.0.0.1, which sees everything.
+    # With a service mesh's proxy, every client would have the address 127.0.0.1, and such a client sees all names.
     annotations = tenants[kind, name]["spec"]["template"]["metadata"]["annotations"]
     assert annotations["sidecar.istio.io/inject"] == "false" and annotations["linkerd.io/inject"] == "disabled"
     rules = watching["ClusterRole", name]["rules"]
@@ -158,7 +158,7 @@ def test_configmaps_of_one_namespace_are_read_there_and_nowhere_else(tmp_path, b
     ("front", "", True), ("replace-kube-dns", "", True), ("front", "3 {}", False), ("beside", "", False), ("node-service", "", False),
 ])
 def test_check_says_how_many_pods_a_new_deployment_starts_with(tmp_path, overlay, deployment, new):
-    """From CoreDNS the Deployment kube-dns is new, and our manifests leave the number alone: one pod."""
+    """After a switch from CoreDNS the Deployment kube-dns is new. Our manifests do not set the number of replicas, so it would start with one pod."""
     made = copy(tmp_path)
     stand_in = tmp_path / "kubectl-in-reach"
     stand_in.write_text(f"""#!/bin/sh
@@ -177,17 +177,62 @@ esac
     assert ("scale deployment/kube-dns --replicas=2" in p.stderr) == new, p.stderr
 
 
-OURS = {"app.kubernetes.io/name": "kubedns"}  # CoreDNS's pods do not have it
+OURS = {"app.kubernetes.io/name": "kubedns"}  # CoreDNS's pods do not have this label
 
 
 @needs_kubectl
 @pytest.mark.parametrize("overlay, app", [("replace-kube-dns", "kube-dns"), ("front", "kube-dns"), ("beside", "kube-dns-beside"), ("node-service", "kube-dns")])
 def test_the_disruption_budget_is_for_our_pods_alone(tmp_path, overlay, app):
-    """A pod under two budgets cannot be evicted, and CoreDNS may have one of its own: its pods carry our Service's label."""
+    """If two PodDisruptionBudgets select a pod, the pod cannot be evicted. CoreDNS may have its own budget, and its pods have our Service's label."""
     made = render(copy(tmp_path), overlay)
     (budget,) = (o["spec"]["selector"]["matchLabels"] for (kind, _), o in made.items() if kind == "PodDisruptionBudget")
     (labels,) = (o["spec"]["template"]["metadata"]["labels"] for (kind, _), o in made.items() if kind in ("Deployment", "DaemonSet"))
     assert budget == {"k8s-app": app, **OURS} and budget.items() <= labels.items()
+
+
+@needs_kubectl
+def test_beside_the_old_dns_the_autoscaler_is_for_our_deployment(tmp_path):
+    """GKE has an autoscaler of its own, with the name kube-dns-autoscaler."""
+    plain = render(copy(tmp_path), "front", "proportional")
+    kept = render(copy(tmp_path / "kept"), "front", "proportional", "keep-old")
+    assert [(kind, name) for kind, name in kept if name.startswith("kube-dns")] == []
+    assert {kind for kind, name in kept if name == "kubedns-autoscaler"} == {kind for kind, name in plain if name == "kube-dns-autoscaler"}
+    scaler = kept["Deployment", "kubedns-autoscaler"]["spec"]
+    assert {"--configmap=kubedns-autoscaler", "--target=Deployment/kubedns"} < {*scaler["template"]["spec"]["containers"][0]["command"]}
+    assert scaler["selector"]["matchLabels"] == scaler["template"]["metadata"]["labels"]
+    assert scaler["template"]["spec"]["serviceAccountName"] == "kubedns-autoscaler"
+    assert [rule["resourceNames"] for rule in kept["Role", "kubedns-autoscaler"]["rules"]] == [["kubedns-autoscaler"], ["kubedns"]]
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        binding = kept[kind, "kubedns-autoscaler"]
+        assert binding["roleRef"]["name"] == binding["subjects"][0]["name"] == "kubedns-autoscaler"
+
+
+CA = {"name": "upstream-ca", "mountPath": "/etc/upstream-ca", "readOnly": True}
+
+
+@needs_kubectl
+@pytest.mark.parametrize(("base", "components"), [
+    ("replace-kube-dns", []), ("front", []), ("beside", ["front"]), ("node-service", []), ("node-local", []), ("front", ["keep-old"]),
+    ("replace-kube-dns", ["proportional"])])  # fmt: skip
+def test_unbound_changes_the_image_the_flags_and_the_memory_and_no_right(tmp_path, base, components):
+    made = copy(tmp_path, nannyUnboundImage=f"nanny-unbound@{DIGEST}")
+    plain, unbound = (render(made, base, *components, *more) for more in ([], ["engine-unbound"]))
+    (key,) = [(kind, name) for kind, name in plain if kind in ("Deployment", "DaemonSet") and "autoscaler" not in name]
+    assert {**unbound, key: None} == {**plain, key: None}
+    before, after = (o[key]["spec"]["template"]["spec"] for o in (plain, unbound))
+    assert after["volumes"] == [*before["volumes"], {"name": "upstream-ca", "configMap": {"name": "upstream-ca", "optional": True}}]
+    assert {**before, "containers": 0, "volumes": 0} == {**after, "containers": 0, "volumes": 0}
+    theirs, mine = ({c["name"]: c for c in pod["containers"]} for pod in (before, after))
+    assert mine["kubedns"] == theirs["kubedns"]
+    for name, args in (("dnsmasq", ["--engine=unbound", "--upstream-ca=/etc/upstream-ca/ca.crt"]), ("sidecar", ["--upstream-ca=/etc/upstream-ca/ca.crt"])):
+        given = mine[name].pop("args"), theirs[name].pop("args")
+        assert given[0] == ([*args, *given[1]] if name == "dnsmasq" else [*given[1], *args])
+        assert mine[name].pop("volumeMounts") == [*theirs[name].pop("volumeMounts"), CA]
+    assert mine["sidecar"] == theirs["sidecar"]
+    assert mine["dnsmasq"].pop("image") == f"registry.example:5000/dns/nanny-unbound@{DIGEST}" and theirs["dnsmasq"].pop("image")
+    resources = mine["dnsmasq"].pop("resources")
+    assert resources == {"requests": {**theirs["dnsmasq"].pop("resources")["requests"], "memory": "32Mi"}, "limits": {"memory": "128Mi"}}
+    assert mine["dnsmasq"] == theirs["dnsmasq"]  # security context, ports and probes
 
 
 @needs_kubectl
@@ -198,16 +243,17 @@ def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
     assert not [key for key in node if key[0] == "Deployment"]
     spec, pod = daemonset["spec"], daemonset["spec"]["template"]
     assert "replicas" not in spec and "strategy" not in spec and spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    # The Service takes its pods, and the Deployment's while there is one; the DaemonSet takes no pod of the Deployment's.
+    # The Service selects the DaemonSet's pods, and the Deployment's pods while they exist. The DaemonSet does not select the Deployment's
+    # pods.
     labels, service = pod["metadata"]["labels"], node["Service", "kube-dns"]["spec"]
     assert labels == {**spec["selector"]["matchLabels"], **OURS} and service["selector"].items() < labels.items()
     assert service == {**front["Service", "kube-dns"]["spec"], "trafficDistribution": "PreferSameNode"}
-    assert "maxUnavailable" not in node["PodDisruptionBudget", "kube-dns"]["spec"], "a DaemonSet has no scale to count it of"
+    assert "maxUnavailable" not in node["PodDisruptionBudget", "kube-dns"]["spec"], "a DaemonSet has no scale from which to compute it"
     mine, theirs = ({c["name"]: c for c in o["spec"]["template"]["spec"]["containers"]} for o in (daemonset, central))
     assert mine["kubedns"]["args"] == [*theirs["kubedns"]["args"], "--node-role"]
     for name, container in mine.items():
         assert {**container, "args": 0, "resources": 0} == {**theirs[name], "args": 0, "resources": 0}
-    # Rights, and a place of its own in the API server's queues, belong to the account that the pods have.
+    # The permissions and the priority level in the API server belong to the account of these pods.
     account = {"kind": "ServiceAccount", "name": "kube-dns-node", "namespace": "kube-system"}
     assert pod["spec"]["serviceAccountName"] == "kube-dns-node" and ("ServiceAccount", "kube-dns-node") in node
     assert node["ClusterRoleBinding", "kube-dns-node"]["subjects"] == [account]
@@ -223,16 +269,16 @@ def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
 def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
     made = render(copy(tmp_path, clusterIP="10.43.0.10"), "node-local")
     assert {kind for kind, _ in made} == {"DaemonSet", "Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "FlowSchema", "PriorityLevelConfiguration"}
-    # The one Service leads to the pods in the middle, and its address is an argument of the pods here.
+    # The only Service selects the central pods. The node's pods get its address as an argument.
     upstream = made["Service", "kube-dns-node-upstream"]["spec"]
     assert upstream["selector"] == {"k8s-app": "kube-dns"} and "clusterIP" not in upstream
     daemonset = made["DaemonSet", "kube-dns-node"]["spec"]
     pod = daemonset["template"]["spec"]
-    # Not behind the Service: its pods answer for a node whose own pod does not.
+    # The Service does not select the node's pods. It selects the central pods, which answer for a node whose own pod is down.
     assert daemonset["selector"]["matchLabels"] == {"k8s-app": "kube-dns-node", "kubedns/role": "node"}
     assert daemonset["template"]["metadata"]["labels"] == {**daemonset["selector"]["matchLabels"], **OURS}
-    assert "replicas" not in daemonset and "strategy" not in daemonset  # the API server refuses them
-    assert pod["hostNetwork"] and not pod["securityContext"].get("sysctls"), "refused together"
+    assert "replicas" not in daemonset and "strategy" not in daemonset  # the API server rejects these fields in a DaemonSet
+    assert pod["hostNetwork"] and not pod["securityContext"].get("sysctls"), "the API server rejects both together"
     assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": "10%", "maxUnavailable": 0}
     mine = {c["name"]: c for c in pod["containers"]}
     assert {n: c["securityContext"]["capabilities"].get("add") or [] for n, c in mine.items()} \
@@ -244,19 +290,19 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
         (value,) = [a[len(flag):] for a in mine[name]["args"] if a.startswith(flag)]
         addresses[name] = value.replace("$(CLUSTER_DNS)", env["CLUSTER_DNS"])
     assert addresses == {"kubedns": "169.254.20.10,10.43.0.10", "dnsmasq": "169.254.20.10,10.43.0.10"}
-    # On the host others are 65534, and a shared port is open to every process of its user.
+    # Other programs on the host may run as 65534, and every process of the same user can bind a shared port.
     assert {n: (c["securityContext"]["runAsUser"], c["securityContext"]["runAsGroup"]) for n, c in mine.items()} \
         == {"kubedns": (0, 0), "dnsmasq": (0, 0), "sidecar": (61053, 61053)}
-    # Metrics, health and page at the node's own address (and on loopback), not at every one that the host has.
+    # Metrics, health and the status page listen at the node's own address and on loopback, not at all addresses of the host.
     for name, flag in (("kubedns", "--healthz-bind-address=$(POD_IP)"), ("dnsmasq", "-metricsAddr=$(POD_IP):10056"), ("sidecar", "--prometheus-addr=$(POD_IP)")):
         assert flag in mine[name]["args"]
         assert {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}} in mine[name]["env"]
-    # The next pod of an update has to find room beside this one: no port of the host's, and what is the pod's own at its own address.
+    # During an update the next pod runs beside this one. So the pod declares no host port, and each pod uses its own loopback address.
     assert not [p for c in mine.values() for p in c.get("ports") or []]
     for c in mine.values():
         assert {"name": "OWN_LOOPBACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}} in c["env"]
         assert not [a for a in c["args"] if "127.0.0.1" in a]
-        assert isinstance(c["livenessProbe"]["httpGet"]["port"], int), "ports have no names here"
+        assert isinstance(c["livenessProbe"]["httpGet"]["port"], int), "the pod declares no ports, so a probe cannot use a port's name"
     assert {n: c["readinessProbe"]["exec"]["command"] for n, c in mine.items() if "readinessProbe" in c} \
         == {"kubedns": ["/usr/sbin/kubedns", "--ready"], "dnsmasq": ["/usr/sbin/nanny", "-ready"]}
     assert not [c for c in mine.values() if "httpGet" in c.get("readinessProbe", {})]
@@ -269,9 +315,7 @@ def test_the_documented_dual_stack_overlay_gives_both_programs_the_same_addresse
     made = copy(tmp_path, clusterIP="10.43.0.10")
     (made / "mine").mkdir()
     (made / "mine/kustomization.yaml").write_text(overlay)
-    out = subprocess.run([*KUBECTL, "kustomize", made / "mine"], capture_output=True, text=True, timeout=60)
-    assert out.returncode == 0, out.stderr
-    (daemonset,) = [o for o in yaml.safe_load_all(out.stdout) if o and o["kind"] == "DaemonSet"]
+    (daemonset,) = [o for o in yaml.safe_load_all(kustomize(made, made / "mine")) if o and o["kind"] == "DaemonSet"]
     mine = {c["name"]: c for c in daemonset["spec"]["template"]["spec"]["containers"]}
     (kubedns,) = [a for a in mine["kubedns"]["args"] if a.startswith("--dns-bind-address=")]
     (nanny,) = [a for a in mine["dnsmasq"]["args"] if a.startswith("-localip=")]
@@ -281,7 +325,7 @@ def test_the_documented_dual_stack_overlay_gives_both_programs_the_same_addresse
 @needs_kubectl
 @pytest.mark.parametrize("setting, said", [
     ({"clusterIP": "10.96.0.300"}, "clusterIP: 10.96.0.300: not an address"),
-    ({"clusterIP": "169.254.20.10"}, "clusterIP: 169.254.20.10: an address that each node has for itself"),
+    ({"clusterIP": "169.254.20.10"}, "clusterIP: 169.254.20.10: an address of each node, not of a Service"),
     ({"clusterIP": "10.96.0"}, "clusterIP: 10.96.0: not an address"),
     ({"clusterIP": "10.96.0.010"}, "clusterIP: 10.96.0.010: not an address"),
     ({"clusterIP": "10.96.0.1.1"}, "clusterIP: 10.96.0.1.1: not an address"),
@@ -289,11 +333,12 @@ def test_the_documented_dual_stack_overlay_gives_both_programs_the_same_addresse
     ({"clusterIP": "fd00:10:96"}, "clusterIP: fd00:10:96: not an address"),
     ({"clusterIP": "fd00::12345"}, "clusterIP: fd00::12345: not an address"),
     ({"clusterIP": "1:2:3:4:5:6:7:8:9"}, "not an address"),
-    ({"registry": "https://registry.example/dns"}, "without a scheme: registry.example/dns"),
+    ({"registry": "https://registry.example/dns"}, "have no scheme: registry.example/dns"),
     ({"registry": "registry.example/dns/"}, "registry: registry.example/dns/: not HOST[:PORT][/FOLDER...]"),
     ({"registry": "registry.example/DNS"}, "folders in lower case"),
     ({"kubednsImage": "kubedns@sha256:12"}, "kubednsImage: kubedns@sha256:12: not NAME:TAG"),
     ({"nannyImage": "registry.example/nanny:1"}, "nannyImage: registry.example/nanny:1: not NAME:TAG"),
+    ({"nannyUnboundImage": "nanny-unbound@12"}, "nannyUnboundImage: nanny-unbound@12: not NAME:TAG"),
     ({"imagePullPolicy": "Sometimes"}, "imagePullPolicy: Sometimes: one of Always, IfNotPresent, Never"),
 ])
 def test_check_refuses_what_the_api_server_or_the_kubelet_would(tmp_path, setting, said):
@@ -301,27 +346,33 @@ def test_check_refuses_what_the_api_server_or_the_kubelet_would(tmp_path, settin
     assert code == 1 and said in text, text
 
 
+EVERY_OVERLAY = ["replace-kube-dns", "front", "autoscale", "beside", "node-service", "node-local"]
+
+
 @needs_kubectl
-@pytest.mark.parametrize("setting", [
-    {}, {"clusterIP": "fd00:10:96::a"}, {"clusterIP": "::1"}, {"clusterIP": "1:2:3:4:5:6:7:8"}, {"clusterIP": '"fd00::"'},
-    {"registry": "localhost:5000"}, {"registry": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/dns/suite_1"},
-    {"kubednsImage": f"kubedns:0.1.0@{DIGEST}"}])
-def test_check_accepts_what_is_right(tmp_path, setting):
-    code, text = check(copy(tmp_path, **setting), "replace-kube-dns", "front", "autoscale", "beside", "node-service", "node-local")
-    assert code == 0 and text.count("settings are complete") == 6, text
+@pytest.mark.parametrize(("setting", "overlays"), [
+    ({}, EVERY_OVERLAY), ({"clusterIP": '"fd00::"', "registry": "localhost:5000", "kubednsImage": f"kubedns:0.1.0@{DIGEST}"}, EVERY_OVERLAY),
+    ({"clusterIP": "fd00:10:96::a"}, ["front"]), ({"clusterIP": "::1"}, ["front"]), ({"clusterIP": "1:2:3:4:5:6:7:8"}, ["front"]),
+    ({"clusterIP": '"fd00::"'}, ["front"]), ({"registry": "localhost:5000"}, ["front"]),
+    ({"registry": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/dns/suite_1"}, ["front"]),
+    ({"kubednsImage": f"kubedns:0.1.0@{DIGEST}"}, ["front"])])
+def test_check_accepts_what_is_right(tmp_path, setting, overlays):
+    code, text = check(copy(tmp_path, **setting), *overlays)
+    assert code == 0 and text.count("settings are complete") == len(overlays), text
 
 
 @needs_kubectl
 @pytest.mark.parametrize(("base", "components", "said"), [
-    ("replace-kube-dns", ["hosts"], "Deployment kube-dns: --hosts-namespaces: kubedns would not start: in the classic topology"),
-    ("replace-kube-dns", ["client-pods", "nearest"], "Deployment kube-dns: --nearest: kubedns would not start: in the classic topology"),
-    ("replace-kube-dns", ["tenants"], "Deployment kube-dns: --visibility: kubedns would not start: in the classic topology"),
-    ("replace-kube-dns", ["front", "nearest"], "put ../components/client-pods before ../components/nearest"),
-    ("replace-kube-dns", ["hosts", "front"], "components/hosts: no pod gets its --hosts-namespaces: name it after components/front"),
+    ("replace-kube-dns", ["hosts"], "Deployment kube-dns: --hosts-namespaces: kubedns refuses to start: in the classic topology"),
+    ("replace-kube-dns", ["client-pods", "nearest"], "Deployment kube-dns: --nearest: kubedns refuses to start: in the classic topology"),
+    ("replace-kube-dns", ["tenants"], "Deployment kube-dns: --visibility: kubedns refuses to start: in the classic topology"),
+    ("replace-kube-dns", ["front", "nearest"], "list ../components/client-pods before ../components/nearest"),
+    ("replace-kube-dns", ["hosts", "front"], "components/hosts: no pod gets its --hosts-namespaces: list it after components/front"),
     ("node-local", ["nearest"], "components/nearest: no pod gets its --nearest:"),
     ("node-service", ["nearest"], "components/nearest: no pod gets its --nearest:"),
     ("replace-kube-dns", ["front", "nearest-node"], "components/nearest-node: no pod gets its --nearest|--node-name|--zone:"),
-    ("replace-kube-dns", ["front", "client-pods", "nearest", "hosts", "multicluster"], None),
+    ("replace-kube-dns", ["engine-unbound", "front"], "components/engine-unbound: no pod gets its --engine|--upstream-ca: list it after components/front"),
+    ("replace-kube-dns", ["front", "client-pods", "nearest", "hosts", "multicluster", "engine-unbound"], None), ("node-local", ["engine-unbound"], None),
     ("replace-kube-dns", ["front", "tenants", "nearest"], None), ("replace-kube-dns", ["multicluster", "external-names"], None),
     ("node-local", ["tenants", "nearest-node", "hosts"], None), ("node-service", ["client-pods", "nearest-node", "hosts"], None),
 ])  # fmt: skip
@@ -333,3 +384,42 @@ def test_check_names_components_that_the_topology_does_not_take(tmp_path, base, 
     code, text = check(made, "mine")
     assert (code, "settings are complete" in text) == ((0, True) if said is None else (1, False)), text
     assert said is None or text.startswith("mine: ") and said in text and text.count("\n") == 1, text
+
+
+def shown_files(document):
+    """
+    Yields (path below conf/kubernetes, text) for each YAML block that begins with a path, and (None, text) for each YAML block of patches
+    for an overlay.
+    """
+    for block in re.findall(r"```yaml\n(.*?)```", (ROOT / document).read_text(), re.S):
+        path = re.match(r"# conf/kubernetes/(\S+)\n", block)
+        if path or re.match(r"(#.*\n)?(secretGenerator|patches):", block):
+            yield (path[1] if path else None), block
+
+
+SHOWN = [(str(path.relative_to(ROOT)), i) for path in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("conf/*/README.md")])
+         for i, (name, _) in enumerate(shown_files(path.relative_to(ROOT))) if name is None or name.endswith("/kustomization.yaml")]  # fmt: skip
+
+
+@needs_kubectl
+@pytest.mark.parametrize("document, number", SHOWN)
+def test_the_overlays_in_the_documents_are_rendered_with_their_flags(tmp_path, document, number):
+    files = list(shown_files(document))
+    path, text = files[number]
+    made = copy(tmp_path, clusterIP="10.43.0.10")
+    if path is None:
+        path = "mine/kustomization.yaml"
+        text = f"resources: [../{'node-local' if 'DaemonSet' in text else 'front'}]\n{text}"
+    folder = (made / path).parent
+    folder.mkdir()
+    (folder / "keys").write_text("name hmac-sha256 secret\n")
+    for beside, content in files:
+        if beside is not None and not beside.endswith("/kustomization.yaml") and (made / beside).parent == folder:
+            (made / beside).write_text(content)
+    (made / path).write_text(text)
+    rendered = kustomize(made, folder)
+    (made / "plain").mkdir()
+    (made / "plain/kustomization.yaml").write_text(f"resources: [{re.search(r'[.][.]/[a-z-]+', text)[0]}]\n")
+    assert rendered != kustomize(made, made / "plain"), "the overlay changes nothing"
+    # The first value is enough: the rendered objects contain an address in place of $(CLUSTER_DNS).
+    assert all(flag.split(",")[0] in rendered for flag in re.findall(r'value: "(--[^"]*)"', text))

@@ -1,4 +1,4 @@
-"""Names of one's own: the ConfigMap's key hosts, in kubedns, behind it (front) and before it (classic)."""
+"""Names of your own, from the ConfigMap key `hosts`, in the front topology and in the classic topology."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ HOSTS = """
 
 
 def write(directory, text, key="hosts"):
-    """As an editor saves: aside, then renamed."""
+    """Writes the file as an editor does: to a temporary file that is then renamed."""
     (directory / f".{key}").write_text(text)
     os.rename(directory / f".{key}", directory / key)
 
@@ -48,9 +48,9 @@ ROWS = [
     ("5.0.0.10.in-addr.arpa", "PTR", {"answer": ["db.example.", "db2.example."]}),
     ("5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa", "PTR", {"answer": ["db.example."]}),
     (f"legacy.default.svc.{Z}", "A", {"answer": ["10.9.9.9"]}),
-    (f"web.default.svc.{Z}", "A", {"answer": ["10.9.9.9"]}),  # before the cluster's own name
+    (f"web.default.svc.{Z}", "A", {"answer": ["10.9.9.9"]}),  # overrides the cluster's own name
     (f"_http._tcp.web.default.svc.{Z}", "SRV", {"answer": [f"0 100 80 web.default.svc.{Z}."]}),
-    (f"out.default.svc.{Z}", "A", {"answer": ["10.0.0.5", "10.0.0.6"], "type_": "A"}),  # where an alias leads
+    (f"out.default.svc.{Z}", "A", {"answer": ["10.0.0.5", "10.0.0.6"], "type_": "A"}),  # the target of an alias
 ]
 
 
@@ -60,7 +60,7 @@ def test_each_name_has_its_addresses_and_each_address_its_names(tmp_path, conf):
         for name, type_, wanted in ROWS:
             expect(udp(k, query(name, type_)), **wanted)
         assert not up.asked
-        assert k.ask("x.db.example") == {"192.0.2.1"} and len(up.asked) == 1  # not a zone: what is below is asked elsewhere
+        assert k.ask("x.db.example") == {"192.0.2.1"} and len(up.asked) == 1  # the key `hosts` creates no zone, so kubedns forwards names below
         assert udp(k, query("db.example")).flags & dns.flags.AA
         assert k.metric("kubedns_own_names", key="hosts") == 4 + 4
         for name in ("db.example", f"web.default.svc.{Z}", "5.0.0.10.in-addr.arpa"):
@@ -89,11 +89,11 @@ def test_check_says_what_is_wrong_with_a_line(tmp_path, conf):
     assert done.returncode == 2 and 'hosts: line 1: "10.0.0": not an address; a line is an address and its names' in done.stderr
 
 
-def test_check_takes_a_hosts_file_of_another_machine_and_names_what_it_passes_over(tmp_path, conf):
+def test_check_accepts_a_copied_hosts_file_and_names_ignored_lines(tmp_path, conf):
     write(conf, "127.0.0.1 localhost\nfe80::1%lo0 localhost\n10.0.0.5\n::ffff:10.0.0.3 db.example\n")
     done = subprocess.run([PROGRAM, "--check", f"--objects-dir={tmp_path}", f"--config-dir={conf}"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
-    assert 'hosts: line 2: "fe80::1%lo0": is an address of one interface: passed over (2 such lines)' in done.stderr, done.stderr
+    assert 'hosts: line 2: "fe80::1%lo0": is an address of one interface: ignored (2 such lines)' in done.stderr, done.stderr
 
 
 def test_print_zone_has_those_of_the_zone(tmp_path, conf):
@@ -103,7 +103,7 @@ def test_print_zone_has_those_of_the_zone(tmp_path, conf):
                              text=True, timeout=30, check=True).stdout  # fmt: skip
     assert f"legacy.default.svc.{Z}. 30 IN A 10.9.9.9\n" in printed and f"\nweb.default.svc.{Z}. 30 IN A 10.9.9.9\n" in printed
     assert "10.96.0.10" not in printed and "db.example. " not in printed
-    write(conf, f"10.0.0.1 {Z}\n")  # the apex itself
+    write(conf, f"10.0.0.1 {Z}\n")  # the zone's apex
     printed = subprocess.run([PROGRAM, "--print-zone", f"--objects-dir={tmp_path}/objects", f"--config-dir={conf}"], capture_output=True,
                              text=True, timeout=30, check=True).stdout  # fmt: skip
     assert printed.startswith(f"{Z}. 30 IN SOA ns.dns.{Z}. ") and f"\n{Z}. 30 IN A 10.0.0.1\n" in printed
@@ -117,7 +117,7 @@ def test_front_kubedns_answers_and_dnsmasq_is_not_asked(tmp_path, conf):
 
 
 def test_classic_dnsmasq_asks_kubedns_for_these_names(tmp_path, conf):
-    """The real nanny over the real dnsmasq, both reading the same ConfigMap; names below are forwarded by kubedns."""
+    """The real nanny with the real dnsmasq reads the same ConfigMap as kubedns. kubedns forwards queries for names below these names."""
     with Upstream() as up, closing(NannyWorld()) as w, start(tmp_path, WORLD, f"--config-dir={w.conf}", f"--nameservers={up.address}") as k:
         w.write(hosts=HOSTS, upstreamNameservers=[up.address])
         k.wait_ready()
@@ -131,7 +131,8 @@ def test_classic_dnsmasq_asks_kubedns_for_these_names(tmp_path, conf):
         ask_until(w.port, "x.db2.example", "A", {"192.0.2.1"})
         assert w.config()["keys"]["hosts"]["inForce"] == ["db.example", "db2.example"]
         w.write(hosts="10.0.0.7 db2.example\n10.0.0.8 db3.example\n", upstreamNameservers=[up.address])
-        # What is asked between the two programs' reading is kept by dnsmasq for the TTL that it came with: nothing is asked then.
+        # Queries begin after both programs have read the new file. An earlier answer could be old and would stay in dnsmasq's cache for its
+        # TTL.
         k.wait(lambda: k.metric("kubedns_own_names", key="hosts") == 4)
         w.wait_config(lambda c: c["keys"]["hosts"]["inForce"] == ["db2.example", "db3.example"] and c["confirmed"])
         ask_until(w.port, "db3.example", "A", {"10.0.0.8"})
@@ -139,8 +140,8 @@ def test_classic_dnsmasq_asks_kubedns_for_these_names(tmp_path, conf):
         ask_until(w.port, "db.example", "A", {"192.0.2.1"})
 
 
-def test_classic_below_such_a_name_its_stub_domain_is_asked(tmp_path):
-    """The real dnsmasq, as the stub domain comes and goes around the name."""
+def test_classic_names_below_a_local_name_go_to_the_stub_domain(tmp_path):
+    """Uses the real dnsmasq. The test removes and adds the stub domain of the name's parent."""
     with Upstream() as up, closing(Server(constant("10.1.1.1"))) as corp, closing(NannyWorld()) as w, \
             start(tmp_path, WORLD, f"--config-dir={w.conf}", f"--nameservers={up.address}") as k:  # fmt: skip
         keys = {"hosts": "10.0.0.5 example.corp\n", "upstreamNameservers": [up.address]}
@@ -162,7 +163,7 @@ def test_classic_below_such_a_name_its_stub_domain_is_asked(tmp_path):
 
 
 def test_behind_kubedns_the_nanny_writes_no_line_for_them():
-    """Front: kubedns has answered such names before dnsmasq could be asked."""
+    """In the front topology kubedns answers these names itself, so queries for them never reach dnsmasq."""
     with closing(NannyWorld()) as w:
         w.write(hosts=HOSTS, upstreamNameservers=["192.0.2.53"])
         w.start()
@@ -174,11 +175,11 @@ def test_a_name_that_is_a_stub_domain_too_keeps_its_servers():
         w.write(hosts="10.0.0.5 a.example b.example\n", stubDomains={"a.example": ["192.0.2.1"]}, upstreamNameservers=["192.0.2.53"])
         w.start(args=["-k", "--no-hosts", "--log-facility=-", f"--server=/{Z}/127.0.0.1#10053"])
         assert "server=/b.example/127.0.0.1#10053" in w.file() and "server=/a.example/127.0.0.1#10053" not in w.file()
-        w.wait_log("own name a.example is a stub domain too, whose servers are asked in place of kubedns")
+        w.wait_log("local name a.example is also a stub domain: its servers get the queries instead of kubedns")
 
 
 def test_what_the_nanny_says_of_many_names_is_read_by_the_sidecar():
-    """The sidecar reads 64 KiB of /config (sidecar/containers/container_status.h), and takes a nanny that says more for one that is down."""
+    """The sidecar reads at most 64 KiB of /config (sidecar/containers/container_status.h). If a nanny sends more, the sidecar reports the nanny as down."""
     with closing(NannyWorld()) as w:
         w.write(hosts="".join(f"10.1.{i // 250}.{i % 250} name-{i:05}.example\n" for i in range(10000)), upstreamNameservers=["192.0.2.53"])
         w.start(args=["-k", "--no-hosts", "--log-facility=-", f"--server=/{Z}/127.0.0.1#9"])
@@ -192,7 +193,7 @@ def test_what_the_nanny_says_of_many_names_is_read_by_the_sidecar():
 
 
 def test_what_the_nanny_says_of_many_stub_domains_is_read_by_the_sidecar():
-    """The same for stub domains, of which a page of configuration would have 64 KiB with 500."""
+    """As above, with stub domains. With 500 stub domains an unlimited page would reach 64 KiB."""
     with closing(NannyWorld()) as w:
         stubs = {f"stub-{i:05}.example": ["192.0.2.1", "[2001:db8::1]:5353"] + [f"ns-{i}.example"] * (i < 900) for i in range(5000)}
         w.write(stubDomains=stubs, upstreamNameservers=["192.0.2.53"])

@@ -1,4 +1,4 @@
-"""Names that are looked up under another one: the ConfigMap's key rewrites, with kubedns alone, behind dnsmasq and before it."""
+"""Names that kubedns looks up under another name, from the ConfigMap key `rewrites`: kubedns alone, in the classic topology and in the front topology."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ regex  (a|aa)+[xy]    slow.example
 
 
 def there(request, _tcp):
-    """An outside server: every name has an address that says whether it was www.example.net, and an MX whose name is compressed."""
+    """An external server. It has an address for every name, a special one for www.example.net, and an MX with a compressed name."""
     name = request.question[0].name.to_text().lower()
     reply = dns.message.make_response(request, recursion_available=True)
     if name.startswith("no."):
@@ -64,11 +64,11 @@ def conf(tmp_path):
     return directory
 
 
-# Asked, and the answer section: each record's owner, type and data.
+# The query's name and type, and the expected answer section: owner, type and data of each record.
 ROWS = [
     ("DB.example", "A", ["DB.example. A 10.1.0.1", "DB.example. A 10.1.0.2"]),
     ("db.example", "AAAA", []),
-    ("_http._tcp.db.example", "SRV", "FORWARDED"),  # exact: this name alone
+    ("_http._tcp.db.example", "SRV", "FORWARDED"),  # "exact" applies to this name only
     ("db.example", "SRV", [f"db.example. SRV 0 50 80 db-{i}.db.prod.svc.{Z}." for i in range(2)]),
     ("out.example", "A", ["out.example. CNAME www.example.net.", "www.example.net. CNAME edge.example.org.", "edge.example.org. A 192.0.2.80"]),
     ("web.example", "A", ["web.example. CNAME edge.example.org.", "edge.example.org. A 192.0.2.80"]),
@@ -78,12 +78,12 @@ ROWS = [
     (f"web.prod.svc.{Z}", "A", [f"web.prod.svc.{Z}. A 10.96.0.10"]),
     ("x.old.example", "MX", ["x.old.example. MX 10 mail.x.new.example."]),
     ("old.example", "MX", ["old.example. MX 10 mail.new.example."]),
-    ("a.old.example", "A", ["a.old.example. A 10.96.0.10"]),  # an exact name before a suffix
-    ("web.default.sub.old.example", "A", ["web.default.sub.old.example. A 10.96.0.10"]),  # the longest suffix
-    ("notold.example", "A", "FORWARDED"),  # a label border
+    ("a.old.example", "A", ["a.old.example. A 10.96.0.10"]),  # an exact rule is preferred to a suffix rule
+    ("web.default.sub.old.example", "A", ["web.default.sub.old.example. A 10.96.0.10"]),  # the longest suffix wins
+    ("notold.example", "A", "FORWARDED"),  # a suffix must begin at a label boundary
     ("web.dev.example", "A", ["web.dev.example. A 10.96.0.10"]),
-    ("web.dev.example.org", "A", "FORWARDED"),  # the whole name
-    ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "A", "FORWARDED"),  # a pattern that would take for ever
+    ("web.dev.example.org", "A", "FORWARDED"),  # a pattern must match the whole name
+    ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "A", "FORWARDED"),  # matching this pattern would take forever, so kubedns gives up
 ]
 
 
@@ -105,7 +105,8 @@ def test_each_name_is_answered_under_its_own_name(tmp_path, conf):
             assert sorted(records(tcp)) == sorted(wanted), tcp
         reply = udp(k, query("gone.example"))
         expect(reply, "NXDOMAIN")
-        assert reply.authority[0].name.to_text() == "gone.example."  # its own: the zone's name is not in the question
+        # The target's zone is not above the queried name, so the queried name is the owner of the SOA.
+        assert reply.authority[0].name.to_text() == "gone.example."
         assert k.ask("no.old.example") == "NXDOMAIN" and str(up.asked[-1][0].question[0].name) == "no.new.example."
         assert k.metric("kubedns_rewrites") == 11
         assert k.metric("kubedns_rewrite_limit_total") >= 1
@@ -121,7 +122,7 @@ def test_a_change_is_live_and_a_bad_pattern_keeps_the_last_good_rewrites(tmp_pat
         k.wait(lambda: k.metric("kubedns_config_error", key="rewrites") == 1)
         assert "rewrites: line 1: the pattern, at character 3: missing closing parenthesis; keeping previous" in k.log(), k.log()
         assert k.ask("a.old.example") == {"10.96.0.10"}
-        for i in range(20):  # what is replaced is freed while questions come
+        for i in range(20):  # each replacement frees the old rules while queries arrive
             write(conf, f"exact n{i}.example web.default.svc.{Z}\nregex (x+){i}.example web.default.svc.{Z}\n")
             ask_until(k.port, f"n{i}.example", "A", {"10.96.0.10"})
             assert k.ask(f"xx{i}.example") == {"10.96.0.10"}
@@ -132,7 +133,7 @@ def test_a_change_is_live_and_a_bad_pattern_keeps_the_last_good_rewrites(tmp_pat
 def test_check_says_what_is_wrong_with_a_line(tmp_path, conf):
     write(conf, "exact a.example\n")
     done = subprocess.run([PROGRAM, "--check", f"--objects-dir={tmp_path}", f"--config-dir={conf}"], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 2 and 'rewrites: line 1: "exact": needs the name that is asked and the name in its place' in done.stderr
+    assert done.returncode == 2 and 'rewrites: line 1: "exact": must be followed by the queried name and the name that replaces it' in done.stderr
 
 
 def test_front_the_other_name_goes_to_dnsmasq(tmp_path, conf):
@@ -155,16 +156,16 @@ def test_classic_dnsmasq_asks_kubedns_for_exact_names_and_suffixes(tmp_path):
         ask_until(w.port, f"web.prod.svc.{Z}", "A", {"10.96.0.10"})
         assert not up.asked
         assert "192.0.2.80" in {r.rpartition(" ")[2] for r in records(dns.query.udp(query("web.example"), "127.0.0.1", 5, w.port))}
-        w.wait_log("rewrites: 2 patterns hold only for names that kubedns is asked for")
+        w.wait_log("rewrites: 2 patterns apply only to names that dnsmasq sends to kubedns")
 
 
 @pytest.mark.parametrize(("rewrites", "name", "asked"), [
     ("suffix example.com int.example.com", "www.example.com", "www.int.example.com."),
     ("exact a.example b.example\nexact b.example a.example", "a.example", "b.example."),
     ("exact a.example b.example\nexact b.example c.example", "a.example", "b.example."),
-    ("exact www.example.net other.example", f"out.default.svc.{Z}", "www.example.net."),  # where an alias leads
+    ("exact www.example.net other.example", f"out.default.svc.{Z}", "www.example.net."),  # the rule's name is the target of an alias
 ])  # fmt: skip
-def test_classic_what_a_name_is_rewritten_to_does_not_come_back_through_the_search_resolver(tmp_path, rewrites, name, asked):
+def test_classic_search_resolver_does_not_loop_on_a_rewritten_name(tmp_path, rewrites, name, asked):
     port, directory = free_port(), tmp_path / "conf"
     directory.mkdir()
     write(directory, rewrites)

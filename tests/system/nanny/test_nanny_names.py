@@ -1,4 +1,7 @@
-"""Stub servers given by name: found, moved, gone, silent, more of them; and fifty dead names beside a good one."""
+"""
+Stub servers given by name. The name resolves, moves, disappears, times out or gets a second address. Fifty names without an answer do not
+delay a good name.
+"""
 
 import threading
 import time
@@ -8,9 +11,11 @@ import pytest
 from nanny_world import Server, World, constant
 from waiting import wait_for
 
+pytestmark = pytest.mark.spread
+
 
 class Zone:
-    """A name server whose records the test changes: name -> addresses, or an rcode, or None for silence."""
+    """A name server whose records the test changes: name -> addresses, or an rcode, or None for no reply."""
 
     def __init__(self, ttl=5):
         self.records, self.ttl, self.lock = {}, ttl, threading.Lock()
@@ -42,7 +47,7 @@ def world(zone):
 
 @pytest.fixture
 def stubs():
-    """Two stub servers at one port of two addresses, so that a name can move from one to the other."""
+    """Two stub servers with different addresses and the same port, so that a name can move from one to the other."""
     first = Server(constant("10.9.0.1"), "127.0.0.11")
     second = Server(constant("10.9.0.2"), "127.0.0.12", first.port)
     yield first, second
@@ -84,7 +89,7 @@ def test_it_moves(world, zone, stubs):
     zone.records["ns.stub.test."] = ["127.0.0.12"]
     started = time.monotonic()
     wait_for(lambda: world.file()[1:] and any("127.0.0.12" in l for l in world.file()), timeout=8)
-    assert time.monotonic() - started < 6.5  # the TTL of 5 s and little more
+    assert time.monotonic() - started < 6.5  # the TTL of 5 s plus a margin
     world.wait_confirmed()
     assert all(world.ask(f"b{i}.acme.test") == "10.9.0.2" for i in range(20))
     assert known(world.config()) == {"127.0.0.11": False, "127.0.0.12": True}
@@ -112,8 +117,8 @@ def test_a_second_address_waits_for_its_turn(world, zone, stubs):
     hups = world.metric("nanny_sighups_total")
     zone.records["ns.stub.test."] = ["127.0.0.12", "127.0.0.11"]
     wait_for(lambda: len(known(world.config())) == 2, timeout=8)
-    time.sleep(0.5)  # long enough for a SIGHUP that must not come yet
-    assert world.metric("nanny_sighups_total") == hups  # within 30 s of the last
+    time.sleep(0.5)  # a SIGHUP that comes too early would arrive in this time
+    assert world.metric("nanny_sighups_total") == hups  # at least 30 s must pass since the last SIGHUP
     assert world.ask("a.acme.test") == "10.9.0.1"
 
 
@@ -132,7 +137,7 @@ def test_fifty_dead_names_delay_nothing(world, zone, stubs):
     world.write(upstreamNameservers=[str(zone.server)], stubDomains={**dead, "acme.test": [f"ns.stub.test:{stubs[0].port}"]})
     world.start()
     wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1")
-    assert world.metric('nanny_name_lookups_total{result="failure"}') == 0  # no question to a dead name is over yet
+    assert world.metric('nanny_name_lookups_total{result="failure"}') == 0  # no lookup of a dead name has timed out yet
     assert world.metric('nanny_names{state="unresolved"}') == 50
 
 
@@ -148,7 +153,7 @@ def test_names_of_the_cluster_are_asked_of_kubedns(world, zone, stubs):
 
 
 def test_names_come_and_go_as_a_difference(world, zone, stubs):
-    zone.ttl = 600  # nothing is refreshed meanwhile
+    zone.ttl = 600  # long enough that nothing is refreshed during the test
     for name in ("ns1.test.", "ns2.test.", "ns3.test."):
         zone.records[name] = ["127.0.0.11"]
     port = stubs[0].port
@@ -160,11 +165,11 @@ def test_names_come_and_go_as_a_difference(world, zone, stubs):
     world.write(upstreamNameservers=[str(zone.server)], stubDomains={"b.test": [f"ns2.test:{port}"], "c.test": [f"ns3.test:{port}"]})
     wait_for(lambda: known(world.config(), "ns3.test"))
     assert [n["name"] for n in world.config()["names"]] == ["ns2.test", "ns3.test"]
-    assert sum(name == "ns2.test." for name, _ in zone.server.asked) == asked  # it stayed, and was not asked again
+    assert sum(name == "ns2.test." for name, _ in zone.server.asked) == asked  # the name is in both configurations, so the nanny did not look it up again
 
 
 def test_a_name_that_is_dnsmasq_itself_is_said_once_and_not_asked(world):
-    """Said when it is found, not at each refresh, and again when it is another address."""
+    """The nanny logs this when it finds the address, and again when the address changes, but not at each refresh."""
     found = {"ns.acme.example.": "127.0.0.1"}
     resolver = Server(lambda name, rdtype: [(name, 5, "A", found[name])] if rdtype == "A" else [])
     try:
@@ -173,9 +178,9 @@ def test_a_name_that_is_dnsmasq_itself_is_said_once_and_not_asked(world):
         world.wait_log("ns.acme.example: its address 127.0.0.1")
         assert world.ask("x.acme.test") == "SERVFAIL"
         asked = len(resolver.asked)
-        wait_for(lambda: len(resolver.asked) >= asked + 2, timeout=30)  # refreshed, both families
+        wait_for(lambda: len(resolver.asked) >= asked + 2, timeout=30)  # the nanny has refreshed the addresses of both families
         said = [line for line in world.lines if "its address" in line]
-        assert len(said) == 1 and "not asked" in said[0], world.log()
+        assert len(said) == 1 and "not used" in said[0], world.log()
         found["ns.acme.example."] = "127.0.0.2"
         world.wait_log("ns.acme.example: its address 127.0.0.2", timeout=30)
     finally:

@@ -1,4 +1,4 @@
-"""Ports where other programs share the network, in node-local and on an edge box: who can bind them too, and how that is noticed."""
+"""Ports on a shared network, in node-local and on an edge box: which other programs can bind them too, and how the nanny reports it."""
 
 import json
 import os
@@ -25,19 +25,19 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
 
 
 def dnsmasqs_address(world):
-    """(address, port) of dnsmasq's UDP socket, as everybody in the node's network reads it."""
+    """Returns the (address, port) of dnsmasq's UDP socket. Every process in the node's network can read this."""
     (row,) = [line.split() for line in world.node("ss", "-Hulnp").stdout.splitlines() if "dnsmasq" in line]
     return row[3].rsplit(":", 1)
 
 
 def test_dnsmasqs_port_is_not_for_every_process_of_the_host(tmp_path):
-    """dnsmasq sets SO_REUSEADDR: at port 10153 a process of any user bound beside it got every query, and answered."""
+    """dnsmasq sets SO_REUSEADDR. At port 10153 a process of any user could bind the same address, get every query and answer it."""
 
     def page(path):
         return world.node("curl", "-s", f"http://127.0.0.1:10056/{path}").stdout
 
     with NodeWorld(tmp_path) as world:
-        # As in the pod: the host's network, where ports below 1024 are privileged.
+        # As in the pod, the programs use the host's network, where ports below 1024 are privileged.
         world.node("sysctl", "-qw", "net.ipv4.ip_unprivileged_port_start=1024")
         world.start_pod("pod-a")
         world.until(lambda: world.pod_is_ready("pod-a"), what="a pod that is ready")
@@ -47,7 +47,7 @@ def test_dnsmasqs_port_is_not_for_every_process_of_the_host(tmp_path):
         assert "PermissionError" in refused.stderr, refused
         assert world.node("dig", "+short", f"@{LOCAL}", OUTSIDE).stdout.strip() == "192.0.2.80"
         assert "nanny_dnsmasq_port_others 0\n" in page("metrics") and json.loads(page("config"))["dnsmasq"]["portSharedWith"] is None
-        # A process that has the right can still do it: it is seen.
+        # A privileged process can still bind the address, and the nanny reports this.
         thief = ["ip", "netns", "exec", world.node.name, sys.executable, "-c", THIEF, address, port]
         with subprocess.Popen(thief, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout.readline() == "bound\n"
@@ -58,7 +58,7 @@ def test_dnsmasqs_port_is_not_for_every_process_of_the_host(tmp_path):
                         what="the page's cause")
             process.stdin.close()
         world.until(lambda: "nanny_dnsmasq_port_others 0\n" in page("metrics"), what="the metric's end")
-        assert f"port {port} is its own again" in (tmp_path / "pod-a-nanny.log").read_text()
+        assert f"port {port}: no other process uses it any more" in (tmp_path / "pod-a-nanny.log").read_text()
 
 
 def capabilities(pid):
@@ -69,7 +69,7 @@ def capabilities(pid):
 
 
 def test_the_capabilities_of_the_manifest_are_enough_and_each_process_has_its_own(tmp_path):
-    """As the engine starts the container: root with what the manifest adds, no more by executing a file."""
+    """Starts the programs as the container engine does: root with the capabilities of the manifest. Executing a file adds no capability."""
     manifest = yaml.safe_load((ROOT / "conf/kubernetes/node-local/pods/kustomization.yaml").read_text())
     (daemonset,) = [yaml.safe_load(p["patch"]) for p in manifest["patches"] if "template" in p["patch"]]
     (dnsmasq,) = [c for c in daemonset["spec"]["template"]["spec"]["containers"] if c["name"] == "dnsmasq"]
@@ -96,7 +96,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
 
 
 def test_the_ports_of_metrics_are_not_shared_with_others_that_run_as_nobody(tmp_path):
-    """The next pod of an update joins them by SO_REUSEPORT, which is open to every process of the same user: node-exporter's is 65534."""
+    """The next pod binds the same ports with SO_REUSEPORT, which every process of the same user can do. node-exporter's user is 65534."""
 
     def join(uid, address, port):
         return world.node("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", sys.executable, "-c", JOIN, address, str(port), check=False).stderr
@@ -107,11 +107,11 @@ def test_the_ports_of_metrics_are_not_shared_with_others_that_run_as_nobody(tmp_
         for port in (8081, 10054, 10055, 10056):
             for address in ("10.244.9.10", "127.0.0.1", "0.0.0.0"):
                 assert "Address already in use" in join(65534, address, port)
-        assert join(61053, "127.0.0.1", 10056) == "", "the next pod"
+        assert join(61053, "127.0.0.1", 10056) == "", "the next pod must be able to join"
 
 
 def test_the_package_starts_dnsmasq_below_1024(tmp_path):
-    """As systemd starts it: a user of its own with one ambient capability, and the flags of /etc/default/kubedns-nanny."""
+    """Starts the nanny as systemd does: its own user, one ambient capability, and the flags of /etc/default/kubedns-nanny."""
     (line,) = [line for line in (ROOT / "debian/kubedns-nanny.default").read_text().splitlines() if line.startswith("NANNY_ARGS=")]
     flags = shlex.split(shlex.split(line.split("=", 1)[1])[0])
     for other in ("kubedns", "kubedns-sidecar"):
@@ -150,7 +150,7 @@ def test_the_package_starts_dnsmasq_below_1024(tmp_path):
     (253, "--drain=0s --resolver=127.0.0.1:10153", "--drain=0s --resolver=127.0.0.1:253"),
     (253, "--resolver=127.0.0.1:101530", "--resolver=127.0.0.1:101530"),
     (253, "--resolver=10.0.0.1:10153", "--resolver=10.0.0.1:10153"),
-    (10153, "--resolver=127.0.0.1:10153", "--resolver=127.0.0.1:10153"),  # the operator keeps flags of his own
+    (10153, "--resolver=127.0.0.1:10153", "--resolver=127.0.0.1:10153"),  # the operator uses other flags
 ])  # fmt: skip
 def test_an_upgrade_of_the_package_leads_kubedns_to_the_new_port(tmp_path, nanny_port, before, after):
     if not shutil.which("dpkg"):

@@ -1,4 +1,7 @@
-"""The NOTRACK rules that a killed node-cache (NodeLocal DNSCache) leaves on a node: seen in both kinds of iptables, and removed as docs/node.md says."""
+"""
+The NOTRACK rules that a killed node-cache (NodeLocal DNSCache) leaves on a node. The nanny reports them for both kinds of iptables, and
+the command in docs/node.md removes them.
+"""
 
 import json
 import pathlib
@@ -10,12 +13,14 @@ import subprocess
 import pytest
 from node_world import LOCAL, SERVICE, NodeWorld
 
+pytestmark = pytest.mark.spread
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BACKENDS = ("iptables-nft", "iptables-legacy", "ip6tables-nft", "ip6tables-legacy")
 
 
 def add_rules(world, iptables, addresses):
-    """The rules of table raw as node-cache makes them."""
+    """Adds the rules that node-cache adds to table raw. Returns their number."""
     for address in addresses:
         for protocol in ("udp", "tcp"):
             for chain, what in (("PREROUTING", ["-d", address, "--dport"]), ("OUTPUT", ["-s", address, "--sport"]), ("OUTPUT", ["-d", address, "--dport"])):
@@ -25,13 +30,13 @@ def add_rules(world, iptables, addresses):
 
 
 def rules_seen(world):
-    """None while the nanny does not listen yet."""
+    """The number of rules that the nanny reports, or None if the nanny does not listen yet."""
     found = re.findall(r"^nanny_node_cache_rules (\d+)$", world.node("curl", "-s", "http://127.0.0.1:10056/metrics", check=False).stdout, re.M)
     return int(found[0]) if found else None
 
 
 def documented_removal():
-    """The command of docs/node.md as it stands there; it prints what it would run, and `| sh` runs it."""
+    """Returns the command in docs/node.md. The command prints commands, and `| sh` runs these."""
     section = (ROOT / "docs/node.md").read_text().split("### Left-over rules of node-cache", 1)[1].split("\n### ")[0]
     (command,) = re.findall(r"```\n(for .*?)\n```", section, re.S)
     return command
@@ -47,7 +52,7 @@ def test_rules_of_node_cache_are_seen_and_removed_as_documented(tmp_path, iptabl
             expected = add_rules(world, iptables, addresses)
         except subprocess.CalledProcessError as e:
             pytest.skip(f"this kernel has no {iptables}: {e.stderr.strip()}")
-        # Others' rules are none of it.
+        # Rules of other programs do not count.
         world.node(iptables, "-t", "raw", "-A", "PREROUTING", "-p", "udp", "--dport", "5353", "-j", "NOTRACK", "-m", "comment", "--comment", "NodeLocal DNS")
         world.start_node()
         world.wait_node()
@@ -56,15 +61,15 @@ def test_rules_of_node_cache_are_seen_and_removed_as_documented(tmp_path, iptabl
         assert f"{expected} NOTRACK rules of NodeLocal DNSCache are on this node" in log
         assert json.loads(world.node("curl", "-s", "http://127.0.0.1:10056/config").stdout)["nodeCacheRules"] == expected
         printed = world.node("sh", "-c", documented_removal().removesuffix(" | sh")).stdout
-        assert len(printed.splitlines()) == expected and rules_seen(world) == expected, "it only shows"
+        assert len(printed.splitlines()) == expected and rules_seen(world) == expected, "without `| sh` the command only prints"
         world.node("sh", "-c", documented_removal())
         world.until(lambda: rules_seen(world) == 0, what="no rules seen")
         assert "rules of NodeLocal DNSCache are gone" in (tmp_path / "nanny.log").read_text()
         assert "5353" in world.node(iptables, "-t", "raw", "-S").stdout
 
 
-def test_they_turn_a_dead_kubedns_into_silence(tmp_path):
-    """Why they matter; and without them the cluster's pods answer."""
+def test_left_over_notrack_rules_make_a_dead_kubedns_silent(tmp_path):
+    """With these rules, clients get no answer when kubedns is dead. Without them the central pods answer."""
     with NodeWorld(tmp_path) as world:
         world.start_node()
         world.wait_node()
@@ -78,7 +83,7 @@ def test_they_turn_a_dead_kubedns_into_silence(tmp_path):
 
 
 def test_looking_makes_no_table(tmp_path):
-    """The kernel makes a legacy table when it is asked for one: packets would pass through it from then on."""
+    """Reading a legacy table creates it in the kernel. From then on, packets would pass through the table."""
     with NodeWorld(tmp_path) as world:
         world.start_node()
         world.wait_node()

@@ -1,6 +1,6 @@
 """
-The node's own DNS at the Service's address in the host's network: whatever is killed, stopped, frozen or deleted, clients are answered, by
-the node or by the cluster's pods; nothing that a dead process leaves behind stands in the way.
+The node's own DNS at the Service's address in the host's network. Whichever program is killed, stopped or frozen, and whatever is
+deleted, clients get answers from the node or from the central pods. A dead process leaves no state that blocks them.
 """
 
 import json
@@ -45,7 +45,7 @@ def restart(world, *names):
 
 
 def update(world):
-    """SIGTERM to all of the pod at once, as the kubelet does it; the next pod comes when this one has gone."""
+    """Sends SIGTERM to all programs of the pod at once, as the kubelet does. The next pod starts when the old pod has ended."""
     signal_all([world.running["kubedns"].pid, world.running["nanny"].pid], signal.SIGTERM)
     restart(world, "kubedns", "nanny")
 
@@ -59,7 +59,7 @@ def kubedns_killed(world):
 def kill_nanny(world):
     dnsmasq = world.pids("dnsmasq")
     world.running["nanny"].kill()
-    signal_all(dnsmasq, signal.SIGKILL)  # the container's other processes go with its first
+    signal_all(dnsmasq, signal.SIGKILL)  # if the first process of a container dies, its other processes die too
     world.until(lambda: not world.tables(), timeout=5, what="the end of the table")
     restart(world, "nanny")
 
@@ -71,7 +71,7 @@ def guard_killed(world):
 
 
 def dnsmasq_killed(world):
-    signal_all(world.pids("dnsmasq"), signal.SIGKILL)  # the nanny starts it again
+    signal_all(world.pids("dnsmasq"), signal.SIGKILL)  # the nanny restarts it
 
 
 def frozen(which):
@@ -91,13 +91,13 @@ def interface_deleted(world):
 
 def flushed(world):
     (table,) = world.tables()
-    assert world.node("nft", "delete", "table", "inet", table, check=False).returncode, "the table is its process's own"
+    assert world.node("nft", "delete", "table", "inet", table, check=False).returncode, "only its own process can delete the table"
     world.node("nft", "flush", "ruleset")
-    world.node("nft", "-f", "-", input=NFTABLES)  # kube-proxy writes its own again
+    world.node("nft", "-f", "-", input=NFTABLES)  # kube-proxy writes its own rules again
 
 
 def central_away(world):
-    """Until the load has ended: nothing may need it."""
+    """Stops the central pod until the load has ended. No query may depend on the central pods."""
     world.running["central"].send_signal(signal.SIGSTOP)
 
 
@@ -108,7 +108,7 @@ def central_away_and_back(world):
 
 
 def out_of_memory(which):
-    """The kernel kills the program for want of memory: its cgroup is given no page more, and a page of its HTTP port asks for some."""
+    """The kernel kills the program because it is out of memory: its cgroup gets no further page, and an HTTP request makes the program allocate pages."""
 
     def happens(world):
         page = {"kubedns": "127.0.0.1:8081/queries", "nanny": "127.0.0.1:10056/config"}[which]
@@ -125,15 +125,15 @@ def out_of_memory(which):
         assert "oom_kill 1" in (group / "memory.oom_control").read_text()
         group.rmdir()
         if which == "nanny":
-            signal_all(dnsmasq, signal.SIGKILL)  # the container's other processes go with its first
+            signal_all(dnsmasq, signal.SIGKILL)  # if the first process of a container dies, its other processes die too
             world.until(lambda: not world.tables(), timeout=5, what="the end of the table")
         restart(world, which)
 
     return happens
 
 
-# What happens; which share of the questions may need another try, and which share of them may fail over TCP: a connection breaks with the process
-# that has it, and has one try of five seconds. None fails over UDP.
+# Each case: the event, the share of queries that may need a retry, and the share that may fail over TCP. If a process dies, its TCP
+# connections break. A client sends a TCP query only once and waits five seconds. No query may fail over UDP.
 CASES = {
     "update": (update, 0, 0),
     "kubedns killed": (kubedns_killed, 0.05, 0.02),
@@ -176,7 +176,7 @@ def test_no_question_stays_unanswered(tmp_path, case, proxy):
 
 @pytest.mark.quiet
 def test_nothing_is_asked_again_while_the_api_is_away(tmp_path):
-    """The node's kubedns has read the cluster, and goes on with what it knows; what has changed meanwhile comes when the API does."""
+    """The node's kubedns has read the cluster and keeps serving its data. Changes show when the API is back."""
     with NodeWorld(tmp_path) as world, ApiProcess(prefix=["ip", "netns", "exec", world.node.name]) as api:
         (objects,) = (json.loads(p.read_text())["items"] for p in world.objects.iterdir())
         api.fill(objects)
@@ -192,7 +192,7 @@ def test_nothing_is_asked_again_while_the_api_is_away(tmp_path):
         _, seen = world.asked()
         assert seen["unanswered"] == seen["wrong"] == seen["asked again"] == 0 and seen["by the node"] == seen["asked"]
         api.put(service("later", "10.96.0.80"))
-        world.until(lambda: world.ask_once(name="later.default.svc.cluster.local") == NODE_TTL, what="what came later")
+        world.until(lambda: world.ask_once(name="later.default.svc.cluster.local") == NODE_TTL, what="the Service created later")
 
 
 def test_no_rules_before_kubedns_and_dnsmasq_answer(tmp_path):
@@ -208,18 +208,18 @@ def test_no_rules_before_kubedns_and_dnsmasq_answer(tmp_path):
         def scrape():
             return world.node("curl", "-s", "http://127.0.0.1:10056/metrics").stdout
 
-        world.until(lambda: "nanny_node_rules 1\n" in scrape(), what="what the guard has done, told by the nanny")
+        world.until(lambda: "nanny_node_rules 1\n" in scrape(), what="the metric nanny_node_rules")
         metrics = scrape()
         assert 'nanny_node_rules_changes_total{to="up"} 1\n' in metrics
         for kind in ("interface_add", "iptables"):
             assert f'coredns_nodecache_setup_errors_total{{errortype="{kind}"}} 0\n' in metrics
         assert world.ask_once(LOCAL) == NODE_TTL and world.ask_once(space=world.node) == NODE_TTL
-        # Off the node's addresses nobody is served: the host's own are not bound.
+        # kubedns does not listen at the host's own addresses.
         assert world.ask_once("10.244.1.1") is None
 
 
 def test_a_servers_error_is_no_sign_of_life(tmp_path):
-    """kubedns that has not synced says SERVFAIL: its clients go to the pods that have."""
+    """A kubedns that is not synced answers SERVFAIL. Its clients must reach the synced central pods instead."""
     with NodeWorld(tmp_path) as world:
         world.objects = tmp_path / "nothing"
         world.start_node()
@@ -240,7 +240,7 @@ def test_failures_to_set_up_are_counted_as_node_cache_counts_them(tmp_path):
         world.start_node(addresses=f"{LOCAL},{SERVICE},fd00:10:96::a")
         world.wait_node()
         assert errors("interface_add") == errors("iptables") == 0
-        world.node("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")  # takes the address away, and refuses it
+        world.node("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")  # removes the address and rejects a new one
         world.until(lambda: errors("interface_add") > 0, what="a failure counted")
         world.node("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0")
         world.until(lambda: "fd00:10:96::a" in world.node("ip", "addr", "show", "nodelocaldns").stdout)
@@ -249,7 +249,7 @@ def test_failures_to_set_up_are_counted_as_node_cache_counts_them(tmp_path):
 
 
 def test_before_the_first_sync_the_local_address_is_answered_by_the_pods_in_the_middle(tmp_path):
-    """By way of the node's kubedns, which no rule leads to: only 169.254.20.10, which nobody else has, comes to it."""
+    """The node's kubedns forwards to the central pods. Before its rules exist it gets only queries to 169.254.20.10, where no other server listens."""
     with NodeWorld(tmp_path) as world:
         world.objects = tmp_path / "nothing"
         world.start_node(kubedns=("--until-synced=10.244.9.9",))
@@ -284,7 +284,7 @@ def test_both_families(tmp_path):
             space("ip", "addr", "add", f"{address}/64", "dev", name, "nodad")
         world.pod("ip", "route", "add", "default", "via", "fd00:244:1::1")
         world.node("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
-        # kube-proxy's rules lead to nobody here: what is answered comes from the node.
+        # kube-proxy's rules lead to an address without a server, so every answer comes from the node.
         world.node("nft", "-f", "-", input=f"""table ip6 kube-proxy {{
             chain nat-prerouting {{ type nat hook prerouting priority dstnat; ip6 daddr {service6} udp dport 53 dnat to [fd00:244:9::9]:53; }}
             chain nat-output {{ type nat hook output priority -100; ip6 daddr {service6} udp dport 53 dnat to [fd00:244:9::9]:53; }}
@@ -300,7 +300,7 @@ def test_both_families(tmp_path):
 
 
 def test_a_connection_that_has_ended_leaves_room_for_others(tmp_path):
-    """The set of connections that are here has a bound, and those that had ended stayed in it for 20 seconds: 820 a second filled it."""
+    """A bug: ended connections stayed in the set of local TCP connections for 20 seconds. The set is bounded, and 820 connections a second filled it."""
 
     def seconds_left():
         seen = world.node("nft", "list", "set", "inet", table, "here4").stdout
@@ -316,7 +316,7 @@ def test_a_connection_that_has_ended_leaves_room_for_others(tmp_path):
                      "s.send(b'\\0'); print('sent', flush=True); time.sleep(60)")
         with subprocess.Popen(["ip", "netns", "exec", world.pod.name, sys.executable, "-c", connected], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
             assert client.stdout.readline() == b"there\n"
-            assert max(seconds_left()) <= 3, "nothing has come from it"
+            assert max(seconds_left()) <= 3, "the client has sent nothing yet"
             client.stdin.write(b"\n")
             client.stdin.flush()
             assert client.stdout.readline() == b"sent\n"
@@ -337,8 +337,11 @@ with socket.socket() as s:
 """
 
 
-def test_a_port_is_led_where_its_newest_connection_began(tmp_path):
-    """One that had a connection here is used for one to the pods in the middle: its second packet came here, and was lost."""
+def test_a_client_port_follows_its_newest_connection(tmp_path):
+    """
+    A bug: a client uses the port of an earlier connection to the node again for a connection to a central pod. The second packet of the new
+    connection went to the node and was lost.
+    """
 
     def from_one_port():
         return int(world.pod(sys.executable, "-c", AGAIN_FROM_ONE_PORT).stdout)
@@ -349,15 +352,16 @@ def test_a_port_is_led_where_its_newest_connection_began(tmp_path):
         assert from_one_port() == NODE_TTL
         for name in ("kubedns", "nanny"):
             os.kill(world.running[name].pid, signal.SIGSTOP)
-        signal_all(world.pids("guard"), signal.SIGSTOP)  # the rules stay as they are, and the address is forgotten
+        signal_all(world.pids("guard"), signal.SIGSTOP)  # the rules stay, but the kernel removes the address from them
         world.until(lambda: world.ask_once() == CENTRAL_TTL, timeout=10, what="an answer of the cluster's pods")
         assert from_one_port() == CENTRAL_TTL
         signal_all(everything(world), signal.SIGCONT)
-        # What waited while all of them stood still may be taken for silence once more: no packet is lost by that either.
+        # While all processes were stopped, queries collected in the queue. The guard may think for a moment that kubedns is silent again.
+        # This loses no packet either.
         world.until(lambda: from_one_port() == NODE_TTL, what="an answer of the node's own from that port")
         world.running["kubedns"].kill()
         world.until(lambda: world.ask_once() == CENTRAL_TTL, timeout=10, what="an answer of the cluster's pods")
-        assert from_one_port() == CENTRAL_TTL, "rules that are down"
+        assert from_one_port() == CENTRAL_TTL, "the rules are down"
 
 
 def test_lookups_leave_nothing_in_conntrack(tmp_path):

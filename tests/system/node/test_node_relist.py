@@ -1,6 +1,7 @@
 """
-What the nodes of a cluster ask of the API server when all are told 410 at one moment, and when all start at one moment: agents that ask as
-kubedns --node-role does, against the stand-in. 500 of them in `make soak`, 50 in short. Prints requests and bytes of each second.
+The load on the API server when all nodes get a 410 at the same moment, and when all nodes start at the same moment. Agents send the
+requests of kubedns --node-role to the stand-in API server. `make soak` has 500 agents, other runs 50. Prints the requests and bytes of each
+second.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ class Meter:
 
 
 async def get(host, port, path, meter):
-    """The bytes of one list, read as they come; None: refused with a 429."""
+    """Requests one list and reads the bytes as they arrive. Returns their number, or None if the server refused the request with a 429."""
     reader, writer = await asyncio.open_connection(host, port)
     begun, total = time.monotonic(), 0
     meter.requests[meter.second()] += 1
@@ -49,7 +50,7 @@ async def get(host, port, path, meter):
         data = await reader.read(65536)
         total += len(data)
         meter.bytes[meter.second()] += len(data)
-        if not data or (length is None and data.endswith(b"0\r\n\r\n")):  # the last chunk: JSON does not end so
+        if not data or (length is None and data.endswith(b"0\r\n\r\n")):  # this is the last chunk, because no JSON ends with "0" and an empty line
             break
     writer.close()
     meter.times.append(time.monotonic() - begun)
@@ -69,7 +70,10 @@ async def relist(host, port, sizes, spread):
 
 
 async def start(host, port, spread):
-    """All at one moment. Who is refused comes again after the second that the server says and a random time: a tenth of that, or one that doubles."""
+    """
+    All agents start at the same moment. If the server refuses an agent, the agent waits one second, as the server asks, plus a random time.
+    The random time is at most a tenth of a second. With `spread`, its limit doubles after each refusal.
+    """
     meter = Meter()
 
     async def one(path):
@@ -84,7 +88,10 @@ async def start(host, port, spread):
 
 @pytest.mark.quiet
 def test_nodes_that_start_at_one_moment_come_again_ever_more_rarely(tmp_path):
-    """The server has room for a tenth as many agents as the node role's priority level has for 5,000 (2 at a time, 80 in the queue), or a hundredth."""
+    """
+    There are 500 agents for 5,000 nodes, so the server has a tenth of the node role's priority level: 2 lists at a time, 80 in the queue.
+    The short run has 50 agents and a queue of 8.
+    """
     with ApiProcess(tls=False, http2=False) as api:
         api.load(services=100, slices=150, namespaces=5)
         url = urlsplit(api.url())
@@ -95,7 +102,7 @@ def test_nodes_that_start_at_one_moment_come_again_ever_more_rarely(tmp_path):
             granted, refused = api.turns_taken()
             print(f"{AGENTS} agents, {'ever later' if spread else 'as the server says'}: {granted} lists, {refused} refused, the last after {max(ended)} s; "
                   f"requests a second {[meter.requests[s] for s in range(max(meter.requests) + 1)]}")  # fmt: skip
-            assert granted == len(ended) == 3 * AGENTS, "each has its three lists"
+            assert granted == len(ended) == 3 * AGENTS, "each agent has its three lists"
             asked.append(refused)
         assert asked[1] < asked[0]
 
@@ -114,7 +121,7 @@ def test_relists_of_all_nodes_are_spread(tmp_path):
                   f"{[meter.requests[s] for s in range(took)]}, MB a second {[round(meter.bytes[s] / 1e6) for s in range(took)]}; the slowest list "
                   f"{max(meter.times):.1f} s, in the mean {sum(meter.times) / len(meter.times):.1f} s")  # fmt: skip
             assert len(totals) == 3 * AGENTS
-            assert all(total >= 0.99 * sizes[LISTS[i % 3]] for i, total in enumerate(totals)), "each list is whole"
+            assert all(total >= 0.99 * sizes[LISTS[i % 3]] for i, total in enumerate(totals)), "each list is complete"
             peaks.append(max(meter.requests.values()))
-    assert peaks[1] < peaks[0], "not all in the same second"
+    assert peaks[1] < peaks[0], "the requests must not all come in the same second"
     print(f"a list's bytes: {sizes}")

@@ -1,4 +1,4 @@
-"""kubedns as one of many, a pod on every node: it asks the API for what a node needs, and answers the cluster's names all the same."""
+"""kubedns with one pod on every node. It requests only the objects that a node needs, and still answers all cluster names."""
 
 import pytest
 from api_world import NXDOMAIN, World, endpoint_slice, name
@@ -28,12 +28,12 @@ def test_endpoints_of_services_with_a_cluster_address_are_not_asked_for(tmp_path
             if not args:
                 continue
             assert selectors(world) == {"service.kubernetes.io/headless"}
-            assert world.kubedns.metric("kubedns_objects", kind="endpointslice") == 151  # 150 of the population, and ours
+            assert world.kubedns.metric("kubedns_objects", kind="endpointslice") == 151  # 150 slices of the population and one of this test
             for question, wanted in (((name("kept"), "A"), {"10.200.0.1"}), ((name("db"), "A"), {"10.201.0.1", "10.201.0.2"}),
                                      ((f"db-1.{name('db')}", "A"), {"10.201.0.2"})):  # fmt: skip
                 world.until(question, wanted)
-            assert world.kubedns.ask(f"10-201-7-1.{name('kept')}") == NXDOMAIN, "kubedns.8 says so"
-            # A change comes as it does everywhere.
+            assert world.kubedns.ask(f"10-201-7-1.{name('kept')}") == NXDOMAIN, "kubedns-node(7), --node-role"
+            # A change arrives as it does without the node role.
             world.api.put(endpoint_slice("db", ["10.201.0.9"], "own", "new", ["db-9"], labels=HEADLESS))
             world.until((f"db-9.{name('db')}", "A"), {"10.201.0.9"})
     print(f"bytes of the first sync: {received}")
@@ -59,7 +59,7 @@ def test_federations_that_come_later_bring_all_endpoints(tmp_path):
         world.watching("endpointslices", "configmaps")
         assert selectors(world) == {"service.kubernetes.io/headless"}
         world.api.put(config_map("kube-dns", {"federations": "fed=fed.example"}))
-        # The local Service has an endpoint, so that the federation's name is its own.
+        # The local Service has an endpoint, so the federation's name leads to it.
         world.until(("kept.own.fed.svc.cluster.local", "A"), {f"{name('kept')}.", "10.200.0.1"})
         assert selectors(world) == {"service.kubernetes.io/headless", None}
         world.api.put(endpoint_slice("kept", ["10.201.7.2"], "own", "new"))

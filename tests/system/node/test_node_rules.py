@@ -1,6 +1,7 @@
 """
-What the node's rules do to packets: nobody is refused while kubedns is dead, the set of TCP clients has room for those who have begun nothing
-else, a packet to an address that the node does not have goes to the pods in the middle; and what the guard knows and says of it.
+What the node's rules do to packets. While kubedns is dead, no query is refused. Clients that only begin connections cannot fill the set of
+TCP clients. If the local address is missing on the node, packets for the address go to the central pods. Other tests check what the guard
+notices and reports.
 """
 
 import contextlib
@@ -18,8 +19,10 @@ import pytest
 from node_world import CENTRAL_TTL, LOCAL, NANNY, NODE_TTL, SERVICE, NodeWorld
 from test_node_local import signal_all
 
+pytestmark = pytest.mark.spread
+
 SERVICE6 = "fd00:10:96::a"
-IDLE_S = 10  # kubedns closes a connection that has been idle for so long
+IDLE_S = 10  # kubedns closes a connection after this idle time
 
 
 def start_kubedns(world, addresses=f"{LOCAL},{SERVICE}"):
@@ -45,7 +48,8 @@ def metric(world, name):
     return sum(float(v) for v in re.findall(rf"^{re.escape(name)} (\S+)$", text, re.M))
 
 
-# A datagram and a connection to a node whose kubedns is dead, each as a resolver makes it: prints what came of it, and after how long.
+# Sends a UDP query and opens a TCP connection to a node whose kubedns is dead, as a resolver does. Prints both results and how long they
+# took.
 REFUSED = """
 import socket, sys, time
 family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
@@ -66,7 +70,7 @@ tell("tcp", lambda: tcp.connect((sys.argv[1], 53)))
 
 @pytest.mark.parametrize("address", [SERVICE, LOCAL, SERVICE6])
 def test_a_dead_kubedns_refuses_nobody(tmp_path, address):
-    """glibc and Go give up at the first refusal. The guard is frozen, so that the rules stay for the kernel's two seconds."""
+    """glibc and Go end an attempt at the first refusal. The guard is frozen, so the rules stay until the kernel removes them after two seconds."""
     addresses = f"{LOCAL},{SERVICE},{SERVICE6}"
     with NodeWorld(tmp_path) as world:
         for space, name, own in ((world.node, "veth-pod", "fd00:244:1::1"), (world.pod, "eth0", "fd00:244:1::2")):
@@ -80,14 +84,14 @@ def test_a_dead_kubedns_refuses_nobody(tmp_path, address):
             with frozen(world.pids("guard")):
                 kill_kubedns(world)
                 said = space(sys.executable, "-c", REFUSED, address).stdout.split("\n")[:2]
-                # A SYN may be sent again when the two seconds are over, and reach the pods in the middle.
+                # A SYN that is retransmitted after the two seconds may reach the central pods.
                 assert said in (["udp TimeoutError False", f"tcp {tcp} False"] for tcp in ("TimeoutError", "None")), f"from {space.name}"
             start_kubedns(world, addresses)
             world.until(lambda: world.ask_once(address) == NODE_TTL)
 
 
 def test_an_absence_that_lasts_is_not_hidden(tmp_path):
-    """Nobody else answers at the local address: glibc has no timeout for connecting, and a second server waits for its turn."""
+    """No other server answers at the local address. glibc has no timeout for connecting, so it must get a refusal to try the next server."""
     with NodeWorld(tmp_path) as world:
         world.start_node()
         world.wait_node()
@@ -101,7 +105,7 @@ def test_an_absence_that_lasts_is_not_hidden(tmp_path):
         start_kubedns(world)
         world.wait_node()
         kill_kubedns(world)
-        assert said() == ["udp TimeoutError False", "tcp TimeoutError False"], "hidden again"
+        assert said() == ["udp TimeoutError False", "tcp TimeoutError False"], "the rules must hide refusals again"
 
 
 KEPT = """
@@ -125,7 +129,7 @@ for line in sys.stdin:
 
 @pytest.mark.parametrize("unread", [True, False])
 def test_a_connection_that_was_open_is_told_at_once(tmp_path, unread):
-    """Only refusals of new connections are hidden: who has one need not wait to learn that it is gone."""
+    """The rules hide only refusals of new connections. A client with an open connection learns immediately that the connection has ended."""
     with NodeWorld(tmp_path) as world:
         world.start_node()
         world.wait_node()
@@ -138,7 +142,7 @@ def test_a_connection_that_was_open_is_told_at_once(tmp_path, unread):
                 return client.stdout.readline().strip()
 
             assert client.stdout.readline() == "True\n"
-            if unread:  # a query that nobody has read: the kernel resets its connection
+            if unread:  # because of the unread query the kernel resets the connection
                 world.running["kubedns"].send_signal(signal.SIGSTOP)
                 tasks = pathlib.Path(f"/proc/{world.running['kubedns'].pid}/task")
                 world.until(lambda: all(" T " in (t / "stat").read_text() for t in tasks.iterdir()), what="kubedns standing still")
@@ -147,7 +151,7 @@ def test_a_connection_that_was_open_is_told_at_once(tmp_path, unread):
                 assert say("answer") == "ConnectionResetError"
             else:
                 kill_kubedns(world)
-                assert say("answer") == "False"  # its end
+                assert say("answer") == "False"  # the connection ends normally
                 assert say("ask") == "asked"
                 world.until(lambda: say("ask") == "BrokenPipeError", timeout=1, what="the reset")
             client.stdin.close()
@@ -155,14 +159,14 @@ def test_a_connection_that_was_open_is_told_at_once(tmp_path, unread):
 
 @pytest.mark.timing
 def test_the_guard_hears_of_a_death_at_once(tmp_path):
-    """It had to wait for its next probe, 0.1 s in the mean, while clients were refused."""
+    """A bug: the guard noticed at its next probe only, after 0.1 s on average, and clients were refused until then."""
     took = []
     with NodeWorld(tmp_path) as world:
         world.start_node()
         for _ in range(5):
             world.wait_node()
             world.until(lambda: alarms(world) == {(a, a) for a in (LOCAL, SERVICE)}, what="the guard's connections")
-            time.sleep(0.1 + 0.031 * len(took))  # at another moment between two probes each time
+            time.sleep(0.1 + 0.031 * len(took))  # so that kubedns dies at a different moment between two probes each time
             begun = time.time()
             kill_kubedns(world)
             downs = len(took) + 1
@@ -179,12 +183,12 @@ def taken_down(tmp_path):
 
 
 def alarms(world):
-    """The connections of the node with itself that kubedns has: from address to address."""
+    """Returns kubedns's established connections from the node itself, as (local address, peer address)."""
     out = world.node("ss", "-Htn", "state", "established", "sport", "=", ":53").stdout
     return {tuple(address.rsplit(":", 1)[0] for address in line.split()[2:4]) for line in out.splitlines()}
 
 
-def test_the_end_of_an_idle_connection_is_no_death(tmp_path):
+def test_the_guard_ignores_the_end_of_an_idle_connection(tmp_path):
     with NodeWorld(tmp_path) as world:
         world.start_node()
         world.wait_node()
@@ -199,13 +203,14 @@ def test_the_end_of_an_idle_connection_is_no_death(tmp_path):
         world.until(lambda: connections() == first, what="the guard's next connections, from the same ports")
         time.sleep(IDLE_S + 1)
         text = world.node("curl", "-s", "http://127.0.0.1:8081/metrics").stdout
-        assert re.search(r'^kubedns_dns_dropped_total{reason="tcp_idle"} 0$', text, re.M), "the guard leaves none to be closed for idleness"
+        assert re.search(r'^kubedns_dns_dropped_total{reason="tcp_idle"} 0$', text, re.M), "the guard must end its connections before kubedns closes them as idle"
         assert alarms(world) == {(a, a) for a in (LOCAL, SERVICE)}
         assert metric(world, 'nanny_node_rules_changes_total{to="down"}') == 0 and taken_down(tmp_path) == []
 
 
+@pytest.mark.quiet
 def test_without_the_interface_the_pods_in_the_middle_answer(tmp_path):
-    """Packets left the node for nowhere until the guard had made it again; here it is frozen."""
+    """A bug: until the guard had created the interface again, packets went out of the node to an address that no host has. Here the guard is frozen."""
     with NodeWorld(tmp_path) as world:
         world.node("ip", "route", "add", "default", "via", "10.244.9.9")
         world.start_node()
@@ -214,12 +219,12 @@ def test_without_the_interface_the_pods_in_the_middle_answer(tmp_path):
             world.node("ip", "link", "del", "nodelocaldns")
             assert world.ask_once() == CENTRAL_TTL
             (table,) = world.tables()
-            assert SERVICE in world.node("nft", "list", "set", "inet", table, "alive4").stdout, "asked while the rules were in force"
+            assert SERVICE in world.node("nft", "list", "set", "inet", table, "alive4").stdout, "the rules were still in force during the query"
         world.wait_node()
 
 
 def test_a_frozen_guard_is_reported(tmp_path):
-    """The shared memory kept its last word: rules in force, while the kernel had dropped them."""
+    """A bug: the guard's shared memory still said that the rules were in force when the kernel had already removed them."""
     with NodeWorld(tmp_path) as world:
         world.start_node()
         world.until(lambda: metric(world, "nanny_node_rules") == 1)
@@ -279,7 +284,7 @@ def clients_kept(world):
 
 
 def test_one_client_cannot_fill_the_set_of_tcp_clients(tmp_path):
-    """Each connection kept its place for 20 s, its client's reset or not: three pods filled the node's 131,072."""
+    """A bug: each connection kept its entry for 20 s, even after the client's reset. Three pods filled the node's 131,072 entries."""
     with NodeWorld(tmp_path) as world:
         world.pod("ip", "addr", "add", "10.244.1.7/32", "dev", "eth0")
         world.node("ip", "route", "add", "10.244.1.7/32", "dev", "veth-pod")
@@ -299,7 +304,7 @@ def test_one_client_cannot_fill_the_set_of_tcp_clients(tmp_path):
 
 
 def test_made_up_addresses_leave_the_set_of_tcp_clients(tmp_path):
-    """A SYN-ACK, which nobody had asked for, kept its place for 20 s."""
+    """A bug: a SYN-ACK to a forged address kept its entry for 20 s."""
     with NodeWorld(tmp_path) as world:
         world.node("sysctl", "-qw", "net.ipv4.conf.all.rp_filter=2", "net.ipv4.conf.veth-pod.rp_filter=2", "net.ipv4.tcp_synack_retries=0")
         world.node("ip", "route", "add", "10.244.3.0/24", "dev", "veth-pod")
@@ -308,14 +313,14 @@ def test_made_up_addresses_leave_the_set_of_tcp_clients(tmp_path):
         world.wait_node()
         world.pod(sys.executable, "-c", SYNS, "20000")
         begun, most = time.monotonic(), clients_kept(world)
-        assert most > 5000, "the attack takes place"
+        assert most > 5000, "the attack must fill the set"
         world.until(lambda: clients_kept(world) < 100, timeout=10, what="room")
         print(f"{most} kept, gone after {time.monotonic() - begun:.1f} s")
         assert time.monotonic() - begun < 8
 
 
 def test_the_guards_memory_is_its_own(tmp_path):
-    """It held every chain of the host: 30,000 of kube-proxy's cost 30 MB, and 48,000 the pod."""
+    """A bug: the guard kept all chains of the host in memory. 30,000 chains of kube-proxy took 30 MB, and with 48,000 the kernel killed the pod."""
 
     def size(chains):
         with NodeWorld(tmp_path) as world:

@@ -1,4 +1,4 @@
-"""Which pod a client is: on the pages, in the query log, by a watch of this node's pods alone or of all."""
+"""The pages and the query log show the pod of each client. kubedns watches the pods of its own node or all pods."""
 
 import json
 
@@ -26,21 +26,21 @@ PODS = [
 
 
 def clients(kubedns):
-    """What /top says of each client's pod; each has asked, the later the less, so that their order is sure."""
+    """Returns the pod that /top reports for each client. Each client sends fewer queries than the one before it, so that their order is certain."""
     for i in range(2, 8):
         burst(kubedns, f"127.0.0.{i}", query(WEB), 6400 >> (i - 2) if i < 5 else 960 >> (i - 5))
     return {int(c["address"][-1]): (c.get("namespace"), c.get("pod"), c.get("node")) for c in top(kubedns)["clients"] if c["address"] != "127.0.0.1"}
 
 
-def test_every_pod_that_can_ask_is_known_and_those_on_their_hosts_network_are_not(tmp_path):
+def test_pods_are_known_by_address_except_pods_on_the_host_network(tmp_path):
     with start(tmp_path, PODS, "--client-pods=all") as k:
         k.wait_ready()
         assert clients(k) == {
             2: ("prod", "web-1", NODE),
-            3: (None, None, None),  # its address is the node's
-            4: ("prod", "starts", NODE),  # init containers ask too
+            3: (None, None, None),  # the pod has the node's address
+            4: ("prod", "starts", NODE),  # init containers send queries too
             5: ("prod", "ends", NODE),
-            6: (None, None, None),  # its address may be another's by now
+            6: (None, None, None),  # the pod has completed, so another pod may have this address
             7: ("prod", "web-2", "elsewhere"),
         }
         assert f"127.0.0.2 pod prod/web-1 on {NODE}\n" in k.http("/top")[1]
@@ -68,12 +68,12 @@ def test_a_node_watches_its_own_pods_and_no_others(tmp_path):
         world.watching("pods")
         k = world.kubedns
         assert {r["params"].get("fieldSelector") for r in world.api.requests() if r["resource"] == "pods"} == {f"spec.nodeName={NODE}"}
-        assert k.metric("kubedns_objects", kind="pod") == 4  # not the one that is done, not the one elsewhere
+        assert k.metric("kubedns_objects", kind="pod") == 4  # neither the completed pod nor the pod on another node
         burst(k, "127.0.0.2", query(WEB), 640)
         burst(k, "127.0.0.7", query(WEB), 320)
         found = {c["address"]: c.get("pod") for c in top(k)["clients"]}
         assert found["127.0.0.2"] == "web-1" and found["127.0.0.7"] is None
-        # A pod that takes the address of one that has gone is the client from then on.
+        # A new pod gets the address of a deleted pod. From then on the new pod is the client.
         world.api.delete("pods", "prod", "web-1")
         world.api.put(pod("new", "prod", "127.0.0.2", node=NODE))
         k.wait(lambda: {c["address"]: c.get("pod") for c in top(k)["clients"]}["127.0.0.2"] == "new")
@@ -91,10 +91,10 @@ def test_without_the_flag_pods_are_not_asked_for(tmp_path):
     ("args", "said"),
     [
         (["--client-pods=some"], '--client-pods: "some": must be off, node or all'),
-        (["--client-pods=node"], '--client-pods: "node": which node? give --node-name'),
+        (["--client-pods=node"], '--client-pods: "node": the node is unknown: give --node-name'),
         (["--client-pods=node", "--node-name=A,B"], '--node-name: "A,B": not the name of a node'),
         (["--client-pods=node", "--node-name=a", "--pods=verified"], "--pods=verified needs the pods of every node: use all"),
-        (["--client-pods=node", "--node-name=a", "--objects-dir=/nowhere"], "--objects-dir has none: use all"),
+        (["--client-pods=node", "--node-name=a", "--objects-dir=/nowhere"], "with --objects-dir there is no API server that selects a node's pods: use all"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(args, said):

@@ -1,6 +1,6 @@
 """
-dnstap (--dnstap), read by programs of others: fstrm_capture takes the connection, dnstap-read the messages. Each message arrives once
-or is counted, and no answer waits for a collector that is slow, away, or none.
+dnstap (--dnstap), read by other projects' programs: fstrm_capture accepts the connection, dnstap-read decodes the messages. Each message
+arrives once, or kubedns counts it as dropped. No answer waits for a collector that is slow or absent.
 """
 
 import collections
@@ -25,7 +25,7 @@ LINE = re.compile(r"\S+ \S+ (\w\w) (\S+) (?:->|<-) (\S+) (\w+) \d+b (\S+)/IN/(\w
 
 
 class Collector:
-    """fstrm_capture at `where`, writing to a file of its own."""
+    """fstrm_capture at `where`, writing to its own file."""
 
     def __init__(self, where, path):
         self.path = path
@@ -40,19 +40,19 @@ class Collector:
         self.process.send_signal(number)
 
     def has_read(self):
-        """Whether nothing is left in its sockets or, with TCP, in kubedns's: what was sent may still lie there."""
+        """True if fstrm_capture has read everything: the queue of its socket is empty, and with TCP also kubedns's send queue."""
         lines = subprocess.run(self.sockets, capture_output=True, text=True, check=True).stdout.splitlines()
         return all(queue == "0" for line in lines for queue in line.split()[self.queues])
 
     def end(self):
-        """Ends it, which writes what it has."""
+        """Ends fstrm_capture. At its end it writes all messages that it has received."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
         self.process.wait(30)
 
     def read(self, *flags):
-        """What dnstap-read makes of what was sent to it; it ends."""
+        """Ends the collector and returns dnstap-read's output for all messages that were sent to it."""
         if self.process.poll() is None:
             wait_for(self.has_read, 30)
         self.end()
@@ -94,7 +94,7 @@ def brief(messages):
     return [(m.kind, m.proto, m.name) for m in messages]
 
 
-# What is told.
+# The contents of the messages.
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp", "tcp6"])
@@ -170,7 +170,7 @@ def test_a_transfer_is_told_as_a_question_and_its_refusal(tmp_path, where, to, t
         assert [m.kind for m in collector.messages() if m.type == "AXFR"] == told
 
 
-# Each message once, or counted.
+# Each message arrives once, or kubedns counts it.
 
 
 def names(begin, count):
@@ -178,7 +178,7 @@ def names(begin, count):
 
 
 def asked_of(k):
-    """What kubedns has read: a test's client asks again when a packet is lost."""
+    """The number of queries that kubedns has read. It may be higher than the test's number, because the test client retries when a packet is lost."""
     return int(k.metric("kubedns_dns_requests_total"))
 
 
@@ -215,11 +215,11 @@ def test_the_collector_dies_under_load_and_comes_back(tmp_path, where, how):
             bulk.ask_udp(names(20000, 100))
             asked = asked_of(k)
             k.wait(lambda: sum(counts(k)) == 2 * asked, what=lambda: f"{asked} asked: {counts(k)}")
-            assert k.metric("kubedns_dnstap_connections_total") == 2 and k.log().count("the collector has gone") == 1
+            assert k.metric("kubedns_dnstap_connections_total") == 2 and k.log().count("the collector closed the connection") == 1
             read = second.messages() + (first.messages() if how == signal.SIGTERM else [])
         told = collections.Counter((m.kind, m.client, m.name) for m in read)
-        assert max(told.values()) == 1 if asked == 10200 else max(told.values()) <= 2  # what was asked twice is told twice
-        queued = {name for name, _ in names(10000, 100) + names(20000, 100)}  # while there was none, and after
+        assert max(told.values()) == 1 if asked == 10200 else max(told.values()) <= 2  # a retried query is reported twice
+        queued = {name for name, _ in names(10000, 100) + names(20000, 100)}  # messages from the time without a collector, and messages after that time
         assert queued <= {m.name for m in read if m.kind == "CQ"} and queued <= {m.name for m in read if m.kind == "CR"}
         assert len(read) <= counts(k)[0]
 
@@ -239,11 +239,11 @@ def test_what_was_on_its_way_to_a_collector_that_is_killed_is_counted(tmp_path, 
             assert 0 < len(second.messages()) < counts(k)[0]
 
 
-# Nothing waits for it.
+# No answer waits for the collector.
 
 
 def overflow(k):
-    """Asks for answers of 48 kB until the queues cannot hold them."""
+    """Sends queries for answers of 48 kB until the queues are full."""
     with Tcp(k) as tcp:
         for _ in range(300):
             tcp.send(query(MANY))
@@ -252,7 +252,7 @@ def overflow(k):
     k.wait(lambda: counts(k)[1] > 0)
 
 
-def test_without_a_collector_dns_goes_on_and_what_the_queue_cannot_hold_is_counted(tmp_path, where):
+def test_without_a_collector_kubedns_answers_and_counts_dropped_messages(tmp_path, where):
     with world(tmp_path, f"--dnstap={where}") as k:
         k.wait_ready()
         rss = k.memory()["VmRSS"]
@@ -310,13 +310,13 @@ def test_what_is_no_collector_is_named_once(tmp_path, said):
             k.wait_ready()
             assert udp(k, query(WEB)) is not None
             line = k.wait(lambda: re.search(r"warning: dnstap: tcp:\S+: (.*): trying again", k.log()))
-            assert line[1] in ("what listens there does not take dnstap", "Connection reset by peer")
+            assert line[1] in ("the server there does not accept dnstap", "Connection reset by peer")
             wait_for(lambda: tried > 3)
             assert udp(k, query(WEB)) is not None and k.log().count("trying again") == 1
         other.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_collector_that_takes_connections_and_ends_them_is_tried_ever_more_rarely(tmp_path):
+def test_a_collector_that_closes_connections_is_retried_with_backoff(tmp_path):
     taken = []
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -334,10 +334,10 @@ def test_a_collector_that_takes_connections_and_ends_them_is_tried_ever_more_rar
         threading.Thread(target=serve, daemon=True).start()
         with world(tmp_path, f"--dnstap=tcp:127.0.0.1:{other.getsockname()[1]}") as k:
             k.wait_ready()
-            wait_for(lambda: len(taken) >= 5)  # after 100, 200, 400 and 800 ms
+            wait_for(lambda: len(taken) >= 5)  # kubedns reconnects after 100, 200, 400 and 800 ms
             waits = [b - a for a, b in zip(taken, taken[1:])]
             assert all(wait >= 0.1 * 2**i for i, wait in enumerate(waits)), waits
-            assert k.log().count("dnstap:") == 2 and "the collector has gone: trying again; not said again" in k.log(), k.log()
+            assert k.log().count("dnstap:") == 2 and "the collector closed the connection: trying again; not logged again" in k.log(), k.log()
         other.shutdown(socket.SHUT_RDWR)
 
 
@@ -347,7 +347,7 @@ def frame(kind, content=b""):
 
 
 def agree(client):
-    """A collector's part of the handshake of Frame Streams: READY is answered by ACCEPT, START follows."""
+    """Plays the collector in the Frame Streams handshake: answers READY with ACCEPT, and then reads START."""
     content = b"\0\0\0\1" + len(b"protobuf:dnstap.Dnstap").to_bytes(4, "big") + b"protobuf:dnstap.Dnstap"
     client.recv(4096)
     client.sendall(frame(1, content))

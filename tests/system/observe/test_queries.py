@@ -1,4 +1,4 @@
-"""The last answers, kept by every worker and read over HTTP after the incident."""
+"""The last answers. Every worker records them, and an operator reads them over HTTP after an incident."""
 
 import json
 import re
@@ -16,12 +16,12 @@ def lines(kubedns, parameters=""):
 
 
 def records(kubedns, parameters=""):
-    """The newest first."""
+    """The records, newest first."""
     return [json.loads(line) for line in lines(kubedns, "?format=json" + parameters)]
 
 
 def recorded(kubedns, count):
-    """Waits until so many are there: an answer leaves a moment before it is noted."""
+    """Waits until `count` answers are recorded. kubedns records an answer shortly after it has sent it."""
     kubedns.wait(lambda: len(records(kubedns)) == count)
     return records(kubedns)
 
@@ -83,7 +83,10 @@ def test_lines_say_how_far_back_they_go(tmp_path):
 
 
 def test_a_filter_that_matches_none_of_many_holds_nobody_up(tmp_path):
-    """At most 50,000 are looked at in a turn of the loop that also serves health and the API; the reader is told how far it is."""
+    """
+    In one iteration the main loop looks at 50,000 records at most, because it also serves health and the API. The HTTP client meanwhile
+    gets a line about the progress of the search.
+    """
     asked = 120000
     with world(tmp_path, "--threads=1", "--recorder=64M") as k:
         k.wait_ready()

@@ -1,11 +1,18 @@
-"""The query log: answers written to the log, from the start or while kubedns runs, filtered, and sampled when there are too many."""
+"""
+The query log writes answers to the log. A flag switches it on at startup, or an HTTP request switches it on and off. It has filters. If
+there are too many answers, it writes a sample.
+"""
 
 import re
+import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
 
-from dnsnet import WEB, Upstream, query, udp, world
+import dns.message
+import dns.rcode
+from dnsnet import WEB, Upstream, query, silent, udp, world
 from kubedns_process import PROGRAM
 from test_queries import lines as lines_of, recorded
 from test_top import burst
@@ -39,6 +46,22 @@ def test_every_answer_is_a_line_in_the_order_in_which_they_were_given(tmp_path):
         assert logged(k)[20].split()[6] == "forwarded"
 
 
+def test_the_answers_of_the_end_are_logged(tmp_path):
+    """A query that still waits for another server at SIGTERM gets SERVFAIL, after the last iteration of the loop."""
+    with Upstream(silent) as u:
+        k = world(tmp_path, f"--nameservers={u.address}", "--log-queries", "--drain=0s")
+        k.wait_ready()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(10)
+            s.connect((k.host, k.port))
+            s.send(query("last.example.com").to_wire())
+            k.wait(lambda: u.asked)
+            k.process.send_signal(signal.SIGTERM)
+            assert k.process.wait(timeout=10) == 0
+            assert dns.message.from_wire(s.recv(4096)).rcode() == dns.rcode.SERVFAIL
+        assert [line.split()[3:5] for line in logged(k)] == [["last.example.com.", "SERVFAIL"]]
+
+
 def test_a_filter_of_the_command_line_holds(tmp_path):
     with world(tmp_path, "--log-queries=client=127.0.0.2/31,rcode=NXDOMAIN") as k:
         k.wait_ready()
@@ -62,13 +85,13 @@ def test_it_is_switched_while_kubedns_runs(tmp_path):
         k.wait(lambda: len(logged(k)) == 1)
         udp(k, query(WEB, "AAAA"))
         recorded(k, 4)
-        assert switch(k, "DELETE") == (200, "off\n")  # what was answered before it is written
+        assert switch(k, "DELETE") == (200, "off\n")  # kubedns writes the earlier answers before it switches off
         assert len(logged(k)) == 2
         udp(k, query(WEB, "AAAA"))
         recorded(k, 5)
         assert switch(k, "PUT", "?for=3s") == (200, "on\n")
         udp(k, query(WEB))
-        k.wait(lambda: "query log: off: its time is over" in k.log())
+        k.wait(lambda: "query log: off: the time in for= is over" in k.log())
         assert len(logged(k)) == 3 and " A " in logged(k)[2]
 
 
@@ -86,7 +109,7 @@ def test_only_the_pod_itself_may_switch_it_and_mistakes_are_named(tmp_path):
         except urllib.error.HTTPError as e:
             assert (e.code, e.headers["Allow"]) == (405, "GET, HEAD")
         else:
-            raise AssertionError("PUT /queries was taken")
+            raise AssertionError("PUT /queries was accepted")
 
 
 def test_of_too_many_answers_an_even_part_is_written_and_the_log_says_so(tmp_path):
@@ -95,9 +118,9 @@ def test_of_too_many_answers_an_even_part_is_written_and_the_log_says_so(tmp_pat
         assert switch(k, "PUT", "?rate=50")[0] == 200
         burst(k, "127.0.0.2", query(WEB), 4000)
         burst(k, "127.0.0.3", query(WEB), 4000)
-        k.wait(lambda: len(lines_of(k, "?limit=100000")) == 8001)  # and how far back they go
+        k.wait(lambda: len(lines_of(k, "?limit=100000")) == 8001)  # the extra line has the age of the oldest record
         assert switch(k, "DELETE")[0] == 200
-        told = re.search(r"query log: (\d+) of 8000 answers were written: rate=50 lines a second", k.log())
+        told = re.search(r"query log: (\d+) of 8000 answers were written: the limit is rate=50 lines a second", k.log())
         lines = logged(k)
         assert told and int(told.group(1)) == len(lines) and 10 <= len(lines) < 800
         assert {line.split(":")[0] for line in lines} == {"127.0.0.2", "127.0.0.3"}
@@ -111,4 +134,4 @@ def test_a_mistake_on_the_command_line_is_named():
         done = subprocess.run([PROGRAM, flag, "--check"], capture_output=True, text=True, timeout=10, check=False)
         assert done.returncode == 2 and said in done.stderr, done.stderr
     done = subprocess.run([PROGRAM, "--log-queries", "--recorder=off"], capture_output=True, text=True, timeout=10, check=False)
-    assert done.returncode == 2 and "leave out --recorder=off" in done.stderr
+    assert done.returncode == 2 and "remove --recorder=off" in done.stderr

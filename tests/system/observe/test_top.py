@@ -1,4 +1,4 @@
-"""Who asks most and what is asked most, of all workers, estimated from a sample."""
+"""Top clients and top names of all workers, estimated from a sample."""
 
 import json
 import socket
@@ -16,8 +16,8 @@ WINDOW = 32
 
 def within_a_minute():
     """
-    Waits until 20 seconds of this minute of the monotonic clock are left: at its end kubedns halves all counts, and what was asked before it
-    would weigh half of what is asked after it.
+    Waits until at least 20 seconds of the current minute of the monotonic clock are left. kubedns halves all counts at the end of a
+    minute. Queries before that moment would count half as much as later queries.
     """
     wait_for(lambda: time.monotonic() % 60 < 40, 30)
 
@@ -42,7 +42,10 @@ def top(kubedns, parameters=""):
 
 
 def about(counted, asked):
-    """Of 40 by chance: a fifth of 300 samples is beyond three deviations."""
+    """
+    True if a count is right within a fifth. The sample takes 1 of 40 answers by chance. With 300 samples, a larger error is beyond three
+    standard deviations.
+    """
     return 0.8 * asked < counted < 1.2 * asked
 
 
@@ -50,7 +53,7 @@ def test_the_heaviest_clients_and_names_are_named_by_kind(tmp_path):
     with world(tmp_path, "--threads=2") as k:
         k.wait_ready()
         within_a_minute()
-        for source in ("127.0.0.2", "127.0.0.3"):  # each socket leads to one worker
+        for source in ("127.0.0.2", "127.0.0.3"):  # the packets of each socket go to one worker
             burst(k, source, query(WEB), 8000)
         burst(k, "127.0.0.2", query(WALK, "AAAA"), 16000)
         found = top(k)
@@ -72,7 +75,7 @@ def test_the_heaviest_clients_and_names_are_named_by_kind(tmp_path):
         assert k.http("/top?by=size") == (400, "by=size: queries, nxdomain, search_walk, aaaa or outside is needed\n")
         assert k.http("/top?limit=0")[0] == k.http("/top?limit=101")[0] == k.http("/top?format=xml")[0] == 400
         assert k.http("/top?limit=9")[0] == k.http("/top?limit=100")[0] == 200
-        # Any byte may stand in a name; what the page says of it is JSON all the same.
+        # A name may contain any byte. The page must still be valid JSON.
         burst(k, "127.0.0.2", query(r'"a\\b".default.svc.cluster.local.'), 8000)
         assert r'\"a\\b\".default.svc.cluster.local.' in [n["name"] for n in top(k)["names"]]
 

@@ -1,4 +1,4 @@
-"""The documents say what is there: links lead somewhere, alerts have their section of the runbook, and what is named exists."""
+"""The documents are consistent with the project: links work, each alert has its section in the runbook, and everything that the documents name exists."""
 
 import contextlib
 import os
@@ -23,12 +23,12 @@ RUNBOOK = ROOT / "docs/runbook.md"
 
 
 def prose(document):
-    """Without code blocks."""
+    """Returns the text of the document without its code blocks."""
     return re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.S)
 
 
 def anchors(document):
-    """Of its headings, as GitHub makes them."""
+    """Returns the anchors that GitHub generates for the headings."""
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", prose(document), re.M)}
 
 
@@ -48,6 +48,18 @@ def test_links_lead_somewhere(document):
             assert anchor in anchors(found), f"{document}: {target}; there are {sorted(anchors(found))}"
 
 
+def test_documents_that_programs_manuals_and_manifests_name_exist():
+    """Messages, manual pages and comments name a page by its path, with an anchor or with a heading in quotes."""
+    said = subprocess.run(["git", "grep", "-hoE", "docs/[a-z/-]+\\.md(#[a-z0-9-]+|, \\\\?\"[^\"\\]+)?", "--", "*.c", "*.[5-8]", "*.yaml", "*.tpl", "*.txt", "*.js", "conf"],
+                          cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")  # fmt: skip
+    assert len(said) > 50
+    for reference in filter(None, said):
+        path, anchor, heading = re.fullmatch(r'([^#,]+)(?:#(.*)|, \\?"(.*))?', reference).groups()
+        assert (ROOT / path).exists(), reference
+        assert anchor is None or anchor in anchors(path), reference
+        assert heading is None or re.search(rf"^#+ {re.escape(heading)}$", (ROOT / path).read_text(), re.M), reference
+
+
 def test_each_alert_has_its_section_of_the_runbook_and_the_other_way_round():
     sections = re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.M)
     assert sections == [rule["alert"] for rule in alerts()]
@@ -59,8 +71,23 @@ def test_each_alert_has_its_section_of_the_runbook_and_the_other_way_round():
 
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.name != "CHANGELOG.md"], ids=str)
 def test_alerts_that_are_named_exist(document):
-    named = set(re.findall(r"\bDNS[A-Z][a-z]+(?:[A-Z][a-z]+)*\b", prose(document))) - {"DNSCache"}  # of "NodeLocal DNSCache"
+    named = set(re.findall(r"\bDNS[A-Z][a-z]+(?:[A-Z][a-z]+)*\b", prose(document))) - {"DNSCache"}  # part of "NodeLocal DNSCache"
     assert named <= {rule["alert"] for rule in alerts()}
+
+
+def sentences(document):
+    """Yields the sentences of paragraphs, list items and table cells. A code span becomes one word. The target of a link is left out."""
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[*|#]|\d+\. ))", prose(document)):
+        if not block.lstrip().startswith("#"):
+            for text in block.split("|") if block.lstrip().startswith("|") else [block]:
+                text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "X", text))
+                yield from re.split(r"(?<=[.?!])[*)]*\s+", re.sub(r"\s+", " ", re.sub(r"^\s*(?:\*|\d+\.)\s", "", text)).strip())
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.parts[0] != "tests" and d.name != "CHANGELOG.md"], ids=str)
+def test_no_sentence_has_more_than_30_words(document):
+    long = [sentence for sentence in sentences(document) if len(sentence.split()) > 30]
+    assert not long, long
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
@@ -81,13 +108,13 @@ def test_each_promise_of_security_md_names_tests_that_exist():
     for file, test in re.findall(r"`(test_\w+\.py)::(\w+)`", text):
         assert re.search(rf"^def {test}\(", next((ROOT / "tests/system").rglob(file)).read_text(), re.M), f"{file}::{test}"
     promises = text[text.index("## What is promised") : text.index("A break of one of these")].split("\n* ")[1:]
-    assert len(promises) >= 7 and all(re.search("Tests?: ", promise) for promise in promises[:-1])  # the last is the table's
+    assert len(promises) >= 7 and all(re.search("Tests?: ", promise) for promise in promises[:-1])  # the last promise refers to a table
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_metrics_that_are_named_exist(document):
     named = set(re.findall(r"\b((?:kubedns|nanny|dnsmasq|dns|sidecar)_[a-z_]+[a-z])\b(?!\.|/)", (ROOT / document).read_text()))
-    sources = subprocess.run(["git", "grep", "-hE", "(kubedns|nanny|dnsmasq|dns|sidecar)_", "--", "*.c", "*.h", "*.8", "*.yaml"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    sources = subprocess.run(["git", "grep", "-hE", "(kubedns|nanny|dnsmasq|dns|sidecar)_", "--", "*.c", "*.h", "*.[578]", "*.yaml"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     missing = {name for name in named if name not in sources and re.sub(r"_(bucket|count|sum)$", "", name) not in sources}
     assert not missing, f"{document}: {missing}"
 
@@ -97,7 +124,10 @@ def families(page):
 
 
 def kubedns_families(tmp_path):
-    """Of each source of objects, with what is off unless it is asked for; not all of it goes together."""
+    """
+    The metric families of kubedns with each source of objects and with the optional features. Some features exclude each other, so there
+    are several runs.
+    """
     (tmp_path / "keys").write_text("k hmac-sha256 MDEyMzQ1Njc4OWFiY2RlZg==\n")
     zones = ("--external-zones=ext.example", "--external-headless", "--clusterset-domain=clusterset.local", "--transfer-to=127.0.0.1",
              "--transfer-notify=127.0.0.1:9", f"--transfer-key={tmp_path}/keys")
@@ -128,9 +158,10 @@ def sidecar_families(_):
 
 @pytest.mark.parametrize(("program", "of"), [("kubedns", kubedns_families), ("nanny", nanny_families), ("sidecar", sidecar_families)])
 def test_each_metric_is_in_the_manual_page(tmp_path, program, of):
-    page = re.search(r"^\.Sh METRICS\n(.*?)^\.Sh ", (ROOT / program / f"{program}.8").read_text(), re.M | re.S)[1]
+    manual = {"kubedns": "kubedns/man/kubedns-metrics.7"}.get(program, f"{program}/{program}.8")
+    page = re.search(r"^\.Sh METRICS\n(.*?)^\.Sh ", (ROOT / manual).read_text(), re.M | re.S)[1]
     found = {re.sub(r"^kubedns_probe_.*(_latency_ms|_errors)$", r"\1", name) for name in of(tmp_path)}
-    # What depends on more than flags, such as a container's memory limit, is in the source by its name.
+    # Some metrics depend on more than flags, for example on a container's memory limit. Their names are in the source code.
     for folder in (program, "lib"):
         for path in (ROOT / folder).rglob("*.c"):
             found |= set(re.findall(r'\(\s*m,\s*"([a-z][a-z0-9_]+)"', path.read_text()))
@@ -139,7 +170,7 @@ def test_each_metric_is_in_the_manual_page(tmp_path, program, of):
 
 
 def config_maps(document):
-    """The data of each ConfigMap that the document shows."""
+    """The data of each ConfigMap in the document."""
     blocks = re.findall(r"```(?:yaml)?\n(.*?)```", (ROOT / document).read_text(), re.S)
     shown = [yaml.safe_load(block) for block in blocks if "kind: ConfigMap" in block]
     return [o["data"] for o in shown]
@@ -155,10 +186,35 @@ def test_configmaps_that_are_shown_are_accepted(tmp_path, document, i, data):
         (tmp_path / "config" / key).write_text(value)
     resolv = tmp_path / "resolv.conf"
     resolv.write_text("nameserver 192.0.2.1\n")
+    tls = any("tls://" in value for value in data.values())
+    resolver = ["--resolver=127.0.0.1:10153"] if tls else []
     for command in ([os.path.join(BUILD, "bin/nanny"), "--check", f"-configDir={tmp_path}/config", f"-resolvConf={resolv}"],
-                    [os.path.join(BUILD, "bin/kubedns"), "--check", f"--config-dir={tmp_path}/config", f"--objects-dir={ROOT}/conf/example/objects"]):  # fmt: skip
+                    [os.path.join(BUILD, "bin/kubedns"), "--check", *resolver, f"--config-dir={tmp_path}/config", f"--objects-dir={ROOT}/conf/example/objects"]):  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        if tls and command[0].endswith("nanny"):  # dnsmasq refuses such servers, and nothing else
+            errors = [line for line in done.stderr.splitlines() if " error: " in line]
+            assert errors and all("dnsmasq cannot encrypt queries" in line for line in errors), done.stderr
+            continue
         assert done.returncode == 0 and "refused" not in done.stderr, f"{done.stdout}{done.stderr}"
+
+
+def test_the_runbooks_grep_finds_the_line_of_a_refused_key(tmp_path):
+    section = RUNBOOK.read_text().split("## DNSConfigRefused\n")[1].split("\n## ")[0]
+    (pattern,) = re.findall(r"logs POD -c dnsmasq \| grep '([^']+)'", section)
+    (tmp_path / "stubDomains").write_text('{"corp.example": ["8.8.8"]}')
+    done = subprocess.run([os.path.join(BUILD, "bin/nanny"), "--check", f"-configDir={tmp_path}"], capture_output=True, text=True, timeout=30, check=False)
+    found = [line for line in done.stderr.splitlines() if pattern in line]
+    assert done.returncode == 2 and len(found) == 1 and "stubDomains" in found[0] and "8.8.8" in found[0], done.stderr
+
+
+def test_the_runbooks_explanations_are_those_of_kubedns():
+    """reason.c has `$` and a letter in place of a name or number. The runbook has a word in capitals or an example there."""
+    table = RUNBOOK.read_text().split("| explanation | fix |\n|---|---|\n")[1].split("\n\n")[0]
+    listed = [text for row in table.splitlines() for text in re.findall("`([^`]+)`", row.split("|")[1])]
+    source = re.sub(r"(\$[A-Z]\.?)+(svc\.\$Z)?", "*", (ROOT / "kubedns/answer/reason.c").read_text())
+    assert len(listed) >= 10
+    for text in listed:
+        assert re.sub(r"\b(NAMESPACE|NAME|OTHER|N|db-1|cluster\.local)\b", "*", text) in source, text
 
 
 def test_the_hosts_that_are_shown_are_answered(tmp_path):
@@ -180,7 +236,7 @@ def test_the_records_that_are_shown_are_answered(tmp_path):
         k.wait_ready()
         for name, kind, wanted in (("www.lab.example", "A", ["10.0.0.7"]), ("any.apps.lab.example", "A", ["www.lab.example.", "10.0.0.7"]), ("lab.example", "CAA", ['0 issue "ca.example"']),
                                    ("build.lab.example", "A", ["web.default.svc.cluster.local.", WEB_IP]), ("_ldap._tcp.lab.example", "SRV", ["0 5 389 ldap.corp.example."]),
-                                   ("key.other.example", "TXT", ['"this name alone: other.example is looked up as always"']), ("x.web.example", "A", ["10.0.0.8"])):  # fmt: skip
+                                   ("key.other.example", "TXT", ['"only this name: other.example is looked up upstream"']), ("x.web.example", "A", ["10.0.0.8"])):  # fmt: skip
             assert [str(r) for rr in udp(k, query(name, kind)).answer for r in rr] == wanted, name
         assert udp(k, query("no.lab.example")).rcode() == 3
 
@@ -220,7 +276,7 @@ esac
 
 
 def test_the_query_log_is_switched_on_in_each_pod_as_it_is_shown(tmp_path):
-    text = (ROOT / "docs/symptoms.md").read_text()
+    text = (ROOT / "docs/queries.md").read_text()
     (loop,) = re.findall(r"^```\n(for pod in .*?)^```", text, re.M | re.S)
     (tmp_path / "bin").mkdir()
     port = free_port()

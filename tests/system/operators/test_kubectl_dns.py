@@ -1,4 +1,4 @@
-"""kubectl-dns over a stand-in for kubectl whose port-forwards lead to real programs."""
+"""kubectl-dns with a stand-in for kubectl, whose port-forwards lead to real programs."""
 
 import itertools
 import os
@@ -16,7 +16,9 @@ from test_compare import BASE, service
 from test_queries import recorded
 from test_options import pod as a_pod
 from test_top import burst, within_a_minute
-from waiting import wait_for
+from sidecar_world import Sidecar
+from tls_world import NannyPage
+from waiting import free_port, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PLUGIN = ROOT / "conf/kubernetes/kubectl-dns"
@@ -52,8 +54,10 @@ def world(tmp_path):
             f.write(f"{name}\n")
         with open(tmp_path / "ports", "a") as f:
             f.write(f"pod/{name} :8081 {running[-1].healthz}\n")
+            f.write(f"pod/{name} :10054 {sidecar.port}\n")
         return running[-1]
-    yield pod
+    with Sidecar() as sidecar:
+        yield pod
     for k in running:
         k.stop()
 
@@ -74,6 +78,18 @@ def test_why_merges_pods_that_say_the_same_and_shows_the_one_that_does_not(tmp_p
     assert second.startswith("dns-c\n") and "10.0.0.9" in second
 
 
+def test_why_names_the_servers_that_fail(tmp_path, world):
+    world("dns-a", BASE)
+    dead = free_port()
+    with NannyPage([f"127.0.0.1:{dead}"]) as nanny, Sidecar(f"--nanny-url={nanny.url}", f"--dnsmasq-port={free_port()}", "--kubedns-url=", peers=True) as sidecar:
+        ports = (tmp_path / "ports").read_text()
+        (tmp_path / "ports").write_text("".join(line for line in ports.splitlines(True) if ":10054" not in line) + f"pod/dns-a :10054 {sidecar.port}\n")
+        wait_for(lambda: "dns_check_failure{" in sidecar.get("/metrics")[1], 20)
+        code, out, err = plugin(tmp_path, "why", "www.example.com")
+    assert code == 0, err
+    assert out.endswith(f"\ndns-a: upstream server 127.0.0.1:{dead} fails: connection_refused\n")
+
+
 def test_a_pod_that_cannot_be_asked_is_said_and_the_others_answer(tmp_path, world):
     world("dns-a", BASE)
     with open(tmp_path / "pods", "a") as f:
@@ -83,8 +99,7 @@ def test_a_pod_that_cannot_be_asked_is_said_and_the_others_answer(tmp_path, worl
 
 
 def test_status_is_the_page_s_first_sentence(tmp_path):
-    """The sidecar of a pod whose kubedns does not answer, and its page."""
-    from sidecar_world import Sidecar
+    """kubectl dns prints the status of a sidecar whose kubedns does not answer."""
     (tmp_path / "kubectl").write_text(STAND_IN.format(dir=tmp_path))
     (tmp_path / "kubectl").chmod(0o755)
     with Sidecar("--probe=kubedns,127.0.0.1:9,kubernetes.default.svc.cluster.local,1,A") as s:
@@ -114,6 +129,14 @@ def test_usage(tmp_path, args):
     assert code == 2 and "why NAME" in err
 
 
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_is_printed_to_stdout(tmp_path, flag):
+    code, out, err = plugin(tmp_path, flag)
+    assert code == 0 and "why NAME" in out and err == ""
+    check = subprocess.run([PLUGIN.parent / "check", flag], capture_output=True, text=True, timeout=20)
+    assert check.returncode == 0 and "check beside front" in check.stdout and check.stderr == ""
+
+
 def test_a_name_that_is_none(tmp_path):
     code, _, err = plugin(tmp_path, "why", "a/../config")
     assert code == 2 and "not a name" in err
@@ -137,7 +160,7 @@ def test_top_adds_up_what_all_pods_say(tmp_path, world):
 
 
 def test_top_names_a_client_once_though_not_every_pod_knows_it(tmp_path, world):
-    """A pod on each node knows the clients on its own."""
+    """If there is a DNS pod on each node, each DNS pod knows only the clients on its own node."""
     client = a_pod("web-1", "default", "127.0.0.2", node="node-a")
     within_a_minute()
     for name, objects, flags in (("dns-a", [], []), ("dns-b", [client], ["--client-pods=all"]), ("dns-c", [], [])):

@@ -1,4 +1,4 @@
-"""Each program's schema (--help prints it) against its manual, the chart and the manifests."""
+"""Compares each program's schema (the source of --help) with its manual, the chart and the manifests."""
 
 import re
 import subprocess
@@ -9,17 +9,17 @@ from overlays import ROOT
 
 PROGRAMS = {"kubedns": "kubedns/kubedns.8", "nanny": "nanny/nanny.8", "sidecar": "sidecar/sidecar.8"}
 KEYS = "Keys of the ConfigMap, which take effect while the program runs"
-# klog's own flags are common to all programs and stand in one paragraph of each manual.
+# klog's own flags are the same for all programs. One paragraph of each manual covers them.
 COMMON = {"check", "log-format", "sandbox", "v", "version", "help"}
 
 
 def schema(program):
-    """{group: {name: (argument, help)}} of what the program prints."""
-    text = subprocess.run([ROOT / "build/bin" / program, "--help"], capture_output=True, text=True, check=True).stdout
+    """Returns {group: {name: (argument, help)}} from the program's --help."""
+    text = subprocess.run([ROOT / "build/bin" / program, "--help=all"], capture_output=True, text=True, check=True).stdout
     groups, group = {}, None
     for line in text.splitlines():
         heading = re.fullmatch(r"(\S.*):", line)
-        row = re.fullmatch(r"  (?:--?)?([A-Za-z][\w-]*)(?:=(\S+))? +(\S.*)", line)
+        row = re.fullmatch(r"  (?:--?)?([A-Za-z][\w-]*)(?:\[?=(\S+?)\]?)? +(\S.*)", line)
         if heading and not line.startswith("usage"):
             group = groups.setdefault(heading[1], {})
         elif row and group is not None:
@@ -36,8 +36,11 @@ def manual(program):
 
 
 def manual_flags(program):
-    """Of the manual's list of flags: `.It Fl -name Ns = ...`, or several names with commas between them. dnsmasq's own, in another section, are not ours."""
-    text = re.sub(r"^\.Ss dnsmasq's arguments$.*?^\.S[hs] ", "", manual(program), flags=re.M | re.S)
+    """
+    The flags in the manual's list: `.It Fl -name Ns = ...`, or several names with commas between them. The arguments
+    after `--` are in other sections. They do not count.
+    """
+    text = re.sub(r"^\.Sh (?:DNSMASQ'S ARGUMENTS|UNBOUND AS THE ENGINE)$.*?(?=^\.Sh )", "", manual(program), flags=re.M | re.S)
     found = set()
     for line in re.findall(r"^\.It Fl (.*)$", text, re.M):
         names = [re.match(r"(?:Fl )?-?([A-Za-z][\w-]*)(.*)", part) for part in line.split(" , ")]
@@ -55,6 +58,24 @@ def test_each_flag_belongs_to_a_group_and_has_a_line(program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+def test_help_shows_at_most_15_flags_and_says_how_to_see_all(program):
+    first = subprocess.run([ROOT / "build/bin" / program, "--help"], capture_output=True, text=True, check=True).stdout
+    whole = subprocess.run([ROOT / "build/bin" / program, "--help=all"], capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"^(\S.*):$", first, re.M)) == {"Basics", "Commands", "Common to the programs"}
+    own = {name for name in re.findall(r"^  --([\w-]+)", first, re.M) if name not in COMMON}
+    assert 5 < len(own) <= 15
+    missing = len(set(flags(program)) - COMMON - own)
+    assert f"\n{missing} more flags: {program} --help=all\n" in first
+    assert [line for line in (first + whole).splitlines() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_takes_all_or_nothing(program):
+    done = subprocess.run([ROOT / "build/bin" / program, "--help=everything"], capture_output=True, text=True)
+    assert done.returncode == 2 and '--help: "everything" is not all' in done.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_manual_has_each_flag_and_no_other(program):
     documented, known = manual_flags(program), set(flags(program))
     assert known - documented - COMMON == set(), "not in the manual"
@@ -62,8 +83,25 @@ def test_the_manual_has_each_flag_and_no_other(program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+def test_the_manual_has_the_groups_of_the_help_in_its_order(program):
+    options = re.search(r"^\.Sh OPTIONS\n(.*?)^\.Sh ", manual(program), re.M | re.S)[1]
+    documented, group, seen = {}, None, set()
+    for line in options.splitlines():
+        if line.startswith(".Ss "):
+            group = documented.setdefault(line[4:], [])
+        elif line.startswith(".It Fl "):
+            group += re.findall(r"Fl -?([A-Za-z][\w-]*)", line)
+    printed = {}
+    for name, rows in schema(program).items():
+        if name != KEYS:
+            printed[name] = [flag for flag in rows if flag not in seen]
+            seen |= set(rows)
+    assert list(documented.items()) == list(printed.items())
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_manual_names_each_default_of_a_number_or_a_choice(program):
-    """Where --help ends with a default in brackets, that text stands in the flag's own paragraph of the manual."""
+    """If a flag's help line ends with a default in brackets, the flag's paragraph in the manual contains the same text."""
     items = re.split(r"^\.It Fl ", manual(program), flags=re.M)[1:]
     missing = []
     for name, (_, line) in flags(program).items():
@@ -92,14 +130,14 @@ def test_both_programs_read_the_same_configmap():
 def test_the_chart_has_a_value_for_each_key_of_the_configmap():
     template = (ROOT / "conf/helm/kubedns/templates/configmap.yaml").read_text()
     values = yaml.safe_load((ROOT / "conf/helm/kubedns/values.yaml").read_text())
-    written = re.findall(r'with \.Values\.(\w+) \}\}\{\{- \$_ := set \$data "(\w+)"', template)
+    written = re.findall(r'with \.Values\.(\w+) [^}]*\}\}\{\{- \$_ := set \$data "(\w+)"', template)
     known = set(schema("kubedns")[KEYS]) | set(schema("nanny")[KEYS])
     assert {key for _, key in written} == known
     assert all(value == key and value in values for value, key in written)
 
 
 def container_args():
-    """(program, flag) of each container in the manifests and in the chart's files."""
+    """Yields (file, program, flag) for each flag of our containers in the manifests and in the chart's files."""
     names = {"kubedns": "kubedns", "dnsmasq": "nanny", "sidecar": "sidecar"}
     for path in sorted([*(ROOT / "conf/kubernetes").rglob("*.yaml"), *(ROOT / "conf/helm/kubedns").rglob("*.yaml")]):
         if "templates" in path.parts:

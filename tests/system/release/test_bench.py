@@ -1,4 +1,4 @@
-"""The benches' own tools: a judge that finds wrong answers, an asker that counts what is lost, a follower of changes, a gate that closes."""
+"""The benches' own tools: the judge finds wrong answers, the asker counts lost queries, the follower sees changes, and the gate rejects a regression."""
 
 import json
 import os
@@ -32,7 +32,10 @@ PEOPLE = questions.population.Population(namespaces=20, services=20, slices=30)
 
 
 def test_a_lookup_in_front_costs_the_packets_of_the_search_list_and_no_aaaa_upstream():
-    """bench-lookup with one library: a cluster name is the first candidate, an outside name the fourth, each asked for A and AAAA."""
+    """
+    Runs bench-lookup with one library. Its resolver tries four names for an external name, and one name for a cluster name. Each of these
+    needs an A query and an AAAA query.
+    """
     command = [sys.executable, os.path.join(HERE, "..", "..", "bench", "bench.py"), "lookup", "--lookups=20", "--repeats=1", "--resolvers=glibc",
                "--servers=front-filter"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
@@ -49,8 +52,11 @@ def environment():
 
 
 @pytest.mark.timing
-def test_no_question_is_lost_on_a_node_whose_kubedns_is_killed():
-    """bench-node with one case: no query over UDP is lost, and answers follow the API. TCP queries that are sent before the rules are removed break: no more than of a tenth of a second."""
+def test_no_lookup_is_lost_on_a_node_whose_kubedns_is_killed():
+    """
+    Runs one case of bench-node: no UDP query is lost, and the answers follow the API. TCP queries break if they are sent before the rules
+    are removed. These are at most the TCP queries of a tenth of a second.
+    """
     command = [sys.executable, os.path.join(HERE, "..", "..", "bench", "bench.py"), "node", "--clients=2", "--seconds=14", "--proxy=nftables",
                "--cases=kubedns killed"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
@@ -59,12 +65,12 @@ def test_no_question_is_lost_on_a_node_whose_kubedns_is_killed():
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = results.load()["node"]["rows"]
     assert (row["asked"], row["lost"] - row["lost_tcp"], row["wrong"]) == (5600, 0, 0) and row["times"] >= 1
-    assert row["lost_tcp"] <= 0.1 * row["asked"] / 14 * row["times"], "asked in 14 s"
+    assert row["lost_tcp"] <= 0.1 * row["asked"] / 14 * row["times"], "these are the queries of 14 s"
     assert row["again"] < row["asked"] / 2 and 0 < row["central"] < row["asked"]
 
 
 def node_bench(name, *flags):
-    """The rows of its section."""
+    """Runs a bench. Returns its exit status and the rows of its section."""
     command = [sys.executable, os.path.join(HERE, "..", "..", "bench", "bench.py"), name, *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
     if "needs the right to make network namespaces" in done.stderr:
@@ -75,24 +81,40 @@ def node_bench(name, *flags):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("proxy", ["nftables", "iptables"])
-def test_lookups_race_in_conntrack_and_on_a_node_with_its_own_dns_are_not_there(proxy):
-    """bench-node-conntrack, short, at the rate that the machine has room for: A and AAAA that meet there have to be resolved, or are lost."""
+def test_lookups_on_a_node_with_node_local_create_no_conntrack_entries(proxy):
+    """
+    Runs bench-node-conntrack for a short time, at a rate that the machine can sustain. A and AAAA queries that collide in conntrack must be resolved
+    there, or they are lost.
+    """
     ended, (without, own) = node_bench("node-conntrack", "--rate=1000", "--seconds=1", "--reached=0", f"--proxy={proxy}")
     assert ended == 0 and (own["lost"], own["wrong"], own["by_others"]) == (0, 0, 0)
     assert without["entries"] >= 1000 and own["entries"] <= 10
     assert sum(own[name] for name in node_conntrack.COUNTERS) == 0
-    if without["together"] >= 100:  # the machine has let both senders run
+    if without["together"] >= 100:  # the machine ran both senders at the same time
         assert sum(without[name] for name in node_conntrack.COUNTERS) > 0
 
 
 @pytest.mark.quiet
 def test_changes_are_timed_from_the_event_to_the_answer_at_the_node():
-    """bench-node-change, short: Services and slices, alone and beside lookups."""
+    """Runs bench-node-change for a short time: Services and slices, with and without lookups at the same time."""
     ended, rows = node_bench("node-change", "--services=100", "--changes=40", "--rate=50")
     assert ended == 0 and [(r["what"][:6], r["load"]) for r in rows] == [("slices", 0), ("Cluste", 0), ("slices", 200), ("Cluste", 200)]
     for row in rows:
         assert row["missed"] == 0 and row["event_to_answer_ms"]["count"] >= 38 and 0 < row["event_to_answer_ms"]["p50"] < 1000
     assert all(r["lookups"]["asked"] == 360 and r["lookups"]["lost"] == r["lookups"]["wrong"] == 0 for r in rows[2:])
+
+
+@pytest.mark.quiet
+def test_the_change_bench_reads_the_confirmations_of_the_nanny():
+    """Runs bench-change with three changes: no query is lost, no answer contradicts a confirmation, and the control run loses queries."""
+    command = [sys.executable, os.path.join(HERE, "..", "..", "bench", "bench.py"), "change", "--changes=3", "--rate=500"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    section = results.load()["change"]
+    (run,) = section["nanny"]
+    assert run["reloads"] >= 4 and run["marks"] > 0 and run["questions"] >= 500, "the last 50 changes may share a reload"
+    assert 0 <= run["seen_to_confirmed_ms"]["worst"] <= run["confirm_ms"]["worst"]
+    assert section["kill_and_respawn"]["lost"] > 0
 
 
 def test_lost_wrong_and_stale_answers_are_told_apart():
@@ -111,14 +133,14 @@ def test_lost_wrong_and_stale_answers_are_told_apart():
         "right": (changed + 1, 0, 1, 900, 1, 30, 0, "-"),
         "just before the change": (changed - 0.5, 0, 1, 900, 0, 30, 0, "-"),
         "stale": (changed + 2, 0, 1, 900, 0, 30, 0, "-"),
-        "asked again": (changed - 0.5, 0, 2, 1000900, 0, 20, 0, "t"),  # the second time half a second after it
+        "asked again": (changed - 0.5, 0, 2, 1000900, 0, 20, 0, "t"),  # the second attempt is half a second after the change
         "of the other name, stale never": (changed + 2, 1, 1, 900, 0, 30, 0, "-"),
         "a change that never was": (changed + 2, 1, 1, 900, 1, 30, 0, "-"),
         "wrong, then right": (changed + 2, 1, 2, 1000900, 0, 30, 1, "w"),
         "lost": (changed + 2, 1, 5, -1, 0, 0, 0, "f"),
         "late, by the second try of 5 s": (changed + 2, 1, 2, 5_600_000, 0, 30, 0, "t"),
     }
-    # A try a second: the last one is asked so many microseconds after the first.
+    # One attempt per second. The last field is the time from the first attempt to the last, in microseconds.
     lines = [f"{int(at * 1e6)} 0 {name} A 0 {tries} {us} {change} {ttl} {wrong} {why} {(tries - 1) * 1000000}" for at, name, tries, us, change, ttl, wrong, why in asked.values()]
     row, _ = node.judge([*lines, "pause 1000"], loader)
     assert (row["asked"], row["lost"], row["again"], row["tries"], row["wrong"], row["stale"], row["central"]) == (9, 1, 4, 5, 2, 2, 1)
@@ -148,7 +170,7 @@ def hostile_row(server, lost=0, sent=100, rcodes=None, health=200):
     return {"server": server, "attack": "flood", "victims": {"ask": victim}, "rss_before_kb": 10240, "during": {"healthz": health, "rss_kb": 20480}}
 
 
-def test_what_victims_of_each_server_saw_stands_in_one_line():
+def test_hostile_bench_prints_one_line_for_each_server():
     rows = [hostile_row("kubedns"), hostile_row("coredns", 7, rcodes={"NOERROR": 90, "REFUSED": 3}), hostile_row("unbound", 100, health=None)]
     assert hostile.table(rows).splitlines()[2] == (
         "| flood | 0; 1.2 |  | 200 | 10 to 20 | 7 lost, 3 REFUSED; 1.2 |  | 200 | 10 to 20 | all |  | - | 10 to 20 |")
@@ -164,7 +186,7 @@ def test_a_peer_is_named_with_its_program(text, want):
         assert hostile_peers.read(text) == want
 
 
-def test_a_feature_is_compared_with_the_run_of_its_own_turn():
+def test_scale_bench_compares_a_feature_with_the_baseline_of_the_same_round():
     def runs(*values):
         return [{"cpu_s": cpu, "rss_kb": kb, "asked_kb": kb, "answer_ns": 1000} for cpu, kb in values]
 
@@ -204,7 +226,7 @@ def test_the_asker_counts_answers_and_codes(kubedns, tmp_path):
     assert 0 < got["latency_us"]["p50"] <= got["latency_us"]["p99"] <= got["latency_us"]["max"] * 1.02
 
 
-@pytest.mark.quiet  # where the server waits for a CPU its queue overflows, or the flood is held back
+@pytest.mark.quiet  # if the server waits for a CPU, its queue overflows or the flood slows down
 def test_a_flood_counts_answers_and_codes(kubedns, tmp_path):
     path = tmp_path / "questions"
     path.write_text("web-00000.ns-00000.svc.cluster.local. A\nmissing.ns-00000.svc.cluster.local. A\n")
@@ -216,7 +238,7 @@ def test_a_flood_counts_answers_and_codes(kubedns, tmp_path):
 
 
 def test_a_flood_counts_what_is_lost(tmp_path):
-    """Each client gives its ten up after half a second of silence, and goes on."""
+    """After half a second without an answer, each client gives up its ten queries and sends the next ten."""
     path = tmp_path / "questions"
     path.write_text("a.example. A\n")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
@@ -235,7 +257,7 @@ def test_the_asker_counts_what_is_lost(tmp_path):
 
 
 def test_the_asker_is_not_kinder_to_a_server_that_stalls(tmp_path):
-    """An answer that waits 300 ms makes those behind it late too: the percentiles say so."""
+    """If an answer takes 300 ms, the following answers are late too. The percentiles must show this."""
     path = tmp_path / "questions"
     path.write_text("a.example. A\n")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stalling:
@@ -254,12 +276,12 @@ def test_the_asker_is_not_kinder_to_a_server_that_stalls(tmp_path):
         got = json.loads(asker("load", stalling.getsockname()[1], path, 100, 1, 1))
         thread.join()
     assert got["answered"] == 100
-    # Of a hundred, thirty waited between 0 and 300 ms.
+    # Thirty of a hundred queries waited between 0 and 300 ms.
     assert got["latency_us"]["p90"] > 100_000
 
 
 def test_the_follower_sees_a_change_after_it_was_made(kubedns, objects, tmp_path):
-    """Neither before, nor for what does not change."""
+    """The follower reports each change only after it was made."""
     path = tmp_path / "follow"
     path.write_text("web-00000.ns-00000.svc.cluster.local. A there\nnew.ns-00000.svc.cluster.local. A there\nnew.ns-00000.svc.cluster.local. A 10.96.9.10\n")
     follower = subprocess.Popen([ASKER, "follow", str(kubedns.port), str(path), str(kubedns.process.pid)], stdout=subprocess.PIPE, text=True)

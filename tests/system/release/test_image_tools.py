@@ -1,4 +1,4 @@
-"""conf/image: images that differ only in when and in which order they were built become the same bytes; archives and SBOMs that others read."""
+"""conf/image: images that differ only in build time and build order become byte-identical. Other tools can read the archives and SBOMs."""
 
 import hashlib
 import io
@@ -36,7 +36,7 @@ def pack(files, mtime):
 
 
 def saved(files, mtime, order=lambda items: items):
-    """As `docker save` gives an image of one layer that was built at this time."""
+    """Returns what `docker save` prints for an image with one layer and this build time."""
     layer = pack(order(list(files.items())), mtime)
     config = {"architecture": "amd64", "os": "linux", "created": f"time {mtime}", "container": f"container {mtime}", "docker_version": "20.10",
               "config": {"Hostname": str(mtime), "Image": f"sha256:{mtime}", "User": "65534:65534", "Entrypoint": ["/usr/sbin/program"], "Cmd": None,
@@ -86,8 +86,17 @@ def test_packages_are_listed_with_their_patch_level():
     assert run("packages.py", saved(FILES, 1000)) == b"libx++ 1.2-3+deb12u4\n"
 
 
+def test_a_package_that_debian_has_fixed_since_is_reported():
+    image = saved({**FILES, "var/lib/dpkg/status.d/libx": STATUS + b"Newer: 1.2-3+deb12u5\n"}, 1000)
+    for arguments, status in ((), 0), (("--current",), 1):
+        done = subprocess.run([sys.executable, TOOLS / "packages.py", *arguments], input=image, capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (status, b"libx++ 1.2-3+deb12u4\n")
+        assert b"libx++: compiled from 1.2-3+deb12u4, but Debian has 1.2-3+deb12u5" in done.stderr
+    assert run("packages.py", saved(FILES, 1000), "--current") == b"libx++ 1.2-3+deb12u4\n"
+
+
 def archive(mtime=1000, **order):
-    """The image that was built at this time, as it is published."""
+    """The published archive of an image with this build time."""
     return run("oci.py", run("reproducible.py", saved(FILES, mtime, **order), "1700000000"), "1700000000")
 
 
@@ -110,6 +119,64 @@ def test_each_blob_of_the_archive_is_named_for_its_digest_and_the_manifest_leads
     assert {"blobs/" + d["digest"].replace(":", "/"): d["size"] for d in named} == {name: len(content) for name, content in blobs.items()}
 
 
+def two_architectures(seconds=1000):
+    """Returns what `docker save` prints for the program's images for amd64 and arm64, whose programs differ."""
+    arm = {**FILES, "usr/sbin/program": b"\x7fELF arm", "var/lib/dpkg/status.d/libx": STATUS.replace(b"amd64", b"arm64")}
+    images = [(saved(FILES, seconds), [], "program:1"), (saved(arm, seconds + 1), ["arm64"], "program:1-arm64")]
+    members, manifest = [], []
+    for data, architecture, tag in images:
+        with tarfile.open(fileobj=io.BytesIO(run("reproducible.py", data, "1700000000", *architecture))) as tar:
+            for m in tar:
+                if m.name == "manifest.json":
+                    manifest += [{**image, "RepoTags": [tag]} for image in json.load(tar.extractfile(m))]
+                else:
+                    members.append((m.name, tar.extractfile(m).read()))
+    return pack([*members, ("manifest.json", json.dumps(manifest).encode())], 1000)
+
+
+def test_images_of_two_architectures_are_one_index():
+    made = run("oci.py", two_architectures(), "1700000000")
+    assert made == run("oci.py", two_architectures(2000), "1700000000")
+    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
+        (top,) = json.load(tar.extractfile("index.json"))["manifests"]
+        assert top["mediaType"] == "application/vnd.oci.image.index.v1+json" and top["annotations"] == {"org.opencontainers.image.ref.name": "1"}
+        index = tar.extractfile("blobs/" + top["digest"].replace(":", "/")).read()
+        assert (len(index), "sha256:" + hashlib.sha256(index).hexdigest()) == (top["size"], top["digest"])
+        manifests = json.loads(index)["manifests"]
+        assert [m["platform"] for m in manifests] == [{"architecture": a, "os": "linux"} for a in ("amd64", "arm64")]
+        for m in manifests:
+            manifest = json.load(tar.extractfile("blobs/" + m["digest"].replace(":", "/")))
+            config = json.load(tar.extractfile("blobs/" + manifest["config"]["digest"].replace(":", "/")))
+            assert config["architecture"] == m["platform"]["architecture"]
+    for architecture, program in (("amd64", FILES["usr/sbin/program"]), ("arm64", b"\x7fELF arm")):
+        whole, ours, libx = json.loads(run("sbom.py", made, architecture))["packages"]
+        assert whole["checksums"][0]["checksumValue"] in {m["digest"].split(":")[1] for m in manifests if m["platform"]["architecture"] == architecture}
+        assert ours["checksums"][0]["checksumValue"] == hashlib.sha256(program).hexdigest()
+        assert f"arch={architecture}&" in libx["externalRefs"][0]["referenceLocator"]
+    refused = subprocess.run([sys.executable, TOOLS / "sbom.py"], input=made, capture_output=True, check=False)
+    assert refused.returncode == 1 and b"amd64, arm64: give one" in refused.stderr
+
+
+@needs_skopeo
+def test_skopeo_copies_the_whole_index(tmp_path):
+    (tmp_path / "image.tar").write_bytes(run("oci.py", two_architectures(), "1700000000"))
+    source = f"oci-archive:{tmp_path}/image.tar:1"
+    raw = subprocess.run(["skopeo", "inspect", "--raw", source], capture_output=True, check=True).stdout
+    with tarfile.open(tmp_path / "image.tar") as tar:
+        assert "sha256:" + hashlib.sha256(raw).hexdigest() == json.load(tar.extractfile("index.json"))["manifests"][0]["digest"]
+    subprocess.run(["skopeo", "--insecure-policy", "copy", "--all", source, f"dir:{tmp_path}/copy"], capture_output=True, check=True)
+    assert (tmp_path / "copy/manifest.json").read_bytes() == raw
+    for architecture in ("amd64", "arm64"):
+        seen = subprocess.run(["skopeo", "--override-arch", architecture, "inspect", source], capture_output=True, check=True).stdout
+        assert json.loads(seen)["Architecture"] == architecture
+
+
+def test_an_index_with_two_images_of_one_architecture_is_refused():
+    whole = two_architectures().replace(b'"architecture": "arm64"', b'"architecture": "amd64"')
+    done = subprocess.run([sys.executable, TOOLS / "oci.py", "1700000000"], input=whole, capture_output=True, check=False)
+    assert done.returncode == 1 and b"two images have the platform" in done.stderr
+
+
 def test_a_layer_that_is_not_the_configurations_is_refused():
     whole = saved(FILES, 1000)
     torn = whole.replace(b"root:x:0:0::/:/nologin", b"root:x:0:0::/:/bin/sh ")
@@ -125,7 +192,7 @@ def test_skopeo_reads_the_archive_and_copies_it_unchanged(tmp_path, transport):
     seen = json.loads(subprocess.run(["skopeo", "inspect", source], capture_output=True, check=True).stdout)
     assert seen["Labels"] == LABELS and seen["Created"] == "2023-11-14T22:13:20Z"
     subprocess.run(["skopeo", "--insecure-policy", "copy", source, f"dir:{tmp_path}/copy"], capture_output=True, check=True)
-    if transport == "oci-archive":  # the digest by which a registry would know it
+    if transport == "oci-archive":  # the digest that a registry would compute
         assert seen["Digest"] == "sha256:" + hashlib.sha256((tmp_path / "copy/manifest.json").read_bytes()).hexdigest()
         with tarfile.open(tmp_path / "image.tar") as tar:
             assert seen["Digest"] == json.load(tar.extractfile("index.json"))["manifests"][0]["digest"]

@@ -1,5 +1,9 @@
-"""make release: of one commit the same bytes, wherever and whenever, with its version everywhere, signed if asked."""
+"""
+make release: the same commit always gives the same bytes, on every machine and at any time. All files have the commit's version, and a
+publisher can sign them.
+"""
 
+import base64
 import hashlib
 import os
 import pathlib
@@ -13,7 +17,8 @@ import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-WITHOUT = {"NO_PACKAGES": "1", "NO_IMAGES": "1"}  # what takes minutes
+WITHOUT = {"NO_PACKAGES": "1", "NO_IMAGES": "1", "ONCE": "yes"}  # leaves out the parts that take minutes, and the second build
+TWICE = {**WITHOUT, "ONCE": ""}
 
 needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository here")
 
@@ -27,7 +32,7 @@ def git(tree, *args, **env):
 
 @pytest.fixture
 def origin(tmp_path):
-    """What is in the working tree as a repository of one commit, without a tag, of the time of its last one."""
+    """A repository with one commit that contains the working tree. The commit has no tag and the same time as the real last commit."""
     made = tmp_path / "origin"
     made.mkdir()
     for name in git(ROOT, "ls-files", "-co", "--exclude-standard", "-z").split("\0"):
@@ -42,12 +47,12 @@ def origin(tmp_path):
 
 
 def release(tree, umask=0o022, code=0, **env):
-    """{file: SHA-256} of what it makes, as SHA256SUMS has it; or what it says when it refuses."""
+    """Runs make release. Returns {file: SHA-256} from SHA256SUMS, or the error output of make if it fails."""
     done = subprocess.run(["make", "-s", "release", f"BUILD={tree}/out"], cwd=tree, env={**os.environ, "MAKEFLAGS": "", **env}, umask=umask, capture_output=True, text=True, check=False)
     assert done.returncode == (2 if code else 0), done.stderr
     if code:
         return done.stderr
-    assert not (tree / "out/bin").exists(), "the packages are built in a copy, not here"
+    assert not (tree / "out/bin").exists(), "the packages must be built in a copy, not in the tree"
     made = tree / "out/release"
     sums = dict(reversed(line.split("  ")) for line in (made / "SHA256SUMS").read_text().splitlines())
     assert sums == {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in made.iterdir() if not p.name.startswith("SHA256SUMS")}
@@ -55,7 +60,7 @@ def release(tree, umask=0o022, code=0, **env):
 
 
 def twice(origin, tmp_path, **env):
-    """Two clones, in folders, years, zones and with masks of their own."""
+    """Makes releases in two clones, with different directories, years, time zones and umasks."""
     git(tmp_path, "clone", "-q", origin, "first")
     git(tmp_path, "clone", "-q", origin, "elsewhere/second")
     second = tmp_path / "elsewhere/second"
@@ -74,19 +79,21 @@ def member(archive, name):
 @needs_git
 def test_two_clones_give_the_same_bytes(origin, tmp_path):
     first, second = twice(origin, tmp_path, **WITHOUT)
-    assert first == second and len(first) == 3
+    assert first == second and len(first) == 4
 
 
 @needs_git
 @pytest.mark.soak
 def test_two_clones_give_the_same_packages_and_images(origin, tmp_path):
-    """Everything compiled twice, without a compiler's or an engine's cache."""
-    first, second = twice(origin, tmp_path, CCACHE_DISABLE="1")
+    """Compiles everything twice, without a cache of the compiler or of the image builder."""
+    first, second = twice(origin, tmp_path, CCACHE_DISABLE="1", ONCE="yes")
     assert first == second and len([name for name in first if name.endswith(".deb")]) == 3
     if shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
-        assert len([name for name in first if name.endswith((".oci.tar", ".spdx.json"))]) == 6
+        assert len([name for name in first if name.endswith((".oci.tar", ".spdx.json"))]) == 12
         (tag,) = {re.sub(r"kubedns-(.*)\.oci\.tar", r"\1", name).replace("+", "-") for name in first if re.match(r"kubedns-.*\.oci\.tar", name)}
-        subprocess.run(["docker", "rmi", *(f"{name}:{tag}" for name in ("kubedns", "nanny", "sidecar"))], capture_output=True, check=True)
+        own = subprocess.run(["docker", "version", "-f", "{{.Server.Arch}}"], capture_output=True, text=True, check=True).stdout.strip()
+        other = "-amd64" if own == "arm64" else "-arm64"
+        subprocess.run(["docker", "rmi", *(f"{name}:{tag}{arch}" for name in ("kubedns", "nanny", "nanny-unbound", "sidecar") for arch in ("", other))], capture_output=True, check=True)
 
 
 @needs_git
@@ -94,16 +101,50 @@ def test_between_two_versions_everything_says_so(origin, tmp_path):
     version = git(origin, "describe", "--always", "--abbrev=12")
     number = subprocess.run(["make", "-s", "image-tag"], cwd=origin, capture_output=True, text=True, check=True).stdout.strip()
     version = f"{number}+1.g{version}"
-    tag = version.replace("+", "-")  # an image's has no "+"
-    assert set(release(origin, **WITHOUT)) == {f"kubedns-{version}.tar.gz", f"kubedns-chart-{version}.tgz", f"kubedns-manifests-{version}.tar.gz"}
+    tag = version.replace("+", "-")  # an image tag cannot contain "+"
+    assert set(release(origin, **WITHOUT)) == {f"kubedns-{version}.tar.gz", f"kubedns-chart-{version}.tgz", f"kubedns-manifests-{version}.tar.gz", "RELEASE-NOTES.md"}
     made = origin / "out/release"
     chart = yaml.safe_load(member(made / f"kubedns-chart-{version}.tgz", "kubedns/Chart.yaml"))
     assert (chart["version"], chart["appVersion"]) == (version, tag)
+    shown = chart["annotations"]
+    assert [i["image"] for i in yaml.safe_load(shown["artifacthub.io/images"])] == [f"{n}:{tag}" for n in ("kubedns", "nanny", "nanny-unbound", "sidecar")]
+    section = re.split(r"^## .*$", (origin / "CHANGELOG.md").read_text(), flags=re.M)[1].strip()
+    assert (made / "RELEASE-NOTES.md").read_text() == section + "\n"
+    changes = yaml.safe_load(shown["artifacthub.io/changes"])
+    assert len(changes) == len(re.findall(r"^\* ", section, flags=re.M)) and not any("](" in change for change in changes[:1])
     settings = yaml.safe_load(member(made / f"kubedns-manifests-{version}.tar.gz", f"kubedns-manifests-{version}/kubernetes/settings/settings.yaml"))["data"]
-    assert [settings[f"{n}Image"] for n in ("kubedns", "nanny", "sidecar")] == [f"{n}:{tag}" for n in ("kubedns", "nanny", "sidecar")]
+    assert [settings[f"{n}Image"] for n in ("kubedns", "nanny", "nannyUnbound", "sidecar")] \
+        == [f"{n}:{tag}" for n in ("kubedns", "nanny", "nanny-unbound", "sidecar")]
     with tarfile.open(made / f"kubedns-{version}.tar.gz") as tar:
         tar.extractall(tmp_path / "source")
     assert subprocess.run(["make", "-s", "version"], cwd=tmp_path / f"source/kubedns-{version}", capture_output=True, text=True, check=True).stdout == version + "\n"
+
+
+@needs_git
+def test_a_release_whose_second_build_differs_is_refused(origin):
+    with (origin / "conf/notes.py").open("a") as notes:
+        notes.write('    if "notes" in sys.argv:\n        print(pathlib.Path.cwd())\n')
+    git(origin, "commit", "-qam", "not reproducible")
+    said = release(origin, code=1, **TWICE)
+    assert "two builds of" in said and "RELEASE-NOTES.md" in said and "kubedns-chart" not in said
+
+
+@needs_git
+def test_openssl_verifies_what_a_key_file_signs(origin, tmp_path):
+    key, public = tmp_path / "key.pem", tmp_path / "public.pem"
+    subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key], check=True)
+    subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", public], capture_output=True, check=True)
+    release(origin, SIGN=str(key), **TWICE)
+    sums = origin / "out/release/SHA256SUMS"
+    signature = tmp_path / "signature"
+    signature.write_bytes(base64.b64decode((origin / "out/release/SHA256SUMS.sig").read_text(), validate=True))
+
+    def verify():
+        return subprocess.run(["openssl", "dgst", "-sha256", "-verify", public, "-signature", signature, sums], capture_output=True, check=False).returncode
+
+    assert verify() == 0
+    sums.write_text("another\n")
+    assert verify() == 1
 
 
 @needs_git
@@ -112,9 +153,9 @@ def test_a_tag_is_a_release_once_the_changelog_has_its_number(origin):
     changes = origin / "CHANGELOG.md"
     changes.write_text(changes.read_text().replace("## Next\n", "## Next\n\n* More.\n", 1) if "## Next" in changes.read_text()
                        else changes.read_text().replace(f"## {number}\n", f"## Next\n\n## {number}\n", 1))
-    assert "changes that are not committed" in release(origin, code=1, **WITHOUT)
+    assert "uncommitted changes" in release(origin, code=1, **WITHOUT)
     git(origin, "commit", "-qam", "next")
-    (origin / "lib/stray.c").write_text("int stray;\n")  # the images would be built with it
+    (origin / "lib/stray.c").write_text("int stray;\n")  # the images would contain this file
     assert "lib/stray.c is not committed" in release(origin, code=1, **WITHOUT)
     (origin / "lib/stray.c").unlink()
     git(origin, "tag", f"v{number}")

@@ -1,4 +1,4 @@
-"""conf/version.sh and make: the version is git's, or that of the source archive, and reaches what is built."""
+"""conf/version.sh and make: the version comes from git or from the source archive, and the programs report it."""
 
 import os
 import pathlib
@@ -31,7 +31,7 @@ def files(tree):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A repository of one commit."""
+    """A repository with one commit."""
     made = files(tmp_path / "tree")
     git(made, "init", "-q")
     git(made, "add", "-A")
@@ -50,7 +50,7 @@ def test_a_tag_is_the_version_and_commits_after_it_are_counted(tree):
     git(tree, "tag", "v1.2.3")
     assert version(tree) == "1.2.3"
     git(tree, "commit", "-q", "--allow-empty", "-m", "more")
-    git(tree, "tag", "another")  # is no version
+    git(tree, "tag", "another")  # not a version
     assert version(tree) == f"1.2.3+1.g{git(tree, 'rev-parse', 'HEAD')[:12]}"
 
 
@@ -77,7 +77,7 @@ def test_files_alone_have_the_changelogs(tmp_path):
 
 
 def test_the_programs_say_it_and_nothing_else_is_compiled_for_another(tmp_path):
-    """A commit changes the version: one object is made again, and the programs are linked."""
+    """A commit changes the version. Then make compiles only one object again and links the programs."""
     def make(*args):
         return subprocess.run(["make", "-n", f"BUILD={tmp_path}", *args], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
@@ -85,6 +85,6 @@ def test_the_programs_say_it_and_nothing_else_is_compiled_for_another(tmp_path):
     (one,) = [line for line in compiled if "5.6.7" in line]
     assert len(compiled) > 100 and f"-o {tmp_path}/version.o lib/version.c" in one
     built = os.environ.get("BUILD", ROOT / "build")
-    expected = pathlib.Path(built, "version").read_text()  # git's when they were built
+    expected = pathlib.Path(built, "version").read_text()  # the version from git at the time of the build
     said = {name: subprocess.run([f"{built}/bin/{name}", "--version"], capture_output=True, text=True, check=True).stdout for name in ("kubedns", "nanny", "sidecar", "kubedns-migrate")}
     assert said == {name: f"{name} {expected}" for name in said}

@@ -1,4 +1,4 @@
-"""What a lookup costs a worker in system calls: most of its price is the kernel's. A resolver library asks for A and AAAA at once."""
+"""The system calls of a worker for one lookup. System calls are most of a lookup's cost. A resolver library sends its A and AAAA queries at once."""
 
 import os
 import re
@@ -18,12 +18,12 @@ COMPLETED = "www.example.com.default.svc.cluster.local"
 
 
 class Traced:
-    """The calls of the one worker, from when both questions are in its queue to when it waits again."""
+    """Traces the system calls of the only worker, from the moment when both queries are in its queue until it waits again."""
 
     def __init__(self, kubedns, tmp_path):
         self.kubedns, self.path = kubedns, tmp_path / "calls"
         tasks = f"/proc/{kubedns.pid}/task"
-        # The thread names itself, when it has got a processor.
+        # The thread sets its name when it runs for the first time.
         named = lambda: [tid for tid in os.listdir(tasks) if open(f"{tasks}/{tid}/comm", encoding="ascii").read() == "worker00\n"]  # noqa: E731
         (self.tid,) = wait_for(named)
 
@@ -32,7 +32,7 @@ class Traced:
             return "TracerPid:\t0\n" not in f.read()
 
     def lookup(self, *questions):
-        """The names of the calls, and the last one, which waits, as it was made."""
+        """Returns the names of the system calls, and the whole line of the last call, which waits."""
         with subprocess.Popen(["strace", "-qq", "-o", self.path, "-p", self.tid]) as strace, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             wait_for(self.traced, 10, lambda: "strace")
             s.settimeout(5)
@@ -48,7 +48,7 @@ class Traced:
         return [line[: line.index("(")] for line in calls], calls[-1]
 
     def calls(self):
-        """Lines of the log, from the first that reads questions to the first that waits."""
+        """Lines of the strace output, from the first call that reads queries to the next call that waits."""
         text = self.path.read_text(encoding="ascii") if self.path.exists() else ""
         found = re.search(r"^recvmmsg\((?:.*\n)*?p?poll\(.*", text, re.MULTILINE)
         return found.group(0).splitlines() if found else []
@@ -66,7 +66,7 @@ def both(name):
     (["--answer-cache=64k", "--search-completion=inferred", "--filter-aaaa=on"], both(COMPLETED)),
 ], ids=["cluster name", "kept", "kept, and denied here", "completed", "completed, and denied here"])  # fmt: skip
 def test_a_lookup_is_read_answered_and_waited_after(tmp_path, flags, questions):
-    """Three calls, and the last one sets no timer: nothing is in flight."""
+    """A lookup takes three system calls. The last call sets no timeout, because no query is in flight."""
     with Upstream(upstream) as u, start(tmp_path, cluster(), "--threads=1", f"--resolver={u.address}", *flags) as k:
         k.wait_ready()
         for name, type_ in questions:

@@ -1,6 +1,7 @@
 """
-5,000 clients by Zipf's law, as many answers a second as two cores give: who asks most is named in the right order, and no record that
-is read over HTTP meanwhile was put together from two. CROWD_QUERIES=12000000 makes it long; the bounds follow from the number.
+5,000 clients by Zipf's law send as many queries as two cores can answer. /top must list the heaviest clients in the right order. Meanwhile
+an HTTP client reads records, and no record may mix two answers. CROWD_QUERIES=12000000 makes the test long. The bounds are computed from
+this number.
 """
 
 import json
@@ -16,7 +17,7 @@ from kubedns_process import BUILD
 from waiting import sanitized
 
 CROWD = os.path.join(os.path.abspath(BUILD), "tests", "bench", "crowd")
-CLIENTS, SAMPLE, TEN = 5000, 40, 10
+CLIENTS, SAMPLE, SETS, WAYS, TEN = 5000, 40, 20, 8, 10
 QUERIES = int(os.environ.get("CROWD_QUERIES", "40000" if sanitized() else "400000"))
 RECORD = re.compile(r'\{"time":"([^"]*)","client":"127\.1\.(\d+)\.(\d+)","port":\d+,.*"type":"(\w+)","name":"c(\d+)-(x*)\.default\.svc\.cluster\.local\.",'
                     r'"rcode":"(\w+)",.*"size":(\d+)')  # fmt: skip
@@ -35,7 +36,12 @@ def told(process):
 
 
 def test_the_ten_heaviest_of_5000_clients_are_named_in_their_order(tmp_path):
-    """Within five standard deviations of a sample of 1 in 40, which is all the error that there is: 10 % and less from 4 million answers on."""
+    """
+    There are two sources of error. The sample of 1 in 40 errs in both directions: five standard deviations are allowed. The sketch errs
+    only downwards: if another client replaces a client's entry, the client loses its earlier count. Only the lightest of the 8 entries
+    of a set (TOP_WAYS) is replaced, and its count is at most an eighth of the set's light clients. A set has a twentieth of them
+    (TOP_CLIENT_SETS). The random key of the hash may give it twice as many.
+    """
     with world(tmp_path, "--threads=2") as k:
         k.wait_ready()
         truth = told(crowd(k, QUERIES))
@@ -49,19 +55,20 @@ def test_the_ten_heaviest_of_5000_clients_are_named_in_their_order(tmp_path):
         return math.sqrt(sum(parts) / samples)
 
     ten = list(real)[:TEN]
+    replaced = 2 * (1 - sum(real[address] for address in ten)) / SETS / WAYS
     for place, address in enumerate(ten):
         assert address in part, f"number {place + 1}, {address}, is not among {list(part)}"
         print(f"{place + 1:2} {address:12} {real[address]:.4f} {part[address]:.4f} {part[address] / real[address] - 1:+.1%}")
-        assert abs(part[address] - real[address]) < 5 * sigma(real[address]), address
+        assert -replaced - 5 * sigma(real[address]) < part[address] - real[address] < 5 * sigma(real[address]), address
         for lighter in list(real)[place + 1 :]:
-            if real[address] - real[lighter] > 5 * sigma(real[address], real[lighter]):
+            if real[address] - real[lighter] > replaced + 5 * sigma(real[address], real[lighter]):
                 assert part[address] > part.get(lighter, 0), f"{lighter} before {address}"
     print(f"named first: {list(part)[:TEN] == ten and 'the ten, in their order' or list(part)[:TEN]}")
 
 
 @pytest.mark.parametrize("recorder", ["256K", "2M"])
 def test_no_record_read_meanwhile_is_torn(tmp_path, recorder):
-    """Client, name, type, size and code of each follow from one number. A ring of 256 KB is written anew every 20 milliseconds."""
+    """A record's client, name, type, size and rcode are all computed from one number. A ring of 256 KB is overwritten every 20 milliseconds."""
     read = overtaken = 0
     sizes = set()
     with world(tmp_path, "--threads=1", f"--recorder={recorder}") as k:

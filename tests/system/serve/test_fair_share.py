@@ -1,4 +1,7 @@
-"""A client that sends as much as it can does not take DNS away from others: each attack in its short form. `make bench-hostile` measures them."""
+"""
+A client that sends as fast as it can does not take DNS away from others. This file has a short form of each attack. `make bench-hostile`
+measures the attacks.
+"""
 
 import json
 import os
@@ -28,7 +31,7 @@ def hostile(how, source, kubedns, messages, seconds, count, prefix=()):
 
 
 def pointers(i):
-    """A query whose additional section is a chain of compression pointers, 4 KB of them."""
+    """A query whose additional section is a chain of compression pointers, 4 KB in all."""
     head = query(WEB, id=i).to_wire()
     chain = b"".join((0xC000 | (len(head) + 2 * n - 2 if n else 12)).to_bytes(2, "big") for n in range(2000))
     return head[:10] + b"\0\x40" + head[12:] + chain
@@ -63,7 +66,7 @@ def test_an_attack_takes_nothing_from_others(tmp_path, attack):
 
 
 def overloaded(tmp_path, *args):
-    """A worker that gets a sixtieth of one CPU; the rest is the attacker's, who needs more packets answered than that."""
+    """A worker that gets a sixtieth of one CPU. The attacker has the rest of this CPU and sends more queries than the worker can answer."""
     cpu = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
     k = world(tmp_path, "--threads=1", *args, prefix=[*cpu, "nice", "-n", "19"])
     k.wait_ready()
@@ -71,7 +74,7 @@ def overloaded(tmp_path, *args):
     return k, attacker
 
 
-def test_who_is_held_back_is_said_and_let_go_again(tmp_path):
+def test_held_back_clients_are_logged_and_released(tmp_path):
     k, attacker = overloaded(tmp_path)
     with k:
         k.wait(lambda: k.metric("kubedns_client_shed_total") > 0, 15)

@@ -1,4 +1,4 @@
-"""A ConfigMap key of 900 KB that only costs time: the port opens and answers go on as if it were not there."""
+"""A ConfigMap key of 900 KB has no use and takes long to read. kubedns still opens its port in time and keeps answering."""
 
 import os
 import time
@@ -22,7 +22,7 @@ HOSTILE = {
 
 
 def write_keys(directory, text):
-    """Both keys, each complete at once."""
+    """Writes both keys, each by an atomic rename."""
     for key in ("federations", "upstreamNameservers"):
         (directory / f".{key}").write_text(text)
         os.rename(directory / f".{key}", directory / key)
@@ -45,6 +45,6 @@ def test_the_port_opens_and_answers_go_on(tmp_path, text):
             write_keys(conf, text)
             k.wait(lambda: k.metric("kubedns_config_error") == 2, 30)
             judged = time.monotonic() - begun
-        print(f"health answers {1000 * opened:.0f} ms after the start; a change is judged after {1000 * judged:.0f} ms, "
-              f"{asker.asked} questions answered meanwhile")
+        print(f"health answers {1000 * opened:.0f} ms after the start; a change is rejected after {1000 * judged:.0f} ms, "
+              f"{asker.asked} queries answered meanwhile")
         asker.clean(least=1)

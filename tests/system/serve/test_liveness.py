@@ -1,4 +1,4 @@
-"""/healthz fails for a worker that is stuck, so that the kubelet starts the container again, and never for one that has much to do."""
+"""/healthz fails for a stuck worker, so that the kubelet restarts the container. It never fails for a busy worker."""
 
 import ctypes
 import os
@@ -11,17 +11,17 @@ from test_fair_share import ATTACKER, HOSTILE, hostile, write
 from waiting import wait_for
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
-WALL = 0x40000000  # of waitpid: threads too
-HURRY = 5  # ten seconds without a turn of the loop are what it takes
+WALL = 0x40000000  # the waitpid option that includes threads
+HURRY = 5  # /healthz fails after ten seconds without an iteration of the loop
 
 
 class Stopped:
-    """One thread of a process, held still by ptrace while the others go on."""
+    """Stops one thread of a process with ptrace while the others keep running."""
 
     def __init__(self, pid, name):
         self.libc = ctypes.CDLL(None, use_errno=True)
         tasks = f"/proc/{pid}/task"
-        # The thread names itself, when it has got a processor.
+        # The thread sets its name when it runs for the first time.
         named = lambda: [int(tid) for tid in os.listdir(tasks) if open(f"{tasks}/{tid}/comm", encoding="ascii").read().strip() == name]  # noqa: E731
         (self.tid,) = wait_for(named)
 
@@ -49,13 +49,13 @@ def test_a_worker_that_is_stuck_fails_liveness_until_it_goes_on(tmp_path):
         with Stopped(k.pid, "worker01"):
             stopped = time.monotonic()
             k.wait(lambda: k.http("/healthz")[0] == 503, 10)
-            assert time.monotonic() - stopped > 9 / HURRY - 0.3, "not before it has been stuck for ten seconds"
+            assert time.monotonic() - stopped > 9 / HURRY - 0.3, "/healthz failed before the worker was stuck for ten seconds"
             assert k.http("/healthz")[1].startswith("a worker has been stuck for ")
         k.wait(lambda: k.http("/healthz") == (200, "ok\n"), 5)
 
 
 def test_a_worker_that_nobody_asks_is_alive(tmp_path):
-    """Nothing limits its wait but the heartbeat."""
+    """Without queries, only the heartbeat wakes the worker."""
     with world(tmp_path, "--threads=2", env=hurry(HURRY)) as k:
         k.wait_ready()
         end = time.monotonic() + 15 / HURRY
@@ -65,7 +65,7 @@ def test_a_worker_that_nobody_asks_is_alive(tmp_path):
 
 @pytest.mark.quiet
 def test_a_worker_that_gets_more_than_it_can_answer_is_alive(tmp_path):
-    """For longer than a stuck one is given; its own clock runs twice as fast."""
+    """The overload lasts longer than the limit for a stuck worker. The clock of kubedns runs twice as fast."""
     if not os.path.exists(HOSTILE):
         pytest.skip(f"needs {HOSTILE}: make bench-tools")
     cpu = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
@@ -78,4 +78,4 @@ def test_a_worker_that_gets_more_than_it_can_answer_is_alive(tmp_path):
             time.sleep(0.05)
         attacker.communicate()
         assert seen == {200}
-        assert k.metric("kubedns_dns_dropped_total", reason="receive_queue") > 0, "it could answer everything"
+        assert k.metric("kubedns_dns_dropped_total", reason="receive_queue") > 0, "the load was too small: the worker answered everything"

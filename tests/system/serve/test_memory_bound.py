@@ -1,4 +1,7 @@
-"""--memory: one number for the pod, divided between kubedns's recorder, TCP clients and queries in flight, and dnsmasq."""
+"""
+--memory: one number for the whole pod. kubedns divides its part between the records of answers, TCP clients and queries in flight. dnsmasq
+gets the other part.
+"""
 
 import pathlib
 import re
@@ -25,7 +28,7 @@ def test_the_parts(tmp_path, size, mi):
         argv = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         limits = dict(re.fullmatch(r"--(cache-size|dns-forward-max|max-tcp-connections)=(\d+)", a).groups() for a in argv if re.match("--(cache|dns-f|max-t)", a))
         assert int(limits["cache-size"]) == min(10000, mi * MI // 4 // 8 // 256)
-        # kubedns never asks more of its dnsmasq than that takes.
+        # kubedns never sends dnsmasq more queries at once than dnsmasq accepts.
         assert min(in_flight, 2048) * 17 / 16 <= int(limits["dns-forward-max"]) == min(8000, int(mi * MI / 4 / 10 / 1024))
 
 

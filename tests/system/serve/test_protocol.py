@@ -1,4 +1,4 @@
-"""The table of protocol cases: what is sent as bytes, what comes back."""
+"""A table of protocol cases: the query as bytes and the expected reply."""
 
 import socket
 import struct
@@ -104,7 +104,7 @@ def test_opcode_other_than_query_is_notimp(kubedns):
 
 
 def test_a_notimp_has_none_of_the_bits_of_a_query(kubedns):
-    """RFC 8906: RD, RA and CD mean something for QUERY alone; RA was set and RD and CD copied."""
+    """RFC 8906: RD, RA and CD have a meaning in a QUERY only. A bug set RA and copied RD and CD."""
     for opcode in (1, 3, 6, 15):
         message = query(WEB)
         message.flags |= dns.flags.RD | dns.flags.CD
@@ -160,4 +160,4 @@ def test_before_the_first_sync_our_zones_are_servfail_with_ede_not_ready(tmp_pat
             reply = udp(k, query(name, type_, use_edns=0))
             assert reply.rcode() == dns.rcode.SERVFAIL, name
             assert [o.code for o in reply.options if o.otype == dns.edns.EDE] == [14], name
-        assert udp(k, query("1.2.0.192.in-addr.arpa", "PTR", flags=0)).rcode() == dns.rcode.REFUSED, "not ours"
+        assert udp(k, query("1.2.0.192.in-addr.arpa", "PTR", flags=0)).rcode() == dns.rcode.REFUSED, "the zone is not ours"

@@ -1,6 +1,6 @@
 """
-What each process may still do once it works, tried from inside the real programs: a library that the loader puts into them (inside.c)
-does what an intruder would, in the main thread and in a worker, and says how it came out.
+What each process can still do after its startup. The loader puts a library (inside.c) into the real programs. The library tries what an
+intruder would try, in the main thread and in a worker, and logs the results.
 """
 
 import os
@@ -19,21 +19,22 @@ from nanny_world import ARGS, DNSMASQ, Server, World, constant
 from sidecar_world import Sidecar
 from waiting import free_port, sanitized, wait_for
 
-pytestmark = pytest.mark.skipif(sanitized(), reason="a sanitizer's library must be the first, and needs what is refused here")
+pytestmark = pytest.mark.skipif(sanitized(), reason="a sanitizer's library must be loaded first, and it needs system calls that the sandbox refuses")
 
 FILES = {"shadow", "read", "write", "create"}
 KERNEL = {"mount", "unshare", "bpf", "io_uring", "userfaultfd", "perf", "keys", "chroot", "process_vm_readv", "pidfd_getfd", "init_module",
           "setns"}
 SOCKETS = {"unix", "raw", "packet", "vsock", "netfilter"}
-# Ways around Landlock's checks of TCP and signals, which the list of system calls closes.
+# Ways around Landlock's checks of TCP and signals. The system call filter must close them.
 AROUND = {"fastopen-sendto", "fastopen-sendmsg", "fastopen-sendmmsg", "mptcp", "listen-unbound", "clone-namespaces", "limits-of-another"}
 ALL = FILES | KERNEL | SOCKETS | AROUND | {"connect", "listen", "kill", "ptrace", "exec"}
 
-# By layer: what Landlock refuses says EACCES (EPERM for signals), what the list of system calls refuses ENOSYS.
+# The layers: Landlock refuses with EACCES (EPERM for signals), the system call filter with ENOSYS.
 LANDLOCK, SYSCALLS = {"EACCES", "EPERM"}, {"ENOSYS"}
 
-# A nanny goes on starting dnsmasq, whose servers may listen on any port, and sends it signals; it may be told of none of these. dnsmasq
-# listens when it starts, and then a filter cannot tell its own socket from another: without an address the kernel chooses the port.
+# The nanny must still start dnsmasq, connect to servers on any port and send signals. So for the nanny, Landlock refuses some attempts that
+# the filter refuses for the other programs. dnsmasq listens during startup, and a filter cannot distinguish dnsmasq's socket from an
+# intruder's. If a socket has no address, it can listen: the kernel chooses its port.
 EXPECTED = {
     "kubedns": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | {"write", "create", "kill", "ptrace", "exec"}} | dict.fromkeys(
         ("shadow", "read", "connect", "listen"), LANDLOCK),
@@ -57,7 +58,7 @@ def library():
 
 @pytest.fixture
 def outside(library):
-    """The environment of a process that is tried from inside: a secret file of everybody's, a server that listens."""
+    """The environment of a process under test: a secret file that every user can read, and a server that listens."""
     with tempfile.TemporaryDirectory(prefix="outside-") as place, socket.create_server(("127.0.0.1", 0)) as server:
         os.chmod(place, 0o777)
         with open(os.path.join(place, "secret"), "w", encoding="ascii") as f:
@@ -68,13 +69,13 @@ def outside(library):
 
 
 def filters():
-    """How many seccomp filters this process has, and with it all that it starts."""
+    """The number of seccomp filters of this process. Every process that it starts inherits them."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as f:
         return next((line.split()[1] for line in f if line.startswith("Seccomp_filters:")), "0")
 
 
 def attempts(log, program):
-    """{thread: {attempt: outcome}} of the threads that have tried everything."""
+    """Returns {thread: {attempt: outcome}} for the threads that have finished all attempts."""
     found = {}
     for thread, attempt, outcome in re.findall(rf"inside {program} (\S+) (\S+) (\S+)", log):
         found.setdefault(thread, {})[attempt] = outcome
@@ -118,7 +119,7 @@ def test_a_collector_of_dnstap_opens_unix_sockets_only_if_it_has_one(outside, ob
             check(tried, EXPECTED["kubedns"] | {"unix": unix})
 
 
-def test_with_share_port_kubedns_listens_later_and_nothing_else_is_different(outside, objects):
+def test_share_port_changes_the_sandbox_only_for_listening(outside, objects):
     with Kubedns(f"--objects-dir={objects}", "--share-port", "--threads=1", env=outside) as kubedns:
         found = kubedns.wait(lambda: has_tried(kubedns.log, "kubedns", 2), what=kubedns.log)
         for tried in found.values():
@@ -159,7 +160,7 @@ def world():
 
 
 def start_nanny(world, outside, *args):
-    # dnsmasq's loader reads the library in its sandbox: beside a file that its arguments name.
+    # dnsmasq's loader reads the library inside the sandbox, so the library is in the directory of a file that dnsmasq's arguments name.
     place = os.path.join(world.dir, "lib")
     os.mkdir(place)
     shutil.copy(outside["LD_PRELOAD"], place)
@@ -173,7 +174,7 @@ def test_the_nanny_refuses_all_but_its_child(world, outside):
     start_nanny(world, outside)
     found = wait_for(lambda: has_tried(world.log, "nanny"), what=world.log)
     check(found["nanny"], EXPECTED["nanny"])
-    assert found["nanny"]["exec-itself"] == "ok"  # dnsmasq's program, which it starts again when it must
+    assert found["nanny"]["exec-itself"] == "ok"  # "itself" is dnsmasq's program, which the nanny must be able to start again
 
 
 def test_dnsmasq_refuses_all_but_dns(world, outside):
@@ -187,7 +188,7 @@ def test_without_the_sandbox_the_nanny_and_dnsmasq_get_around(world, outside, pr
     start_nanny(world, {**outside, "INSIDE_FILTERS": "-1"}, "--sandbox=off")
     found = wait_for(lambda: has_tried(world.log, program), what=world.log)
     done = {name for name, outcome in found[program].items() if outcome == "ok"}
-    # The parent may be another user's: of the test's nanny and of dnsmasq, when root runs the tests.
+    # The parent process may belong to another user, for the nanny under test and for dnsmasq, when root runs the tests.
     assert AROUND - {"limits-of-another"} <= done and found[program]["limits-of-another"] in ("ok", "EPERM")
 
 
@@ -212,7 +213,7 @@ def test_log_refuses_nothing_and_says_so(outside, objects):
 
 
 def over_tcp(world, name):
-    """The addresses; none where there is no answer."""
+    """The addresses in the answer. Without an answer the result is empty."""
     try:
         reply = dns.query.tcp(dns.message.make_query(name, "A"), "127.0.0.1", port=world.port, timeout=5)
     except (OSError, EOFError):
@@ -225,14 +226,14 @@ def test_a_port_that_comes_too_late_for_the_sandbox_is_said_once(world):
     try:
         world.start()
         world.write(stubDomains={"acme.test": [str(server)]})
-        world.wait_log("without TCP port")
-        wait_for(lambda: "10.9.0.1" in str(world.ask("www.acme.test")))  # UDP
+        world.wait_log("the sandbox does not allow it")
+        wait_for(lambda: "10.9.0.1" in str(world.ask("www.acme.test")))  # over UDP
         world.write(stubDomains={"acme.test": [str(server)], "other.test": [str(server)]})
         wait_for(lambda: "10.9.0.1" in str(world.ask("www.other.test")))
-        assert world.log().count("without TCP port") == 1
+        assert world.log().count("the sandbox does not allow it") == 1
         asked = len(server.asked)
         assert over_tcp(world, "tcp.acme.test") == [] and len(server.asked) == asked  # dnsmasq itself tries TCP Fast Open first
-        os.kill(world.pid(), signal.SIGKILL)  # and the next one knows the port from its start
+        os.kill(world.pid(), signal.SIGKILL)  # the next dnsmasq knows the port at its startup
         wait_for(lambda: over_tcp(world, "tcp.acme.test") == ["10.9.0.1"])
     finally:
         server.close()
@@ -242,6 +243,6 @@ def test_kubedns_says_which_upstream_came_too_late(objects, tmp_path):
     (tmp_path / "conf").mkdir()
     with Kubedns(f"--objects-dir={objects}", f"--config-dir={tmp_path}/conf", "--nameservers=127.0.0.1:53") as kubedns:
         kubedns.wait_ready()
-        assert "without TCP port" not in kubedns.log()
+        assert "the sandbox does not allow TCP port" not in kubedns.log()
         (tmp_path / "conf/upstreamNameservers").write_text('["127.0.0.1:5399"]')
-        kubedns.wait(lambda: "upstream 127.0.0.1:5399: the sandbox was entered without TCP port 5399" in kubedns.log())
+        kubedns.wait(lambda: "upstream 127.0.0.1:5399: the sandbox does not allow TCP port 5399" in kubedns.log())

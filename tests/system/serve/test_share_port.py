@@ -1,4 +1,7 @@
-"""Two kubedns at one port, as in an update (--share-port): who takes the queries, and what becomes of the port when one of them goes."""
+"""
+Two kubedns share one port, as in an update (--share-port). The tests check which kubedns gets the queries, and what happens to the port
+when one of them ends.
+"""
 
 import os
 import pathlib
@@ -10,12 +13,12 @@ from dnsnet import WEB, Tcp, query, udp, world
 from kubedns_process import Kubedns
 from waiting import free_port, wait_for
 
-LEFT, ALONE = "is left to the other kubedns", "alone: the other kubedns has gone"
+LEFT, ALONE = "is left to the other kubedns", "alone: the other kubedns has stopped"
 
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a kubedns beside another; all are killed at the end, whether they have ended or not."""
+    """Starts a kubedns, optionally on the port of another kubedns. Kills all of them at the end of the test."""
     running = []
 
     def begin(name, *args, beside=None):
@@ -34,13 +37,13 @@ def start(tmp_path):
 
 
 def end(kubedns):
-    """SIGTERM; returns when it has left the port, in a drain that the test does not see the end of."""
+    """Sends SIGTERM. Returns when kubedns has left the port. The drain lasts longer than the test."""
     kubedns.process.send_signal(signal.SIGTERM)
     kubedns.wait(lambda: LEFT in kubedns.log())
 
 
 def wakeups(kubedns):
-    """How often each worker has waited, by its name."""
+    """Returns {worker's name: number of times that it has waited}."""
     threads = {}
     for task in pathlib.Path(f"/proc/{kubedns.pid}/task").iterdir():
         fields = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
@@ -50,11 +53,11 @@ def wakeups(kubedns):
 
 
 def test_after_an_update_every_worker_takes_queries(start):
-    """A socket that has ever been connected is passed over by the kernel, so that one worker would get all for good."""
+    """The kernel skips a socket that was ever connected. With such sockets one worker would get all queries permanently."""
     old = start("old", "--threads=4")
     new = start("new", "--threads=4", beside=old)
     end(old)
-    before = wait_for(lambda: len(found := wakeups(new)) == 4 and found)  # threads name themselves, when they have got a processor
+    before = wait_for(lambda: len(found := wakeups(new)) == 4 and found)  # a thread sets its name when it runs for the first time
     for _ in range(200):
         assert udp(new, query(WEB)).answer
     after = wakeups(new)
@@ -62,7 +65,7 @@ def test_after_an_update_every_worker_takes_queries(start):
 
 
 def answers(kubedns, times=1):
-    """Whether UDP and TCP are answered; TCP is the workers' to open and to close, a moment after what the log says."""
+    """True if queries over UDP and TCP get answers. The workers open and close their TCP sockets shortly after the line in the log."""
     try:
         for _ in range(times):
             with Tcp(kubedns) as tcp:
@@ -82,21 +85,24 @@ def takes_all(kubedns):
 
 
 def test_a_port_that_was_left_is_taken_back_when_the_other_has_gone(start):
-    """Without it nobody answers until the drain is over and the kubelet has started another."""
+    """Otherwise no program would answer until the drain is over and the kubelet has started another kubedns."""
     old = start("old", "--threads=2")
     new = start("new", "--threads=2", beside=old)
     end(old)
     new.stop()
     old.wait(lambda: ALONE in old.log())
     old.wait(lambda: takes_all(old))
-    assert not old.ready(), "it answers, and goes on ending"
+    assert not old.ready(), "it answers, but it is still shutting down"
     third = start("third", "--threads=2", beside=old)
     old.wait(lambda: old.log().count(LEFT) == 2)
     third.wait(lambda: takes_all(third))
 
 
 def test_a_port_that_was_left_to_one_that_died_is_still_taken(start):
-    """The one that left returns within a second; until then the third would be alone there, with SERVFAIL for what it has not read."""
+    """
+    The kubedns that has left the port takes it back within a second. Until then the third kubedns would be alone on the port and answer
+    SERVFAIL, because it has not synced.
+    """
     old = start("old")
     new = start("new", beside=old)
     end(old)
@@ -110,7 +116,7 @@ def test_a_port_that_was_left_to_one_that_died_is_still_taken(start):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
 def test_a_port_that_cannot_be_bound_when_its_turn_comes_ends_it(tmp_path):
-    """Another user's socket is not shared with. As at the start: an error that names address, port and holder, and exit 1."""
+    """kubedns cannot share a port with another user's socket. As at startup, it exits with 1 and an error that names address, port and holder."""
     os.seteuid(65534)
     try:
         other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -118,7 +124,7 @@ def test_a_port_that_cannot_be_bound_when_its_turn_comes_ends_it(tmp_path):
         os.seteuid(0)
     with other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        port = free_port()  # for TCP too, which is bound at once
+        port = free_port()  # a port that is also free for TCP, which kubedns binds at once
         other.bind(("127.0.0.1", port))
         k = Kubedns(f"--objects-dir={tmp_path}", "--share-port", f"--dns-port={port}", directory=str(tmp_path))
         try:

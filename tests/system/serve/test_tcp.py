@@ -1,4 +1,4 @@
-"""Queries over TCP: RFC 7766, and clients that are slow, many, or mean."""
+"""Queries over TCP: RFC 7766, and slow, numerous or malicious clients."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ IDLE_S = 10
 
 @pytest.fixture(scope="module")
 def slow_upstream():
-    """Answers after the delay that the first label names, in milliseconds."""
+    """An upstream server. The first label of a name is the delay of the answer in milliseconds."""
 
     def behave(request, _tcp):
         time.sleep(int(str(request.question[0].name).partition(".")[0]) / 1000)
@@ -47,8 +47,8 @@ def drops(kubedns, reason):
     return kubedns.metric("kubedns_dns_dropped_total", reason=reason)
 
 
-def test_the_root_over_tcp_is_answered_and_counted(tmp_path):
-    """The one name without a label, in /top too, which looks at one query of 40."""
+def test_a_query_for_the_root_over_tcp_is_answered_and_counted(tmp_path):
+    """The root is the only name without a label. It must also appear in /top, which samples one query of 40."""
     with world(tmp_path, "--threads=1") as k:
         k.wait_ready()
         with Tcp(k) as tcp:
@@ -109,7 +109,7 @@ def test_a_message_shorter_than_a_header_ends_the_connection(kubedns):
     assert drops(kubedns, "tcp_bad_length") == before + 3
 
 
-def test_a_client_that_has_said_all_gets_its_replies(kubedns):
+def test_a_client_that_half_closes_its_connection_gets_its_replies(kubedns):
     with Tcp(kubedns) as tcp:
         tcp.send(*(query(WEB, id=i) for i in range(50)), query("200.example.org", id=50))
         tcp.socket.shutdown(socket.SHUT_WR)
@@ -128,7 +128,7 @@ def test_a_client_that_leaves_before_its_reply_hurts_nobody(kubedns):
 
 
 def greedy(kubedns):
-    """Asks for far more than it reads; returns the client once the server has stopped taking its queries."""
+    """Starts a client that requests far more data than it reads. Returns the client after the server has stopped reading its queries."""
     tcp = Tcp(kubedns, receive_buffer=4096)
     tcp.socket.setblocking(False)
     burst = framed(query(MANY)) * 200
@@ -144,7 +144,7 @@ def greedy(kubedns):
 
 
 def test_idle_slow_and_greedy_clients_are_dropped_in_time(kubedns):
-    """All at once, so that the test takes the idle timeout only once."""
+    """All these clients run at once, so that the test waits only once for the idle timeout."""
     reasons = ("tcp_idle", "tcp_slow_query", "tcp_slow_reader")
     before = {r: drops(kubedns, r) for r in reasons}
     memory_before = kubedns.memory()["VmRSS"]
@@ -161,14 +161,14 @@ def test_idle_slow_and_greedy_clients_are_dropped_in_time(kubedns):
         for name in ("stuck", "reader"):
             if name not in ends and connection_is_gone(clients[name]):
                 ends[name] = time.monotonic() - begun
-        if "dribble" not in ends and sent < 25:  # one byte now and then: less than one query
+        if "dribble" not in ends and sent < 25:  # a byte now and then, in total less than one query
             try:
                 dribble.socket.send(long_query[sent : sent + 1])
                 sent += 1
             except OSError:
                 pass
-        assert addresses(busy.ask(query(WEB))) == [WEB_IP]  # who asks stays
-        if "reader" not in ends:  # a byte now and then is not reading
+        assert addresses(busy.ask(query(WEB))) == [WEB_IP]  # an active client stays connected
+        if "reader" not in ends:  # reading a byte now and then does not count as reading
             try:
                 reader.socket.recv(1)
             except OSError:
@@ -187,7 +187,7 @@ def test_idle_slow_and_greedy_clients_are_dropped_in_time(kubedns):
 
 
 def connection_is_gone(client):
-    """By the kernel's own state: what is unread would hide the end from recv()."""
+    """Asks the kernel for the connection's state. recv() would return unread data before the end."""
     state = client.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
     return state != 1  # TCP_ESTABLISHED
 
@@ -216,7 +216,7 @@ def test_ten_thousand_idle_connections_stop_nobody(tmp_path):
             assert drops(k, "tcp_limit") + drops(k, "tcp_client") >= 9_000
             assert sanitized() or k.memory()["VmRSS"] - memory < 2048
             oldest, newest = clients[0], clients[-1]
-            assert oldest.ended() and not newest.ended()  # the longest idle go first
+            assert oldest.ended() and not newest.ended()  # kubedns closes the connections first that were idle for longest
             newest.socket.settimeout(5)
             assert addresses(newest.ask(query(WEB))) == [WEB_IP]
     finally:
@@ -230,7 +230,7 @@ def test_without_a_descriptor_to_spare_idle_connections_make_room(tmp_path):
         k.wait_ready()
         clients = [Tcp(k) for _ in range(20)]
         k.wait(lambda: k.metric("kubedns_tcp_connections") == 20)
-        limit = k.descriptors() - 2  # the metrics' own connection was among them
+        limit = k.descriptors() - 2  # does not count the connection for the metrics
         hard = resource.prlimit(k.pid, resource.RLIMIT_NOFILE)[1]
         resource.prlimit(k.pid, resource.RLIMIT_NOFILE, (limit, hard))
         cpu = k.cpu_s()
@@ -247,7 +247,7 @@ def test_without_a_descriptor_to_spare_idle_connections_make_room(tmp_path):
 
 
 def test_buffers_have_a_bound_in_total(tmp_path):
-    """Clients that each begin the longest message and never end it."""
+    """Each client begins a message of the maximum length and never completes it."""
     with world(tmp_path, "--threads=1") as k:
         k.wait_ready()
         before = k.memory()["VmRSS"]
@@ -266,9 +266,7 @@ def test_buffers_have_a_bound_in_total(tmp_path):
 
 
 def kernel_memory(kubedns):
-    """
-    Bytes that the kernel holds in kubedns's ends of its TCP connections, those included that no process has any more.
-    """
+    """Returns the bytes that the kernel holds for kubedns's TCP connections, including connections that no process owns any more."""
     total = 0
     for line in run("ss", "-Htanm", f"sport = :{kubedns.port}").stdout.splitlines():
         found = re.search(r"skmem:\(r(\d+),rb\d+,t(\d+),tb\d+,f(\d+),w(\d+)", line)
@@ -279,7 +277,10 @@ def kernel_memory(kubedns):
 
 
 def test_a_thousand_clients_that_never_read_hold_little_and_leave_nothing(tmp_path):
-    """Half of them have said all that they will: such a connection is closed when its replies have left, which is never."""
+    """
+    Half of the clients shut down their sending side. kubedns would close such a connection after its replies have left, but these replies
+    never leave.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 12000), hard))
     clients = []
@@ -337,10 +338,10 @@ def test_one_address_leaves_connections_to_others(tmp_path):
             s.close()
 
 
-def test_a_query_that_came_with_its_connection_is_answered_before_that_gives_way(tmp_path):
+def test_a_query_on_a_new_connection_is_answered_before_the_connection_is_closed(tmp_path):
     """
-    After a pause connections are accepted faster than they are read. Those over a client's limit were closed unread, and came again: 1,200 a
-    second did not recover from a pause of ten seconds.
+    After a pause kubedns accepts connections faster than it reads them. A bug: kubedns closed connections above a client's limit without
+    reading their queries, so the clients connected again. At 1,200 a second kubedns did not recover from a pause of ten seconds.
     """
     with world(tmp_path, "--threads=1", "--tcp-connections=60") as k:
         k.wait_ready()
@@ -358,7 +359,7 @@ def test_a_query_that_came_with_its_connection_is_answered_before_that_gives_way
 
 
 def test_a_connection_has_an_end_and_says_so(kubedns):
-    """EDNS TCP keepalive (RFC 7828), to who asks for it; after 65,536 queries it says 0, and no reply is lost."""
+    """EDNS TCP keepalive (RFC 7828) for a client that requests it. After 65,536 queries the timeout is 0, and no reply is lost."""
 
     def keepalive(reply):
         return [o.to_wire() if hasattr(o, "to_wire") else o.data for o in reply.options if o.otype == 11]

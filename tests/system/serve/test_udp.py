@@ -1,4 +1,4 @@
-"""Queries over UDP: sizes, addresses, and everything that is no query."""
+"""Queries over UDP: sizes, addresses, and invalid packets."""
 
 import contextlib
 import os
@@ -68,7 +68,7 @@ def test_the_clients_size_is_respected_and_capped_at_1232(kubedns):
 
 
 def padded(size):
-    """A query of exactly this many bytes, by RFC 7830 padding."""
+    """A query of exactly this many bytes. RFC 7830 padding fills it up."""
     base = query(WEB, use_edns=0, payload=1232, options=[dns.edns.GenericOption(12, b"")])
     option = dns.edns.GenericOption(12, b"\0" * (size - len(base.to_wire())))
     wire = query(WEB, use_edns=0, payload=1232, options=[option]).to_wire(max_size=65535)
@@ -108,7 +108,7 @@ def test_a_compression_loop_is_formerr(kubedns):
 
 
 def flood(kubedns, make, count):
-    """Sends `count` packets, asking between batches so that none is lost unseen; nothing is done with the replies."""
+    """Sends `count` packets. A normal query between batches makes sure that kubedns has read them all. Ignores the replies."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.connect((kubedns.host, kubedns.port))
         s.setblocking(False)
@@ -154,7 +154,7 @@ def test_a_port_in_use_is_an_error_that_names_port_and_process(kubedns, tmp_path
 
 
 def test_both_workers_get_queries_of_one_client(kubedns):
-    """One source port: by the kernel's hash all of its queries would go to one worker."""
+    """All queries come from one source port. With the kernel's hash one worker would get all of them."""
     ticks = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.connect((kubedns.host, kubedns.port))
@@ -182,7 +182,7 @@ def worker_ticks(pid):
 
 
 def test_what_the_kernel_drops_is_counted(kubedns):
-    """More than a socket's queue holds, while nobody reads."""
+    """While no worker reads, the test sends more packets than a socket's queue holds."""
     before, sent = drops(kubedns, "receive_queue"), 20_000
     answered, done = [], threading.Event()
 
@@ -213,7 +213,7 @@ def test_what_the_kernel_drops_is_counted(kubedns):
 
 
 def test_a_stopped_process_loses_nothing_that_its_queues_can_hold(kubedns):
-    """A burst of 2,000 queries while nobody reads: all are answered afterwards."""
+    """A burst of 2,000 queries arrives while no worker reads. Afterwards all queries get answers."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         s.connect((kubedns.host, kubedns.port))
@@ -228,7 +228,7 @@ def test_a_stopped_process_loses_nothing_that_its_queues_can_hold(kubedns):
 
 
 def test_no_epoll_waits_on_the_udp_sockets(kubedns):
-    """It would be told of every reply that leaves, which is a seventh of what an answer costs; nothing else would show it."""
+    """The kernel would notify epoll of every reply that leaves. This would be a seventh of the cost of an answer. No other test would notice."""
     bound, descriptors, waited = set(), f"/proc/{kubedns.pid}/fd", set()
     for table in ("udp", "udp6"):
         with open(f"/proc/{kubedns.pid}/net/{table}", encoding="ascii") as f:
@@ -239,12 +239,15 @@ def test_no_epoll_waits_on_the_udp_sockets(kubedns):
         if what == "anon_inode:[eventpoll]":
             with open(f"{descriptors}info/{fd}", encoding="ascii") as f:
                 waited |= {opened[n] for n in re.findall(r"^tfd:\s+(\d+)", f.read(), re.M)}
-    assert bound & set(opened.values()) and any(what.startswith("socket:") for what in waited), "nothing was looked at"
+    assert bound & set(opened.values()) and any(what.startswith("socket:") for what in waited), "the test found no socket to check"
     assert not bound & waited
 
 
 def test_two_that_share_a_port_share_its_clients(tmp_path):
-    """--share-port, as in an update: what spreads packets over one process's sockets must not take those of the other."""
+    """
+    Uses --share-port, as in an update. Each process has a program in the kernel that spreads packets over the process's sockets. It must
+    not take the other process's packets.
+    """
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
     with world(tmp_path / "old", "--threads=2", "--share-port") as old:

@@ -1,4 +1,4 @@
-"""The other DNS pods: kubedns knows them from the API, the page of each links to them (test_sidecar_drawing)."""
+"""The other DNS pods. kubedns knows them from the API, and each pod's page links to them (test_sidecar_drawing)."""
 
 import pytest
 from api_world import ApiServer
@@ -26,7 +26,7 @@ def test_the_page_knows_the_pods_behind_the_same_service(api, tmp_path):
         shown = until(lambda: pod.sidecar.status()["kubedns"]["neighbours"], 20)
         assert shown == [{"address": "10.1.0.7", "ready": True}, {"address": "10.1.0.8", "ready": False}]
         assert pod.sidecar.status()["port"] == pod.sidecar.port
-        # To whom the addresses of servers are not shown, these are not either.
+        # If a client may not see the servers' addresses, it may not see the addresses of other pods either.
         assert "10.1.0.7" not in pod.sidecar.get("/status.json", {"Host": "evil.example"})[1]
     finally:
         pod.close()

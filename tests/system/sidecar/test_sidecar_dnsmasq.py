@@ -1,4 +1,7 @@
-"""dnsmasq's statistics, from the real one: compared with its own answers, over restarts and flushes, and every path that shows them."""
+"""
+dnsmasq's statistics, read from a real dnsmasq. The sidecar's numbers must match dnsmasq's own answers across restarts and flushes, on
+every path that shows them.
+"""
 
 import json
 import signal
@@ -9,11 +12,13 @@ import urllib.request
 import pytest
 from nanny_world import Server, World, constant
 
+from tls_world import NannyPage
+
 from sidecar_world import NAME, PROGRAM, Dnsmasq, FakeDns, Sidecar, good, rcode, silent, until
 from waiting import free_port
 
 POLL_MS = 200
-OWN = 6  # CHAOS questions of one reading, which dnsmasq counts as hits
+OWN = 6  # CHAOS queries per reading; dnsmasq counts them as hits
 COUNTERS = ("hits", "misses", "evictions", "insertions")
 
 
@@ -34,14 +39,14 @@ def watch(dnsmasq, *args):
 
 
 def readings(sidecar, count=2):
-    """Waits until `count` more whole readings have been taken in."""
+    """Waits until the sidecar has finished `count` more readings."""
     for _ in range(count):
         before = sidecar.status()["dnsmasq"]["lastTime"]
         until(lambda: (sidecar.status()["dnsmasq"]["lastTime"] or 0) > (before or 0), what="a reading")
 
 
 def test_numbers_are_dnsmasqs_own(dnsmasq, upstream):
-    # A reading an hour: the first is all there is, so nothing moves while it is compared.
+    # With one reading per hour nothing changes after the first reading, so the numbers can be compared.
     for i in range(30):
         dnsmasq.ask(f"n{i % 10}.example")  # 10 misses, 20 hits
     first = {name: dnsmasq.number(name) for name in COUNTERS}
@@ -51,7 +56,8 @@ def test_numbers_are_dnsmasqs_own(dnsmasq, upstream):
         own = {name: metrics[f"kubedns_dnsmasq_{name}", ()] for name in COUNTERS}
     assert (own["misses"], own["evictions"]) == (10, 0) == (first["misses"], first["evictions"])
     assert own["insertions"] == first["insertions"] >= 10
-    # hits.bind was asked first by us: it then counts our own four questions before it, and itself or not.
+    # The test read hits.bind before the sidecar did. The sidecar's value includes the test's four later queries, and perhaps the query for
+    # hits.bind itself.
     assert own["hits"] - first["hits"] in (3, 4, 5)
     for name in COUNTERS:
         assert metrics[f"dnsmasq_cache_{name}_total", ()] == own[name]
@@ -74,7 +80,7 @@ def test_a_known_number_of_queries_is_seen(dnsmasq):
         readings(sidecar, 1)
         after = sidecar.status()["dnsmasq"]
         assert after["misses"] == before["misses"] + 8
-        assert after["recentHitRatio"] == pytest.approx(32 / 40, abs=0.001)  # our own questions are not in it
+        assert after["recentHitRatio"] == pytest.approx(32 / 40, abs=0.001)  # the sidecar's own queries do not count
         assert (after["hits"] - before["hits"] - 32) % OWN == 0
 
 
@@ -86,6 +92,21 @@ def test_coredns_names_are_dnsmasqs_numbers(dnsmasq):
         seen = sidecar.metrics()
         assert seen["coredns_cache_hits_total", (("type", "any"),)] == seen["dnsmasq_cache_hits_total", ()] > 0
         assert seen["coredns_cache_misses_total", ()] == seen["dnsmasq_cache_misses_total", ()]
+
+
+def test_names_that_fit_both_engines_have_the_numbers_of_the_engine_that_runs(dnsmasq):
+    with watch(dnsmasq) as sidecar:
+        dnsmasq.ask("e.example")
+        readings(sidecar)
+        seen = sidecar.metrics()
+        for number in ("hits", "misses"):
+            assert seen[f"dns_cache_{number}_total", ()] == seen[f"dnsmasq_cache_{number}_total", ()] > 0
+    engine = {"engine": "unbound", "state": "ready", "cacheHits": 7000, "cacheMisses": 30}
+    with NannyPage([], engine=engine) as nanny, Sidecar(f"--dnsmasq-port={free_port()}", f"--nanny-url={nanny.url}", "--kubedns-url=",
+                                                        "--outside-name=", "--coredns-metrics", peers=True) as sidecar:  # fmt: skip
+        until(lambda: sidecar.value("dns_cache_hits_total") == 7000, what="the nanny's numbers")
+        assert sidecar.value("dns_cache_misses_total") == 30 and sidecar.metrics()["coredns_cache_hits_total", (("type", "any"),)] == 7000
+        assert sidecar.value("dnsmasq_cache_hits_total") == 0
 
 
 def test_a_restart_does_not_turn_counters_back(dnsmasq):
@@ -156,7 +177,7 @@ def test_failing_upstreams_are_counted_by_server(upstream):
 
 
 def test_no_upstream_and_no_ident():
-    """servers.bind without a server is a TXT of one empty string; with --no-ident there is nothing at all."""
+    """Without a server, servers.bind is a TXT with one empty string. With --no-ident dnsmasq returns nothing at all."""
     with Dnsmasq() as alone, watch(alone) as sidecar:
         until(lambda: sidecar.status()["dnsmasq"]["up"])
         assert sidecar.status()["dnsmasq"]["upstreams"] == []
@@ -183,8 +204,11 @@ def test_the_nannys_marker_is_no_upstream(upstream):
 
 
 def test_after_a_rollback_no_server_is_counted_with_anothers_queries():
-    """dnsmasq hands a server line's record, counts included, to the line that follows it at the same place, and sums the records of one
-    address: a server that answered all comes out of servers.bind with the failures of one that was put before it and taken back."""
+    """
+    When the list of servers changes, dnsmasq reuses a server's record, with its counts, for the next server at the same position. It also
+    adds up the records of one address. Here a failing server is put before a good server and removed again. servers.bind then shows the
+    failures of the failing server for the good server.
+    """
     good_one, bad = Server(constant("10.9.0.1")), Server(lambda *_: 2)
     world = World()
 
@@ -216,7 +240,7 @@ def test_after_a_rollback_no_server_is_counted_with_anothers_queries():
             readings(sidecar, 2)
             lines = Dnsmasq.chaos(world, "servers")
             inherited = [line for line in lines if line.startswith(str(good_one).replace(":", "#"))]
-            assert int(inherited[0].split(" ")[2]) >= 30, lines  # dnsmasq says that the good one failed
+            assert int(inherited[0].split(" ")[2]) >= 30, lines  # dnsmasq reports failures for the good server
             ask(30, "c")
             until(lambda: shown(good_one).get("recentQueries", 0) >= 30, what="queries after the rollback")
             after = shown(good_one)
@@ -236,7 +260,7 @@ def test_every_path(dnsmasq, upstream):
         until(lambda: sidecar.health("dnsmasq")[0] == 200 and sidecar.health("up")[0] == 200)
         readings(sidecar, 1)
         status, text = sidecar.get("/status.txt")
-        assert status == 200 and text.startswith("DNS is well")
+        assert status == 200 and text.startswith("DNS is healthy")
         assert sidecar.get("/")[1].startswith("<!DOCTYPE html>")
         assert sidecar.get("/healthz") == (200, "ok\n")
         assert sidecar.get("/page.css")[0] == sidecar.get("/page.js")[0] == sidecar.get("/icon.svg")[0] == 200
@@ -262,7 +286,7 @@ def test_every_path(dnsmasq, upstream):
             assert f"\nkubedns_probe_{label}_errors 0\n" in text
 
 
-# What promtool's style check says of kube-dns's own names, which have to stay.
+# promtool's style findings about kube-dns's own metric names, which cannot change.
 KEPT = {f"kubedns_dnsmasq_{name} counter metrics should have \"_total\" suffix" for name in (*COUNTERS, "errors")} | {
     "kubedns_probe_p_errors counter metrics should have \"_total\" suffix",
     "kubedns_probe_p_latency_ms metric names should not contain abbreviated units"}
@@ -272,7 +296,7 @@ def test_promtool_accepts_the_page(dnsmasq):
     with watch(dnsmasq, f"--probe=p,127.0.0.1:{dnsmasq.port},{NAME},1,A") as sidecar:
         readings(sidecar, 1)
         run = subprocess.run(["promtool", "check", "metrics"], input=sidecar.get("/metrics")[1], capture_output=True, text=True, timeout=20)
-        # 1 would be: cannot be parsed; 3: style. With another prefix nothing changes but the kept names.
+        # promtool exits with 1 if it cannot parse the page and with 3 for style. Only the names of kube-dns may have findings.
         assert run.returncode in (0, 3)
         assert set((run.stdout + run.stderr).split("\n")) - {""} == KEPT
 
@@ -309,7 +333,7 @@ def test_json_is_json_of_the_promised_shape(dnsmasq):
     with watch(dnsmasq, f"--probe=p,127.0.0.1:{free_port()},{NAME},1,A") as sidecar:
         until(lambda: sidecar.probe("p")["state"] == "connection_refused")
         shown = json.loads(sidecar.get("/status.json")[1])
-        assert set(shown) == {"level", "sentence", "findings", "moreFindings", "events", "journalKept", "host", "version", "time", "uptimeSeconds", "draining",
-                              "probes", "dnsmasq", "kubedns", "nanny", "surroundings", "podsCommand", "metricsPath", "port", "mayAsk"}
+        assert set(shown) == {"level", "sentence", "findings", "moreFindings", "servers", "events", "journalKept", "host", "version", "time", "uptimeSeconds", "draining",
+                              "probes", "historyStep", "dnsmasq", "kubedns", "nanny", "surroundings", "podsCommand", "metricsPath", "port", "mayAsk"}
         assert shown["findings"][0]["what"].startswith("Probe p: 127.0.0.1:")
         assert abs(shown["time"] - time.time()) < 5

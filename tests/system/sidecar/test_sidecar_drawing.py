@@ -1,4 +1,7 @@
-"""What the page's script draws of a document, in Debian's Chromium: charts, figures, tables, and hostile text in every string of it."""
+"""
+The drawings that the page's script makes from a document, in Debian's Chromium: charts, figures and tables. Also hostile text in every
+string of the document.
+"""
 
 import copy
 import json
@@ -26,7 +29,7 @@ CONFIG = {"confirmed": True, "confirmedAt": "2026-11-25T01:12:44Z",
 
 @pytest.fixture(scope="module")
 def drawn():
-    """A browser with the page of a sidecar, which does not update it by itself; and what the sidecar says."""
+    """Returns a browser with the page of a sidecar, and the sidecar's document. The page does not update itself."""
     browser = chromium.Browser()
     with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A", "--dnsmasq-poll-interval-ms=86400000",
                                           f"--dnsmasq-port={server.port}") as sidecar:  # fmt: skip
@@ -42,12 +45,13 @@ def drawn():
 
 @pytest.fixture
 def draw(drawn):
-    """Draws the document with these members in place of its own, and returns a panel's text."""
+    """Draws the document with these members replaced, and returns the text of a panel."""
 
     def draw(panel="kubedns", **members):
         drawn.js(f"draw({json.dumps({**copy.deepcopy(drawn.document), **members})})")
         return drawn.js(f"document.getElementById('{panel}').innerText")
 
+    drawn.js("show_answer()")  # an earlier test may have left the hint that only loopback clients may ask
     drawn.errors.clear()
     yield draw
     assert drawn.errors == []
@@ -64,11 +68,21 @@ def last(count, *before):
 def test_answers_are_drawn_by_rcode_one_on_the_other(draw, drawn):
     answers = {**KUBEDNS["answersOverTime"], "NOERROR": last(50), "NXDOMAIN": last(30), "REFUSED": last(20)}
     text = draw("answers", kubedns=kubedns(answersOverTime=answers))
-    assert "10/s" in text and "100 in all" in text
+    assert "10/s" in text and "100 in total" in text
     assert "50 NOERROR, 30 NXDOMAIN, 0 SERVFAIL, 20 REFUSED" in drawn.js("document.querySelector('#answers title').textContent")
-    # From the bottom at 100: half, then three tenths, then two, up to the top.
+    # From the bottom at 100 up to the top: a bar of one half, a bar of three tenths, and a bar of two tenths of the height.
     assert drawn.js("[...document.querySelectorAll('#answers path:not(.grid)')].map(p => p.getAttribute('class') + ' ' + p.getAttribute('d'))") == [
         "bar M591 100.0v-50.0h8v50.0z", "softbar M591 50.0v-30.0h8v30.0z", "badbar ", "badbar M591 20.0v-20.0h8v20.0z", "badbar "]
+
+
+@pytest.mark.parametrize("uptime_s", [1, 109, 111, 119, 121, 289, 291, 299, 301, 3600])
+def test_no_bar_is_drawn_outside_its_chart(draw, drawn, uptime_s):
+    """The sidecar may have started at the end of a bucket, and "now" may be at the beginning of one."""
+    buckets = min(60, 2 + uptime_s // 10)
+    draw("answers", kubedns=kubedns(answersOverTime={**KUBEDNS["answersOverTime"], "NOERROR": [0] * (60 - buckets) + [1] * buckets}), uptimeSeconds=uptime_s)
+    begin, width, bar = drawn.js("""(svg => [svg.viewBox.baseVal.x, svg.viewBox.baseVal.width, svg.querySelector('.bar').getBBox()])
+        (document.querySelector('#answers svg')).map(v => v.x === undefined ? v : [v.x, v.x + v.width])""")
+    assert begin <= bar[0] and bar[1] <= begin + width
 
 
 @pytest.mark.parametrize("memory, limit, words", [
@@ -88,7 +102,7 @@ def test_kubedns_that_knows_old_things_is_not_shown_as_synced(draw, drawn, membe
     text = draw(kubedns=kubedns(**members))
     assert drawn.js("document.querySelector('#kubedns .card').className") == f"card {card}"
     assert drawn.js("document.querySelector('#kubedns .now').textContent") == now
-    assert ("kubedns does not answer: timeout. What follows is old." in text) == (card == "stale") and ("no list yet" in text) == (now == "not ready")
+    assert ("kubedns does not answer: timeout. The figures below are old." in text) == (card == "stale") and ("no list yet" in text) == (now == "not ready")
     assert "60 seconds ago" in text and "1,234,567" in text
 
 
@@ -106,7 +120,7 @@ def talker(name, pod="", **counts):
     return {"name": name, "pod": pod, "perSecond": 0, "queries": 0, "nxdomain": 0, "searchWalk": 0, "aaaa": 0, "outside": 0, **counts}
 
 
-def test_who_asks_most_is_a_table_with_shares(draw, drawn):
+def test_top_clients_are_a_table_with_shares(draw, drawn):
     clients = [talker("10.0.0.9", "pod shop/web-1", perSecond=50.4, queries=6000, nxdomain=4500, searchWalk=3000, aaaa=60), talker("127.0.0.1")]
     names = [talker("web.default.svc.cluster.local.", perSecond=3.27)]
     draw("top", kubedns=kubedns(topKnown=True, topClients=clients, topNames=names))
@@ -119,7 +133,7 @@ def test_who_asks_most_is_a_table_with_shares(draw, drawn):
 
 
 def test_a_table_of_top_clients_without_a_row_is_left_out(draw, drawn):
-    """After a flood the rates are still drawn, while nobody asks enough to be ranked."""
+    """After a flood the page still draws the rates, although no client sends enough queries to be ranked."""
     rates = [{"name": "10.0.0.9", "pod": "", "answersOverTime": last(0, 1000)}, {"name": "10.0.0.8", "pod": "", "answersOverTime": last(3)}]
     text = draw("top", kubedns=kubedns(topKnown=True, topRates=rates))
     assert "Too few queries in the last two minutes to rank." in text and drawn.js("document.querySelector('.top-table')") is None
@@ -133,7 +147,7 @@ def test_the_heaviest_are_drawn_on_one_scale(draw, drawn):
     draw("top", kubedns=kubedns(topKnown=True, topRates=rates))
     assert drawn.js("[...document.querySelectorAll('.rates title')].map(t => t.textContent)") == [
         f"Answers to {client} over the last 10 minutes: about {rate} a second at most." for client, rate in (("10.0.0.9", "4,100"), ("10.0.0.8", "2,000"))]
-    # 50,000 in ten seconds is the axis of both.
+    # The axis of both charts ends at 50,000 queries in ten seconds.
     assert drawn.js("[...document.querySelectorAll('.rates .bar')].map(p => p.getAttribute('d'))") == ["M591 100.0v-82.0h8v82.0z", "M591 100.0v-40.0h8v40.0z"]
     assert drawn.js("[...document.querySelectorAll('.rates .y span:first-child')].map(s => s.textContent)") == ["5,000/s"] * 2
 
@@ -147,13 +161,27 @@ def test_a_silent_upstream_is_named_where_dnsmasq_counts_nothing(draw, drawn):
         "M591 100.0v-20.0h8v20.0z", "M591 80.0v-60.0h8v60.0z"]
 
 
+SERVERS = [{"check": "upstream", "server": "192.0.2.1:853", "tlsName": "dns.test", "domain": "", "state": "tls_expired", "failing": True,
+            "failure": "has an expired certificate", "sinceSeconds": 75, "answered": 9, "failed": 7},
+           {"check": "stub", "server": "192.0.2.2:853", "tlsName": "ns.corp", "domain": "corp", "state": "ok", "failing": False,
+            "failure": "", "sinceSeconds": 3, "answered": 1, "failed": 0}]  # fmt: skip
+
+
+def test_tls_servers_are_shown_with_the_reason_of_a_failure(draw):
+    text = draw("upstreams", servers=SERVERS)
+    assert "192.0.2.1:853 TLS, dns.test" in text and "has an expired certificate for" in text
+    assert "192.0.2.2:853 TLS, ns.corp, for corp" in text and "answers for" in text
+    assert "no upstream server" not in text and "Unknown yet" not in text
+    assert "TLS" not in draw("upstreams", servers=[])
+
+
 def test_the_configuration_is_shown_as_far_as_it_is_there(draw, drawn):
     nanny = {"seen": True, "up": True, "error": "", "confirmed": True, "refusedKeys": ["federations"], "config": CONFIG}
     text = draw("config", nanny=nanny)
-    for words in ("confirmed", "Refused: federations not JSON There was no good value before it.", "Not asked: it leads back here", "ns.corp:53 is 10.0.0.53",
+    for words in ("confirmed", "Refused: federations not JSON There was no good value before it.", "Not used: it leads back here", "ns.corp:53 is 10.0.0.53",
                   "ns.lost:53 not resolved", "and 10 more stub domains", "every other name upstreamNameservers"):  # fmt: skip
         assert words in " ".join(text.split()), words
-    # Another nanny may send anything.
+    # A nanny of another version may send anything.
     for odd in ({}, {member: 7 for member in CONFIG}, {member: [7, None, "x"] for member in CONFIG}, {**CONFIG, "stubDomains": {"inForce": {"a.test": [None, 7, {}]}}}):
         assert "In force" in draw("config", nanny={**nanny, "config": odd})
     assert "It lists the cluster, and is shown to loopback peers only" in draw("config", nanny={**nanny, "config": None}, mayAsk=False)
@@ -165,6 +193,13 @@ def test_a_history_has_gaps_failures_and_a_logarithmic_axis(draw, drawn):
     paths = drawn.js("Object.fromEntries([...document.querySelectorAll('#probes path[class]:not(.grid)')].map(p => [p.getAttribute('class'), p.getAttribute('d')]))")
     assert paths == {"fail": "M598.0 0V100", "wait": "M599.0 0V100", "line": "M591.0 100.0h0L592.0 50.0M597.0 0.0h0M600.0 100.0h0", "last": "M600.0 100.0h0"}
     assert drawn.js("[...document.querySelectorAll('#probes .y span')].map(s => s.textContent)") == ["10 ms", "1 ms", "0.1 ms"]
+
+
+def test_points_of_a_thinned_history_are_joined_and_gaps_are_not(draw, drawn):
+    """The sidecar sends only the worst of 5 consecutive points, so two neighbours are up to 9 intervals apart."""
+    history = [[60000, 100], [51000, 100], [50000, 100], [30000, 100]]
+    draw("probes", historyStep=5, probes=[{**drawn.document["probes"][0], "history": history}])
+    assert drawn.js("document.querySelector('#probes path.line').getAttribute('d')") == "M540.0 100.0h0L549.0 100.0L550.0 100.0M570.0 100.0h0"
 
 
 def test_decades_hold_what_is_between(drawn):
@@ -181,7 +216,7 @@ def test_numbers_read_as_people_read_them(drawn):
 
 
 def everywhere(value, key=""):
-    """The same with hostile text in every string but the words that the script itself chooses by."""
+    """Returns the document with hostile text in every string, except for the words that control the script."""
     if isinstance(value, dict):
         return {(k if key != "objects" and key != "inForce" else HOSTILE): everywhere(v, k) for k, v in value.items()}
     if isinstance(value, list):
@@ -199,6 +234,7 @@ def hostile(drawn):
              "kubedns": kubedns(up=False, error="x", topKnown=True, topClients=[talker("x", "x")], topNames=[talker("x")], topRates=rates, neighbourCount=1,
                                 neighbours=[{"address": "x", "ready": True}])}  # fmt: skip
     whole["dnsmasq"] = {**whole["dnsmasq"], "upstreams": [upstream]}
+    whole["servers"] = copy.deepcopy(SERVERS)
     whole["probes"][0]["state"] = "timeout"
     return everywhere(whole)
 
@@ -208,15 +244,16 @@ ATTRIBUTES = "[...new Set([...document.querySelectorAll('*')].flatMap(e => e.get
 
 
 def test_hostile_text_in_every_string_is_text(draw, drawn):
-    """Every string of the document may come from somebody who may name a Service or send a query."""
+    """Anyone who can name a Service or send a query may control strings of the document."""
     draw(**hostile(drawn))
     text = drawn.text()
     assert text.count("<script>alert(1)</script>") > 20
     assert "\u202e" not in text and "\x1b" not in text and "\ufffd" in text
     assert not {"img", "b", "i"} & set(drawn.js(ELEMENTS)) and drawn.js("document.scripts.length") == 1
     assert not any(name.startswith("on") or name == "style" for name in drawn.js(ATTRIBUTES))
-    # A link leads to another pod by HTTP, or nowhere; never to a script.
-    assert all(link.startswith(("http:", "/", "#")) for link in drawn.js("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")[:-1])  # the last is the operator's --prometheus-path
+    # A link leads to another pod over HTTP or within the page, never to a script. The last link, the operator's --prometheus-path, is not
+    # checked.
+    assert all(link.startswith(("http:", "/", "#")) for link in drawn.js("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")[:-1])
     answer = {"state": "answered", "name": "x", "type": "A", "server": "x", "result": "x", "cause": "ok", "outcome": "x", "latencySeconds": 0.1, "overTcp": True,
               "records": ["x"], "why": ["x"], "whyError": ""}  # fmt: skip
     drawn.js(f"show_answer(answer({json.dumps({**everywhere(answer), 'cause': 'ok'})}))")
@@ -234,3 +271,44 @@ def test_without_kubernetes_no_word_of_it_is_said(draw, drawn, where):
              nanny={"seen": True, "up": True, "error": "", "refusedKeys": [], "config": CONFIG})  # fmt: skip
         text = drawn.text()
         assert not [word for word in WORDS if word in text]
+
+
+def test_unbound_has_no_cache_panel_and_its_servers_are_those_that_the_sidecar_checks(draw, drawn):
+    servers = [{"check": "upstream", "server": server, "tlsName": tls, "domain": domain, "state": state, "failing": state != "ok", "failure": failure,
+                "sinceSeconds": 30, "answered": 7, "failed": 0}
+               for server, tls, domain, state, failure in (("192.0.2.1:853", "dns.test", "", "tls_expired", "has an expired certificate"),
+                                                           ("192.0.2.2:53", "", "corp.test", "ok", ""))]
+    nanny = {"seen": True, "up": True, "error": "", "refusedKeys": [], "engine": "unbound", "config": CONFIG}
+    text = draw("upstreams", nanny=nanny, servers=servers)
+    assert "192.0.2.1:853 TLS, dns.test\n\nhas an expired certificate for 30 seconds" in text and "192.0.2.2:53 for corp.test\n\nanswers for 30 seconds" in text
+    assert "dnsmasq" not in text and drawn.js("document.getElementById('cache').hidden")
+    assert "by unbound" in drawn.js("document.getElementById('config').innerText")
+    # dnsmasq counts the queries to its servers itself.
+    assert "192.0.2.2:53" not in draw("upstreams", nanny={**nanny, "engine": "dnsmasq"}, servers=servers)
+    assert not drawn.js("document.getElementById('cache').hidden")
+
+
+def test_notes_alone_are_not_called_wrong(draw):
+    note = {"level": "note", "what": "n", "meaning": "m", "todo": "t", "command": ""}
+    assert draw("findings", level="well", findings=[note]).startswith("Worth knowing")
+    assert draw("findings", level="degraded", findings=[{**note, "level": "degraded"}, note]).startswith("What is wrong, and what to do")
+
+
+LINES = "[...document.querySelectorAll('.servers li h3')].map(h => Math.round(h.clientHeight / parseFloat(getComputedStyle(h).lineHeight)))"
+
+
+@pytest.mark.parametrize("width", [1200, 390, 320])
+def test_the_name_of_a_failing_server_is_not_broken_in_letters(draw, drawn, width):
+    """The names of the servers have priority over the figures beside them."""
+    failure, dnsmasq = "does not complete the TLS handshake", drawn.document["dnsmasq"]
+    plain = {"server": "192.168.100.100:5353", "failure": failure, "recentQueries": 12345, "recentFailed": 12345, "queriesOverTime": last(9),
+             "failedOverTime": last(9)}
+    encrypted = {"check": "upstream", "server": "192.168.100.101:853", "tlsName": "dns.test", "domain": "", "state": "tls_stalled", "failing": True,
+                 "failure": failure, "sinceSeconds": 3000, "answered": 0, "failed": 57}
+    drawn.view(width, 900, mobile=width < 500)
+    text = draw("upstreams", dnsmasq={**dnsmasq, "seen": True, "up": True, "upstreamCount": 1, "upstreams": [plain]}, servers=[encrypted])
+    assert plain["server"] in text and encrypted["server"] in text and text.count(failure) == 2
+    lines = drawn.js(LINES)
+    scroll = drawn.js("document.documentElement.scrollWidth")
+    drawn.view(1200, 900)
+    assert len(lines) == 2 and max(lines) <= 2 and scroll <= width

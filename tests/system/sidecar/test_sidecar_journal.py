@@ -1,4 +1,4 @@
-"""What changed, kept in a file: a sidecar that was started again goes on where the one before stopped, whatever is in the file."""
+"""The history of changes, kept in a file. A restarted sidecar continues the history, whatever the file contains."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def dns():
 
 @pytest.fixture
 def sidecar(tmp_path, dns):
-    """Starts one; the journal is the same each time."""
+    """Starts sidecars that use the same journal."""
     made = []
 
     def start(*args, journal=tmp_path / "journal"):
@@ -36,21 +36,21 @@ def told(sidecar):
     return [event["what"] for event in reversed(sidecar.status()["events"])]
 
 
-def test_what_changed_is_known_to_the_next_process(sidecar, dns):
+def test_the_journal_keeps_changes_across_a_restart(sidecar, dns):
     first = sidecar()
     until(lambda: first.probe("dns")["state"] == "ok")
     dns.stop()
     until(lambda: "probe dns: connection refused" in told(first))
     before = told(first)
-    assert before[0] == "the sidecar was started"
+    assert before[0] == "the sidecar started"
     first.process.kill()
     first.process.wait()
 
     second = sidecar()
     until(lambda: second.probe("dns")["state"] == "connection_refused")
-    until(lambda: "the sidecar was started again" in told(second))
-    # The probe has failed all along: that is no news.
-    assert told(second) == [*before, "the sidecar was started again"]
+    until(lambda: "the sidecar restarted" in told(second))
+    # The probe failed before and after the restart, so there is no new event.
+    assert told(second) == [*before, "the sidecar restarted"]
     dns.start()
     until(lambda: told(second)[-1] == "probe dns: answered again")
     assert second.status()["journalKept"] is True
@@ -59,18 +59,18 @@ def test_what_changed_is_known_to_the_next_process(sidecar, dns):
 
 
 @pytest.mark.parametrize("content, said", [
-    (b"\xff\x00garbage", "not a JSON object"), (b"[]", "not a JSON object"), (b"", "not a JSON object"), (b"x" * 300000, "no journal of ours"),
+    (b"\xff\x00garbage", "not a JSON object"), (b"[]", "not a JSON object"), (b"", "not a JSON object"), (b"x" * 300000, "not a journal of the sidecar"),
 ], ids=["garbage", "another JSON", "empty", "too large"])  # fmt: skip
 def test_a_file_that_is_no_journal_is_written_anew(sidecar, tmp_path, content, said):
     (tmp_path / "journal").write_bytes(content)
     one = sidecar()
     until(lambda: said in one.said())
-    until(lambda: told(one)[:1] == ["the sidecar was started"])
-    until(lambda: json.loads((tmp_path / "journal").read_text())["events"][0]["what"] == "the sidecar was started")
+    until(lambda: told(one)[:1] == ["the sidecar started"])
+    until(lambda: json.loads((tmp_path / "journal").read_text())["events"][0]["what"] == "the sidecar started")
 
 
 def test_what_stands_in_the_file_is_bounded_text(sidecar, tmp_path):
-    """In the browser it is text: test_sidecar_drawing."""
+    """test_sidecar_drawing tests that the browser shows such strings as text."""
     (tmp_path / "journal").write_text(json.dumps({"events": [{"at": time.time() - 60, "level": "down", "what": "<script>alert(1)</script>" + "x" * 5000}]}))
     one = sidecar()
     until(lambda: any(what.startswith("<script>alert(1)</script>x") for what in told(one)))
@@ -78,13 +78,13 @@ def test_what_stands_in_the_file_is_bounded_text(sidecar, tmp_path):
 
 
 def test_a_directory_that_cannot_be_written_is_said_once(sidecar, tmp_path, dns):
-    """DNS is looked at all the same."""
+    """The sidecar still probes DNS."""
     one = sidecar(journal=tmp_path / "nowhere" / "journal")
     until(lambda: one.probe("dns")["state"] == "ok")
-    until(lambda: "nowhere/journal: No such file or directory; what changes now is forgotten with this process" in one.said())
+    until(lambda: "nowhere/journal: No such file or directory; changes are lost when the sidecar exits" in one.said())
     dns.stop()
     until(lambda: "probe dns: connection refused" in told(one))
-    assert one.said().count("is forgotten with this process") == 1
+    assert one.said().count("are lost when the sidecar exits") == 1
 
 
 def test_check_says_where_the_journal_is(tmp_path):

@@ -1,4 +1,4 @@
-"""The page's newer panels by keyboard alone, in Debian's Chromium: the other pods, who asks most, the question box. No key is a click."""
+"""The page's newer panels used by keyboard only, in Debian's Chromium: the other pods, the top clients and the query form. No test clicks."""
 
 import re
 import socket
@@ -24,7 +24,7 @@ def pods_of(*others):
 
 @pytest.fixture(scope="module")
 def pod(tmp_path_factory):
-    """A pod with another one beside it, of whose kubedns one client asks most."""
+    """A pod with another pod beside it. One client sends most of the queries to the pod's kubedns."""
     with ApiServer(listen=False) as api:
         api.fill([namespace("default"), namespace("kube-system"), service("kubernetes", "10.96.0.1", "default"),
                   service("kube-dns", "10.96.0.10", "kube-system", ports=(("dns", 53),)),
@@ -60,14 +60,14 @@ def press(page, key):
 
 
 def tab_to(page, selector):
-    """Presses Tab until it has the focus, which is seen."""
+    """Presses Tab until the element has the focus, and checks that the focus is visible."""
     for _ in range(60):
         press(page, "Tab")
         if page.js(f"document.activeElement.matches({selector!r})"):
             style = page.js("(s => [s.outlineStyle, s.outlineWidth])(getComputedStyle(document.activeElement))")
             assert style == ["solid", "3px"]
             return
-    raise AssertionError(f"60 times Tab, and not at {selector}")
+    raise AssertionError(f"pressed Tab 60 times without reaching {selector}")
 
 
 def test_to_the_other_pod_and_on_from_there(pod, page):
@@ -75,10 +75,10 @@ def test_to_the_other_pod_and_on_from_there(pod, page):
     assert page.js("document.activeElement.textContent") == OTHER
     pod.api.put(pods_of(OTHER, "127.0.0.8"))
     until(lambda: "127.0.0.8" in pod.sidecar.get("/status.json")[1], 20, "a third pod on the page")
-    for _ in range(2):  # fetched after that, at the latest
+    for _ in range(2):  # after two updates the page has the new document
         shown = page.js("document.getElementById('when').textContent")
         page.wait(f"document.getElementById('when').textContent !== {shown!r}", 20)
-    assert page.js("document.activeElement.textContent") == OTHER  # a pod more does not take the focus away
+    assert page.js("document.activeElement.textContent") == OTHER  # a new pod in the list does not move the focus
     with socket.create_server((OTHER, pod.sidecar.port)) as other:
         other.settimeout(30)
         press(page, "Enter")
@@ -105,5 +105,5 @@ def test_who_asks_most_is_a_table_that_is_read_out_and_goes_on(page):
         [...t.tBodies[0].rows].every(r => r.cells[0].scope === 'row' && r.cells[0].textContent !== '')])""")
     assert tables == [["Clients", True, True], ["Names", True, True]]
     assert "127.0.0.1" in page.js("document.querySelector('#top').innerText")
-    tab_to(page, "#neighbours a")  # past the tables, which have nothing to stop at
+    tab_to(page, "#neighbours a")  # the tables have no element that can have the focus
     assert page.js("document.querySelectorAll('#top a, #top button, #top input, #top [tabindex]').length") == 0

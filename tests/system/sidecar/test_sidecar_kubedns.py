@@ -1,4 +1,4 @@
-"""The real kubedns beside the sidecar: waiting for its API server, synced, away from it; and why a name is answered as it is."""
+"""The real kubedns beside the sidecar: before it reaches its API server, after the sync, and cut off from the API server. Also the reason for an answer."""
 
 import json
 import time
@@ -29,10 +29,10 @@ def kubedns(api, tmp_path):
 
 
 def test_before_during_and_after_the_first_sync(api, kubedns):
-    """Alive all the time; ready when it is; both by a probe of its own and through dnsmasq."""
+    """kubedns is alive all the time, and ready after the sync. One probe goes to kubedns directly, and one goes through dnsmasq."""
     with Dnsmasq(f"--server=/cluster.local/127.0.0.1#{kubedns.port}", "--no-negcache") as dnsmasq:
         name = "kubernetes.default.svc.cluster.local"
-        # dnsmasq's host-record of the other tests is not this name's: a Service that only kubedns knows.
+        # In other tests dnsmasq has a host-record for the name. Here only kubedns knows the name, from a Service.
         with Sidecar(f"--dnsmasq-port={dnsmasq.port}", "--dnsmasq-poll-interval-ms=500", f"--kubedns-url=http://127.0.0.1:{kubedns.healthz}",
                      f"--probe=kubedns,127.0.0.1:{kubedns.port},{name},1,A", f"--probe=through,127.0.0.1:{dnsmasq.port},dns-version.cluster.local,1,ANY",
                      "--nanny-url=", peers=True) as sidecar:  # fmt: skip
@@ -43,7 +43,7 @@ def test_before_during_and_after_the_first_sync(api, kubedns):
             shown = sidecar.status()
             assert shown["level"] == "degraded" and not shown["kubedns"]["ready"] and not shown["kubedns"]["synced"]
             assert "kubedns is not ready" in sidecar.get("/status.txt")[1]
-            # Before kubedns listened there may have been one; being not ready is none.
+            # Before kubedns listens, refused connections may count as errors. A kubedns that is not ready does not count as an error.
             assert sidecar.value("kubedns_probe_kubedns_errors") == sidecar.value("dns_probe_results_total", probe="kubedns", result="connection_refused")
             assert sidecar.value("dns_probe_success", probe="kubedns") == 0
 
@@ -57,13 +57,13 @@ def test_before_during_and_after_the_first_sync(api, kubedns):
             assert shown["kubedns"]["objects"]["service"] == 1
 
             api.stop()
-            # Existing data is served for ever: an API server that is away is no reason to alarm anybody at once.
+            # kubedns serves existing data forever. A missing API server does not cause an alarm immediately.
             time.sleep(1.5)
             assert sidecar.health("kubedns")[1]["Err"] == ""
 
 
 def test_why(api, kubedns):
-    """The box: what a client gets, and kubedns's reason."""
+    """The query form: a client's answer, and kubedns's reason for it."""
     api.start()
     with Dnsmasq(f"--server=/cluster.local/127.0.0.1#{kubedns.port}") as dnsmasq, Sidecar(
             f"--dnsmasq-port={dnsmasq.port}", f"--kubedns-url=http://127.0.0.1:{kubedns.healthz}", "--nanny-url=", peers=True) as sidecar:
@@ -79,7 +79,7 @@ def test_why(api, kubedns):
 
 
 def test_asked_is_whom_clients_ask(api, kubedns):
-    """In the front topology that is kubedns, whose probe is the only one: dnsmasq knows no cluster name there."""
+    """In the front topology clients query kubedns, and there is only a probe of kubedns. dnsmasq does not know any cluster name there."""
     api.start()
     with Dnsmasq() as dnsmasq, Sidecar(
             f"--dnsmasq-port={dnsmasq.port}", f"--kubedns-url=http://127.0.0.1:{kubedns.healthz}", "--nanny-url=",
@@ -95,7 +95,7 @@ def test_asked_is_whom_clients_ask(api, kubedns):
 
 
 def test_asked_by_a_program(api, kubedns):
-    """The status says what became of the question. A browser gets the page, whose script asks: the address can be shared."""
+    """The HTTP status gives the result of the query. A browser gets the page, and the page's script sends the query. So users can share the URL."""
     api.start()
     with Dnsmasq(f"--server=/cluster.local/127.0.0.1#{kubedns.port}") as dnsmasq, Sidecar(
             f"--dnsmasq-port={dnsmasq.port}", f"--kubedns-url=http://127.0.0.1:{kubedns.healthz}", "--nanny-url=", peers=True) as sidecar:

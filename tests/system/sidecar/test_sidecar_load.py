@@ -1,4 +1,7 @@
-"""1,000 scrapes a second and 200 idle connections disturb no probe, and memory stays flat: briefly here, ten minutes in `make soak`."""
+"""
+1,000 scrapes a second and 200 idle connections do not disturb the probes, and memory stays constant. The test is short in `make test` and
+takes ten minutes in `make soak`.
+"""
 
 import os
 import socket
@@ -11,12 +14,12 @@ from sidecar_world import NAME, Dnsmasq, FakeDns, Sidecar, good, until
 from waiting import sanitized
 
 RATE, IDLE, CLIENTS = 1000, 200, 8
-HEAD_S = 10  # what the server gives a connection to ask
-GROWTH_KIB = 256  # of a flat line: what an allocator may still fill up
+HEAD_S = 10  # the server's timeout for the head of a request
+GROWTH_KIB = 256  # memory with less growth counts as constant, because the allocator may fill up its blocks
 
 
 class Scrapes(threading.Thread):
-    """`rate` scrapes a second over one kept connection, open loop: late ones are made up for, none is left out."""
+    """`rate` scrapes a second over one persistent connection. If scrapes are delayed, it makes them later, so that no scrape is skipped."""
 
     def __init__(self, port, rate, stop):
         super().__init__(daemon=True)
@@ -53,7 +56,10 @@ class Scrapes(threading.Thread):
 
 
 class Idle(threading.Thread):
-    """200 connections that say nothing, or half a request, or have had one answer; the server closes them after a while, then others come."""
+    """
+    200 connections that send nothing, send half a request, or have received one answer. The server closes each connection after its
+    timeout. Then this thread opens another.
+    """
 
     def __init__(self, port, stop):
         super().__init__(daemon=True)
@@ -70,7 +76,7 @@ class Idle(threading.Thread):
             elif kind % 2:
                 s.sendall(b"GET / HT")
         except OSError as error:
-            # On a machine that has no time for this thread the server's patience may end first; before that it may not.
+            # If this thread gets no CPU for long enough, the server may close the connection first. It may not do so before its timeout.
             if time.monotonic() - begun < HEAD_S:
                 self.early.append(error)
         s.setblocking(False)
@@ -78,7 +84,7 @@ class Idle(threading.Thread):
         return s
 
     def run(self):
-        # The same kinds at all times, since they differ in what they cost the server.
+        # The mix of kinds stays the same, because their costs for the server differ.
         places = [None] * IDLE
         while not self.stop.is_set():
             try:
@@ -105,13 +111,13 @@ class Idle(threading.Thread):
 
 
 def resident_kib(sidecar):
-    """With all of them there: what one connection costs is not growth."""
+    """Returns the resident memory. It is measured with all connections open, so that the memory of connections does not count as growth."""
     until(lambda: len(os.listdir(f"/proc/{sidecar.process.pid}/fd")) >= IDLE + CLIENTS, what=f"{IDLE + CLIENTS} connections")
     return sidecar.memory_kib()
 
 
 def slices(memory, count=10):
-    """min/median/max of each tenth of the time."""
+    """Returns min/median/max for each tenth of the time."""
     size = max(1, len(memory) // count)
     parts = (sorted(memory[i:i + size]) for i in range(0, len(memory), size))
     return " ".join(f"{part[0]}/{part[len(part) // 2]}/{part[-1]}" for part in parts)
@@ -145,7 +151,7 @@ def disturb(seconds, settle, capsys, soak=False):
             with capsys.disabled():
                 print(f"\n{rate:.0f} scrapes/s and {IDLE} idle connections for {took:.0f} s: slowest answer {worst * 1e3:.1f} ms, "
                       f"resident {memory[0]} -> {memory[-1]} KiB, min/median/max by time: {slices(memory)}")
-            # In `make test` the machine may have little left; alone it has to do it all.
+            # In `make test` the machine may be busy. In the soak test it must sustain the whole rate.
             assert rate >= (0.95 if soak and not sanitized() else 0.1) * RATE
             for p in probes:
                 assert not soak or p["recentMedianSeconds"] < 0.005

@@ -1,5 +1,7 @@
-"""The page in Debian's Chromium, drawn from a real sidecar's document: what it says in each state, by keyboard; hostile text; screenshots;
-no console error. Without scripts there is the text."""
+"""
+The page in Debian's Chromium, drawn from a real sidecar's document: its text in each state, use by keyboard, hostile text, screenshots.
+No error may appear in the console. Without scripts the page shows the text version.
+"""
 
 import contextlib
 import json
@@ -33,12 +35,12 @@ def browser():
 
 @pytest.fixture
 def page(browser):
-    """The browser, of which nothing may complain."""
+    """The browser. At the end its console may not contain an error."""
     browser.errors.clear()
     browser.view(1200, 900)
     yield browser
-    browser.js("0")  # whatever it still has to say
-    # A browser tells the console of each status that is an error, and /ask has one for what is no question or gets no answer.
+    browser.js("0")  # collect the last messages
+    # The browser reports each HTTP error status in the console. /ask returns an error status if the query is invalid or gets no answer.
     assert [e for e in browser.errors if not re.search(r"status of (400|503) .*/ask\?", e)] == []
 
 
@@ -58,7 +60,7 @@ def show(page, url):
 
 
 def shoot(page, name, url):
-    """Screenshots at desktop and phone width, light and dark; nothing sticks out of the page at either."""
+    """Takes screenshots at desktop and phone width, light and dark. Nothing may extend beyond the page's width."""
     for width, form in ((1200, "desktop"), (390, "phone")):
         for dark in (False, True):
             page.view(width, 900, dark=dark, mobile=width < 500)
@@ -74,7 +76,7 @@ def heading(page):
 
 @pytest.fixture(scope="module")
 def healthy():
-    """Five probes, all answered; an upstream that answers."""
+    """A pod with five probes that all get answers, and an upstream server that answers."""
     with FakeDns(good) as upstream:
         p = Pod({"stubDomains": json.dumps({"acme.example": [f"127.0.0.1:{upstream.port}"]}),
                  "upstreamNameservers": json.dumps([f"127.0.0.1:{upstream.port}"])},
@@ -93,9 +95,9 @@ def test_healthy(page, healthy):
         client(holder, f"n{i % 12}.example.org")
     until(lambda: healthy.sidecar.status()["dnsmasq"]["misses"] >= 12)
     show(page, healthy.sidecar.url("/"))
-    assert heading(page).startswith("DNS is well: all 5 probes are answered")
+    assert heading(page).startswith("DNS is healthy: all 5 probes are answered")
     text = page.text()
-    for words in ("Answered from the cache", "synced", "Who is asked for which names", "acme.example", "confirmed",
+    for words in ("Answered from the cache", "synced", "Servers by domain", "acme.example", "confirmed",
                   f"127.0.0.1:{healthy.upstream.port}", "Name or address"):
         assert words in text
     assert page.js("document.querySelectorAll('#findings li').length") == 0
@@ -104,7 +106,7 @@ def test_healthy(page, healthy):
 
 
 def test_it_lives_and_costs_little(page, healthy):
-    """With the page open in a browser: new figures without a reload, and at most 8 MB resident."""
+    """A browser shows the page. The figures update without a reload, and the sidecar uses at most 8 MB of resident memory."""
     show(page, healthy.sidecar.url("/"))
     page.js("window.__same = true")
     first = page.js("document.getElementById('when').textContent")
@@ -133,7 +135,7 @@ def test_a_name_is_asked_by_keyboard(page, healthy):
     page.wait("document.getElementById('answer').innerText.includes('answered')")
     answer = page.js("document.getElementById('answer').innerText")
     assert re.search(re.escape(NAME) + r"\. \d+ A 10\.96\.0\.1\n", answer) and "Why" in answer
-    assert page.js("document.activeElement.name") == "name"  # the focus is where it was
+    assert page.js("document.activeElement.name") == "name"  # the focus has not moved
 
 
 def test_answers_of_every_kind(page, healthy):
@@ -145,7 +147,7 @@ def test_answers_of_every_kind(page, healthy):
 
 
 def framed(page):
-    """The text of the frame in a page without scripts."""
+    """The text of the frame that the page shows without scripts."""
     tree = page.call("Page.getFrameTree")["frameTree"]
     assert [f["frame"]["url"].split("/")[-1] for f in tree["childFrames"]] == ["status.txt"]
     strings = page.call("DOMSnapshot.captureSnapshot", computedStyles=[])["strings"]
@@ -154,20 +156,22 @@ def framed(page):
 
 def test_without_scripts_there_is_the_sentence_and_the_command(page, pod):
     """In a browser without scripts, and in a terminal."""
-    until(lambda: pod.sidecar.status()["findings"])
+    # Until then, the findings change while the sidecar learns how the upstream server fails.
+    until(lambda: "no upstream server answers" in pod.sentence(), 30)
     page.view(1200, 900, scripts=False)
     page.open(pod.sidecar.url("/"))
     assert "this browser runs no scripts" in page.text()
-    # What is wrong, as the text says it; the page itself is not there.
+    # The text version shows the problem. The page itself is hidden.
     finding = pod.sidecar.status()["findings"][-1]
     page.wait("document.querySelector('iframe').clientHeight > 100")
     until(lambda: finding["todo"] in framed(page))
     assert page.js("[...document.querySelectorAll('header, main, footer')].every(e => !e.checkVisibility())")
     assert page.js("document.querySelector('meta[http-equiv=refresh]') !== null")
     page.view(1200, 900, scripts=True)
+    until(lambda: pod.sidecar.get("/status.txt")[1].startswith(pod.sentence()))
     status, text = pod.sidecar.get("/status.txt")
     commands = [f["command"] for f in pod.sidecar.status()["findings"] if f["command"]]
-    assert status == 200 and text.startswith("DNS ") and commands and all(f"  $ {c}\n" in text for c in commands)
+    assert status == 200 and commands and all(f"  $ {c}\n" in text for c in commands)
     assert pod.sidecar.headers("/status.txt")["Content-Type"] == "text/plain; charset=utf-8"
 
 
@@ -181,7 +185,7 @@ def test_every_control_has_a_name_and_every_chart_words(page, healthy):
         if role != "status":
             assert all(of_role), f"{role} without a name: {of_role}"
     assert any(name.startswith("Latency of probe") and "median" in name for _, name in named)
-    # Every focusable thing is reached by Tab, in the order of the page.
+    # Tab reaches every focusable element, in the order of the page.
     count = page.js("document.querySelectorAll('a[href],button:not([hidden]),input,select,[tabindex=\"0\"]').length")
     seen = []
     for _ in range(count):
@@ -235,7 +239,7 @@ def test_a_refused_key_is_named(page, healthy):
 
 
 def test_hostile_text_is_text(page, healthy):
-    """In the box and in the ConfigMap; in a probe's label it is refused at start (test_sidecar_probes)."""
+    """Hostile text in the query form and in the ConfigMap. A sidecar with such text in a probe's label refuses to start (test_sidecar_probes)."""
     names = [HOSTILE, '"><img src=x onerror=alert(1)>', "'\"&<>", "a" * 300, "x" * 63 + "." + "\\255." + HOSTILE, "%00", "%ff%fe", "\u202eevil"]
     for name in names:
         raw = name if name.startswith("%") else urllib.parse.quote(name)
@@ -262,7 +266,7 @@ def test_nothing_but_its_own_may_run(page, healthy):
     for attempt in ("(() => { const s = document.createElement('script'); s.append('window.__ran = 1'); document.body.append(s); })()",
                     "document.querySelector('h1').setAttribute('onclick', 'window.__ran = 1'); document.querySelector('h1').click()",
                     "document.body.innerHTML = '<b>markup</b>'"):
-        with contextlib.suppress(chromium.BrowserError):  # what takes text as markup or code throws
+        with contextlib.suppress(chromium.BrowserError):  # assignments that turn text into markup or code raise an error
             page.js(attempt)
     assert page.js("window.__ran") is None and page.js("document.querySelector('b')") is None
     assert page.js("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')") == "refused"
@@ -272,7 +276,7 @@ def test_nothing_but_its_own_may_run(page, healthy):
 
 
 def test_remote_peers_see_no_box_and_no_configuration(healthy):
-    """By DNS rebinding a foreign page would ask from loopback, but by its own name."""
+    """With DNS rebinding, the script of a foreign page could connect from loopback. Its requests have the foreign Host header."""
     foreign = {"Host": "evil.example"}
     assert healthy.sidecar.get("/ask?name=x", foreign)[0] == 403
     status, text = healthy.sidecar.get("/status.json", foreign)
@@ -282,14 +286,14 @@ def test_remote_peers_see_no_box_and_no_configuration(healthy):
 
 
 def own_address():
-    """One of this machine that is not loopback."""
+    """An address of this machine that is not loopback."""
     found = subprocess.run(["ip", "-o", "-4", "addr", "show", "scope", "global"], capture_output=True, text=True, check=False).stdout
     return found.split()[3].split("/")[0] if found else pytest.skip("this machine has no address but loopback")
 
 
 @pytest.mark.parametrize("flags, shown", [([], False), (["--debug-remote"], True)], ids=["as it is", "debug-remote"])
 def test_peers_from_elsewhere(page, healthy, flags, shown):
-    """Who comes by another address than loopback: metrics, health and page for everybody, box and configuration only as allowed."""
+    """All peers from addresses other than loopback get metrics, health and the page. They get the query form and the configuration only with the flag."""
     address = own_address()
     with Sidecar(f"--dnsmasq-port={healthy.dnsmasq_port}", f"--nanny-url=http://127.0.0.1:{healthy.nanny_http}", "--kubedns-url=",
                  f"--probe=p,127.0.0.1:{healthy.dnsmasq_port},{NAME},1,A", *flags, address="0.0.0.0", peers=True) as sidecar:
@@ -298,13 +302,13 @@ def test_peers_from_elsewhere(page, healthy, flags, shown):
         assert [sidecar.get(path)[0] for path in ("/", "/metrics", "/status.json", "/status.txt", "/healthz", "/page.js")] == [200] * 6
         show(page, sidecar.url("/"))
         text = page.text()
-        assert (page.js("document.querySelector('form').checkVisibility()"), "Who is asked" in text, "port-forward" in text) == (shown, shown, not shown)
+        assert (page.js("document.querySelector('form').checkVisibility()"), "Servers by domain" in text, "port-forward" in text) == (shown, shown, not shown)
         page.open("about:blank")
-        assert sidecar.get(f"/ask?name={NAME}&type=A")[0] in ((200, 202) if shown else (403,))  # 202: asked, no answer yet
+        assert sidecar.get(f"/ask?name={NAME}&type=A")[0] in ((200, 202) if shown else (403,))  # 202: the query is sent and has no answer yet
 
 
 def test_dnsmasq_stopped(page, healthy):
-    """The page that is open says so by itself; so does the one that is loaded then."""
+    """An open page updates itself, and a page loaded afterwards shows the same."""
     show(page, healthy.sidecar.url("/"))
     child = int(subprocess.run(["pgrep", "-P", str(healthy.processes["nanny"].pid), "dnsmasq"], capture_output=True, text=True, check=True)
                 .stdout.split()[0])
@@ -313,22 +317,22 @@ def test_dnsmasq_stopped(page, healthy):
         page.wait("document.querySelector('h1').textContent.startsWith('DNS is down: dnsmasq does not answer')", 20)
         assert page.js("document.title").startswith("DNS is down")
         assert page.js("document.querySelector('#verdict').className") == "verdict down"
-        page.wait("document.getElementById('cache').innerText.includes('What follows is old')", 20)
+        page.wait("document.getElementById('cache').innerText.includes('The figures below are old')", 20)
         text = page.text()
         assert "What is wrong, and what to do" in text and "timeout" in text and "kubectl" in text
-        # Whose view it is, and which figures are not of now.
-        assert "one of the DNS pods" in text and "As dnsmasq last said" in text
+        # The page names its pod and says which figures are old.
+        assert "one of several DNS pods" in text and "From the last statistics of dnsmasq" in text
         shoot(page, "dnsmasq-stopped", healthy.sidecar.url("/"))
     finally:
-        with contextlib.suppress(ProcessLookupError):  # after 30 s the nanny kills it, and starts another
+        with contextlib.suppress(ProcessLookupError):  # after 30 s the nanny kills dnsmasq and starts another
             os.kill(child, signal.SIGCONT)
     show(page, healthy.sidecar.url("/"))
-    page.wait("document.querySelector('h1').textContent.startsWith('DNS is well')", 20)
+    page.wait("document.querySelector('h1').textContent.startsWith('DNS is healthy')", 20)
 
 
 def test_states_in_words(page):
-    """Each state that is neither healthy nor dnsmasq's absence, by the heading."""
-    states = ((good, "DNS is well"), (rcode(dns.rcode.NXDOMAIN), "says that the name does not exist"),
+    """The heading in every state except "healthy" and "dnsmasq does not answer"."""
+    states = ((good, "DNS is healthy"), (rcode(dns.rcode.NXDOMAIN), "answers that the name does not exist"),
               (rcode(dns.rcode.SERVFAIL, 14), "is waiting for its first sync"), (rcode(dns.rcode.REFUSED), "DNS is down: p answers with REFUSED"),
               (silent, "DNS is down: p does not answer"))
     with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A", "--dnsmasq-poll-interval-ms=86400000",
@@ -337,9 +341,9 @@ def test_states_in_words(page):
         for behaviour, words in states:
             server.udp = behaviour
             until(lambda: words in sidecar.status()["sentence"], what=words)
-            page.js("document.dispatchEvent(new Event('visibilitychange'))")  # as when its tab is looked at again
+            page.js("document.dispatchEvent(new Event('visibilitychange'))")  # as when the user returns to the tab
             page.wait(f"document.querySelector('h1').textContent.includes({json.dumps(words)})", 15)
-        page.open("about:blank")  # which asks a sidecar that has ended for nothing
+        page.open("about:blank")  # so that the page does not request a stopped sidecar
 
 
 def test_when_the_sidecar_does_not_answer_the_page_says_since_when_and_recovers(browser):
@@ -358,7 +362,7 @@ def test_when_the_sidecar_does_not_answer_the_page_says_since_when_and_recovers(
         sidecar.process.wait()
         browser.wait("document.body.classList.contains('stale-page')", 15)
         browser.open("about:blank")
-    browser.errors.clear()  # a failed fetch is told to the console, rightly
+    browser.errors.clear()  # the browser rightly reports these failed requests
 
 
 def test_slow_answers_are_shown_as_slow(page):

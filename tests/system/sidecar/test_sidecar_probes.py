@@ -1,4 +1,4 @@
-"""Probe targets of every kind: health and metrics say what happened, within one interval."""
+"""Probe targets of every kind. Health and metrics show what happened, within one interval."""
 
 import subprocess
 import time
@@ -10,7 +10,7 @@ from netns import has_ipv6, needs_ipv6
 from sidecar_world import NAME, PROGRAM, FakeDns, Sidecar, cut, empty, garbage, good, rcode, silent, slow, truncated, until, wrong_id, wrong_question
 from waiting import free_port
 
-# What the server does (UDP, TCP) -> what health says, and the result that is counted.
+# For each behaviour of the server (UDP, TCP): the error in health, and the result that the sidecar counts.
 CASES = {
     "good": (good, None, "", "ok"),
     "silent": (silent, None, "timeout", "timeout"),
@@ -38,7 +38,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def world():
-    """All of them at once in one sidecar, each asked every 5 seconds."""
+    """One sidecar with all cases at once. It probes each server every 5 seconds."""
     servers = {label: FakeDns(udp, tcp) for label, (udp, tcp, _, _) in CASES.items()}
     if has_ipv6():
         servers["six"] = FakeDns(good, host="::1")
@@ -54,30 +54,30 @@ def world():
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_what_the_server_did_is_what_is_said(world, label):
+def test_the_logged_api_events_match_the_server(world, label):
     _, _, error, result = CASES[label]
     alive = result in ("ok", "not_ready")
 
     def said():
-        """Until the next interval at most: a busy machine may have made one answer late, which is then said, rightly."""
+        """The caller retries until the next interval. On a busy machine one answer may be late, and the sidecar is then right to report this."""
         status, health = world.health(label)
         return (status, health["IsOk"], health["Err"]) == (200 if alive else 503, alive, error) and (health["LatencySeconds"] > 0) == (result == "ok")
 
     until(said, what=f"{error!r}")
-    # One scrape is one moment: its numbers agree with each other whatever else happened to a question before.
+    # One scrape shows one moment, so its numbers agree with each other.
     metrics = world.metrics()
     results = {dict(labels)["result"]: n for (name, labels), n in metrics.items() if name == "dns_probe_results_total" and ("probe", label) in labels}
     assert results[result] >= 1
     assert metrics[f"kubedns_probe_{label}_errors", ()] == sum(n for name, n in results.items() if name not in ("ok", "not_ready"))
     assert metrics[f"kubedns_probe_{label}_latency_ms_count", ()] == results["ok"]
     over_tcp = metrics["dns_probe_tcp_retries_total", (("probe", label),)]
-    # Each of these results came over TCP; a timeout may have come before there was something to ask again.
+    # These results came over TCP. A timeout may also have happened before the truncated reply, over UDP.
     assert (1 if result == "timeout" else results[result]) <= over_tcp <= sum(results.values()) if label.startswith("tc_") else over_tcp == 0
     until(lambda: world.value("dns_probe_success", probe=label) == (result == "ok"), what="the newest success")
 
 
 def test_one_that_hangs_delays_no_other(world):
-    """All first results are in after the longest timeout (2 s); silent ones have not been waited for one after the other."""
+    """All first results arrive together, after the longest timeout (2 s). The sidecar does not wait for silent servers one after the other."""
     assert world.first_results_s < 2 * len(CASES)
     assert world.probe("good")["recentMaxSeconds"] < 0.5
 
@@ -114,7 +114,7 @@ def test_a_server_that_comes_and_goes_is_seen_within_an_interval():
         until(lambda: sidecar.health("p")[0] == 200, what="the first answer")
         for behaviour, error in ((rcode(dns.rcode.SERVFAIL), "SERVFAIL"), (silent, "timeout"), (good, "")):
             server.udp = behaviour
-            # One interval until it is asked, and the timeout of a probe that is asked every second.
+            # The time is one interval until the next probe, plus the timeout of a probe that runs every second.
             until(lambda: sidecar.health("p")[1]["Err"] == error, 1 + 0.9 + 0.5, what=error)
         server.stop()
         until(lambda: sidecar.health("p")[1]["Err"] == "connection refused", 2.0)
@@ -136,13 +136,13 @@ def test_once_prints_a_table_and_exits_by_what_it_saw():
 
 
 def test_kube_dns_arguments_unchanged():
-    """The sidecar container's arguments in kube-dns's Deployment, and nothing but --check and --once beside them."""
+    """The arguments of the sidecar container in kube-dns's Deployment. The test adds only --check and --once."""
     args = ["--v=2", "--logtostderr", "--probe=kubedns,127.0.0.1:10053,kubernetes.default.svc.cluster.local,5,SRV",
             "--probe=dnsmasq,127.0.0.1:53,kubernetes.default.svc.cluster.local,5,SRV"]
     check = subprocess.run([PROGRAM, *args, "--check"], capture_output=True, text=True, timeout=10)
     assert check.returncode == 0, check.stderr
-    assert "probe kubedns: ask 127.0.0.1:10053 for kubernetes.default.svc.cluster.local. SRV every 5 s" in check.stdout
-    assert "probe dnsmasq: ask 127.0.0.1:53 " in check.stdout
+    assert "probe kubedns: query 127.0.0.1:10053 for kubernetes.default.svc.cluster.local. SRV every 5 s" in check.stdout
+    assert "probe dnsmasq: query 127.0.0.1:53 " in check.stdout
     once = subprocess.run([PROGRAM, *args, "--once"], capture_output=True, text=True, timeout=10)
     assert once.returncode in (0, 1) and "of 2 answered" in once.stdout
 

@@ -1,8 +1,10 @@
 """
-Knot, NSD and BIND as secondaries of a cluster that changes a hundred times a second, with a key each: 10,000 Services and 10 minutes in `make
-soak` (SECONDARIES_SECONDS: other than 600), a minute's part of it in `make test`. What was transferred, and what it cost those who ask, is
-printed (PYTEST_ARGS=-s): the secondaries are stopped in every other window of the time, and answers are compared between the windows. The
-server has a CPU to itself where there are two, so that what its secondaries compute is not measured.
+Knot, NSD and BIND as secondaries of a cluster that changes a hundred times a second. Each has its own key. `make soak` runs ten minutes
+with 10,000 Services (SECONDARIES_SECONDS sets another time). `make test` runs less than a minute.
+
+PYTEST_ARGS=-s shows the transfers and their cost for other clients. To measure the cost, the test stops the secondaries in every second
+time window and compares the answers of both kinds of windows. If the machine has two or more CPUs, one CPU is only for the server, so that
+the measurement does not include the secondaries' work.
 """
 
 import contextlib
@@ -25,13 +27,13 @@ from world import Z, one_of_everything, start, write
 REVERSE = "10.in-addr.arpa"
 ZONES = (Z, REVERSE)
 HERE = ("--reverse-cidrs=10.0.0.0/8", "--ns-addresses=127.0.0.1")
-HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.1")  # BIND listens at addresses of interfaces alone
+HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.1")  # BIND listens only at addresses of network interfaces
 
-LATER_MS = 0.1  # that much more is nothing, in the p99 of the median window
+LATER_MS = 0.1  # a smaller difference between the medians of the windows' p99 latencies does not matter
 
 
 def lines(zone):
-    """Every record but the SOA."""
+    """All records except the SOA."""
     return sorted(f"{name} {ttl} {rdata.to_text()}" for name, ttl, rdata in zone.iterate_rdatas() if rdata.rdtype != dns.rdatatype.SOA)
 
 
@@ -46,7 +48,10 @@ def cluster(count):
 
 
 class Changes:
-    """Services with a cluster address, headless ones with up to 20 endpoints, and none: ten of 50 names are drawn anew each time."""
+    """
+    Random changes to 50 Services. After a change, a Service has a cluster address, is headless with up to 20 endpoints, or is deleted.
+    ten() changes ten Services.
+    """
 
     def __init__(self, objects):
         self.objects, self.draw, self.live = objects, random.Random(19), {}
@@ -62,7 +67,7 @@ class Changes:
 
 @contextlib.contextmanager
 def cpus():
-    """Gives a CPU for the server, and keeps this process and what it starts off it, where there are two."""
+    """Yields a CPU for the server. If the machine has more than one CPU, this process and its child processes do not use the server's CPU."""
     allowed = os.sched_getaffinity(0)
     own = min(allowed)
     os.sched_setaffinity(0, allowed - {own} or allowed)
@@ -73,6 +78,7 @@ def cpus():
 
 
 def keeps_up(tmp_path, services, seconds, window_s):
+    """Returns the comparison of the answers, or None if the server had no CPU of its own."""
     keys = [make_key(f"{name}.example", algorithm) for name, algorithm in zip(("knot", "nsd", "bind"), HMACS)]
     ports = [free_port() for _ in HOSTS]
     (tmp_path / "keys").write_text(key_lines(*((*key, host) for key, host in zip(keys, HOSTS))))
@@ -91,13 +97,15 @@ def keeps_up(tmp_path, services, seconds, window_s):
             for server in servers:
                 for zone in ZONES:
                     k.wait(lambda server=server, zone=zone: server.serial(zone), 60, server.log)
-            memory = change(tmp_path, k, without, servers, seconds, window_s)
+            memory, answers = change(tmp_path, k, without, servers, seconds, window_s)
             until_equal(k, servers)
+        alone = os.sched_getaffinity(k.pid).isdisjoint(os.sched_getaffinity(0))  # otherwise the secondaries use the server's CPU
         report(k, without, seconds, memory)
+    return answers if alone else None
 
 
 def change(tmp_path, k, without, servers, seconds, window_s):
-    """Memory of both, each tenth of the time."""
+    """Makes the changes. Returns the memory of both servers after each tenth of the time, and the comparison of the answers."""
     changes, turns, memory = Changes(k.objects), Turns(window_s), []
     with SteadyAsker(tmp_path / "asked", f"web.default.svc.{Z}", 500, (k.port, without.port)) as asker:
         begun = time.monotonic()
@@ -118,14 +126,12 @@ def change(tmp_path, k, without, servers, seconds, window_s):
     print(f"\n{seconds * 100} changes in {took:.1f} s")
     answers, others = map(turns.compare, asker.took)
     print(f"answers, with the secondaries at work in every other window:\n{answers}")
-    print(f"the same of a server without --transfer-to, on the CPU of the secondaries:\n{others}")
-    alone = os.sched_getaffinity(k.pid).isdisjoint(os.sched_getaffinity(0))  # else the secondaries take its CPU
-    assert sanitized() or not alone or not answers.later(0.99, LATER_MS)
-    return memory
+    print(f"the same for a server without --transfer-to, on the CPU of the secondaries:\n{others}")
+    return memory, answers
 
 
 def until_equal(k, servers):
-    """A serial names one content, so they have it once they have the last serial; and then it is compared."""
+    """Waits until each secondary has the last serial. Then compares the contents, because zones with equal serials must be equal."""
     write(k.objects, [service("last", "10.250.0.1")], name="last.json")
     ended = time.monotonic()
     k.wait(lambda: k.ask(f"last.default.svc.{Z}") == {"10.250.0.1"})
@@ -164,13 +170,16 @@ def test_secondaries_keep_up_with_a_hundred_changes_a_second(tmp_path):
 
 @pytest.mark.soak
 def test_secondaries_keep_up_for_ten_minutes(tmp_path):
-    keeps_up(tmp_path, 10000, int(os.environ.get("SECONDARIES_SECONDS", 600)), 5)
+    answers = keeps_up(tmp_path, 10000, int(os.environ.get("SECONDARIES_SECONDS", 600)), 5)
+    # The short test has too few windows for this comparison. On a busy machine two equal halves of its windows differed by 0.7 ms.
+    assert sanitized() or answers is None or not answers.later(0.99, LATER_MS)
 
 
 def two_primaries(tmp_path, seconds):
     """
-    Two replicas of one cluster number each change by the second in which they saw it. The secondary asks whoever tells it, and ends with all
-    of it: the later serial has the last change. Who changes its primary gets the zone whole, for the other's serials may name other contents.
+    Two replicas of one cluster. A replica's serial is the time, in seconds, when it saw the last change. The secondary transfers the zone
+    from the replica that sends a NOTIFY. At the end it has all changes, because the zone with the highest serial includes the last change.
+    After a switch to the other replica it gets the whole zone, because the same serial may mean different contents at the two replicas.
     """
     port = free_port()
     args = ("--transfer-to=127.0.0.1", f"--transfer-notify=127.0.0.1:{port}")
@@ -184,7 +193,7 @@ def two_primaries(tmp_path, seconds):
             changes, begun, seen = Changes(one.objects), time.monotonic(), []
             for turn in range(seconds * 10):
                 changes.ten()
-                seen += filter(None, [knot.serial(Z)])  # none within a second: a machine that is busy
+                seen += filter(None, [knot.serial(Z)])  # on a busy machine there may be no reply within a second
                 time.sleep(max(0, begun + (turn + 1) / 10 - time.monotonic()))
             assert seen == sorted(seen), "the secondary's serial went back"
             want = {zone: printed(one, zone) for zone in ZONES}

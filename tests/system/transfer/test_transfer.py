@@ -1,4 +1,4 @@
-"""Zone transfers: our zones to dnspython, and to the name servers that operators have; and who does not get them."""
+"""Zone transfers to dnspython and to the name servers that operators use, and clients that may not get transfers."""
 
 import socket
 import subprocess
@@ -22,20 +22,22 @@ from secondaries import Knot
 from waiting import free_port
 from world import Z, one_of_everything, start, write
 
+pytestmark = pytest.mark.spread
+
 REVERSE = ("10.in-addr.arpa", "0.1.0.0.0.0.d.f.ip6.arpa")
 HERE = ("--reverse-cidrs=10.0.0.0/8,fd00:10::/32", "--ns-addresses=127.0.0.1", "--transfer-to=127.0.0.1")
 SMALL = [*one_of_everything(), service("dup", "None"), endpoint_slice("dup", ["10.1.9.1", "10.1.9.2"], hostnames=["a", "a"])]
 
 
 def large(count=40000):
-    """A cluster whose zone has some megabytes: it fits into no socket's buffer."""
+    """A cluster whose zone has several megabytes, more than a socket's buffer."""
     slices = [endpoint_slice("many", [f"10.{8 + i // 65536}.{i // 256 % 256}.{i % 256}" for i in range(at, at + 500)], suffix=str(at))
               for at in range(0, count, 500)]  # fmt: skip
     return [*one_of_everything(), service("many", "None"), *slices]
 
 
 def lines(zone):
-    """Every record but the SOA."""
+    """All records except the SOA."""
     return sorted(f"{name} {ttl} {rdata.to_text()}" for name, ttl, rdata in zone.iterate_rdatas() if rdata.rdtype != dns.rdatatype.SOA)
 
 
@@ -56,7 +58,7 @@ def axfr(zone=Z, id=7, **kw):
 
 
 def records_of(tcp, id=7):
-    """The records of a transfer on an open connection, both SOAs included."""
+    """The records of a transfer on an open connection, including both SOAs."""
     count = soas = 0
     while soas < 2:
         message = tcp.read()
@@ -77,7 +79,10 @@ def test_a_transfer_is_what_print_zone_prints(tmp_path):
 
 
 def test_a_serial_names_one_content(tmp_path):
-    """Asked within the second of a change: the transfer waits for its end, and has that second's last state."""
+    """
+    The serial is a time in seconds. If a client requests a transfer in the same second as a change, the transfer waits until this second is
+    over. It contains the zone as it was at the end of this second.
+    """
     with start(tmp_path, SMALL, *HERE) as k:
         k.wait_ready()
         for i in range(1, 6):
@@ -102,14 +107,14 @@ def test_others_are_refused(tmp_path):
         with Tcp(k) as tcp:
             assert tcp.ask(axfr(f"default.svc.{Z}")).rcode() == dns.rcode.NOTAUTH
             assert tcp.ask(axfr("example.org")).rcode() == dns.rcode.NOTAUTH
-            assert tcp.ask(query(Z, "SOA")).answer  # and the connection goes on
-        assert udp(k, axfr()).rcode() == dns.rcode.REFUSED  # AXFR is over TCP alone
+            assert tcp.ask(query(Z, "SOA")).answer  # the connection stays usable
+        assert udp(k, axfr()).rcode() == dns.rcode.REFUSED  # AXFR requires TCP
         soa = udp(k, query(Z, "IXFR"))
         assert [rrset.rdtype for rrset in soa.answer] == [dns.rdatatype.SOA]
 
 
 def test_a_refused_transfer_is_counted_with_its_own_rcode(tmp_path):
-    """Not with that of the query before it, whose place in the worker's memory it takes."""
+    """A bug: kubedns counted the rcode of the previous query, because both queries use the same memory of the worker."""
     with start(tmp_path, SMALL, *HERE) as k:
         k.wait_ready()
 
@@ -131,12 +136,12 @@ def test_a_refused_transfer_is_counted_with_its_own_rcode(tmp_path):
 
 @pytest.mark.parametrize("edns", [-1, 0])
 def test_every_reply_has_an_opt_if_the_query_had_one(tmp_path, edns):
-    """RFC 6891 section 6.1.1; of a stream it is the first message that has it (RFC 5936 section 2.2.5)."""
+    """RFC 6891 section 6.1.1. If a transfer has several messages, the first message has the OPT (RFC 5936 section 2.2.5)."""
     with start(tmp_path, SMALL, *HERE) as k:
         k.wait_ready()
         with Tcp(k) as tcp:
             replies = [tcp.ask(axfr(zone, use_edns=edns)) for zone in (Z, "example.org")]
-            replies.append(tcp.ask(query(Z, "IXFR", use_edns=edns)))  # without its SOA
+            replies.append(tcp.ask(query(Z, "IXFR", use_edns=edns)))  # the zone without its SOA
         replies += [udp(k, query(Z, type_, use_edns=edns)) for type_ in ("AXFR", "IXFR")]
         assert [reply.rcode() for reply in replies] == [dns.rcode.NOERROR, dns.rcode.NOTAUTH, dns.rcode.FORMERR, dns.rcode.REFUSED, dns.rcode.NOERROR]
         assert [reply.edns for reply in replies] == [edns] * 5
@@ -158,7 +163,7 @@ def test_a_wrong_prefix_is_refused_with_usage(value):
 
 
 def test_a_connection_goes_on_after_a_transfer_and_before(tmp_path):
-    """Questions before it, after it, and another transfer, all sent at once."""
+    """The client sends everything at once: a query, a transfer, another query, and another transfer."""
     with start(tmp_path, large(1000), *HERE) as k:
         k.wait_ready()
         with Tcp(k, timeout=30) as tcp:
@@ -183,13 +188,13 @@ def test_a_slow_reader_does_not_hold_the_writer_back_and_loses_its_transfer(tmp_
                 time.sleep(0.1)
             assert k.memory()["VmRSS"] < whole + 3000
             k.wait(lambda: k.metric("kubedns_transfers_total", result="cut") == 1, 30)
-            assert "the client does not read" in k.log()
+            assert "the client stopped reading" in k.log()
         k.wait(lambda: k.metric("kubedns_transfer_held_bytes") < 1000000, 30)
         assert lines(transferred(k, REVERSE[1]))
 
 
 def test_many_at_once(tmp_path):
-    """From one address: one runs, some wait, the others are refused; questions are answered meanwhile, and memory is bounded."""
+    """One address requests many transfers. kubedns runs one, lets some wait, and refuses the others. Queries are still answered, and memory is bounded."""
     with start(tmp_path, large(), *HERE, "--threads=1") as k:
         k.wait_ready()
         before = k.memory()["VmRSS"]
@@ -233,7 +238,7 @@ def test_clients_that_leave_leave_nothing(tmp_path):
 
 
 def ixfr(kubedns, zone):
-    """Brings `zone`, a dns.zone.Zone, up to date by what IXFR gives."""
+    """Updates `zone`, a dns.zone.Zone, with IXFR."""
     dns.query.inbound_xfr(kubedns.host, zone, port=kubedns.port, timeout=30, lifetime=60)
 
 
@@ -242,7 +247,7 @@ def kinds(kubedns):
 
 
 def counted(kubedns, count):
-    """As kinds(), when so many are counted: the thread that sends a transfer does so, and logs it, after the client has all of it."""
+    """Returns kinds() once this many transfers are counted. The sending thread counts and logs a transfer after the client has received all of it."""
     kubedns.wait(lambda: sum(kinds(kubedns)) >= count)
     return kinds(kubedns)
 
@@ -252,7 +257,7 @@ def serial_of(kubedns, zone=Z):
 
 
 def test_increments_lead_to_what_print_zone_prints(tmp_path):
-    """A zone that is kept up to date by IXFR alone, over changes of all kinds; sometimes over several of them at once."""
+    """A client updates its copy of a zone only by IXFR, after all kinds of changes. Sometimes one IXFR contains several changes."""
     generator = random_cluster.Generator(5)
     zones = (Z, REVERSE[0])
     args = ("--reverse-cidrs=10.0.0.0/8", "--ns-addresses=127.0.0.1", "--transfer-to=127.0.0.1")
@@ -281,7 +286,7 @@ def test_increments_lead_to_what_print_zone_prints(tmp_path):
 
 
 def next_second():
-    """Serials are seconds."""
+    """Waits for the next second, because serials are times in seconds."""
     time.sleep(1.001 - time.time() % 1)
 
 
@@ -291,7 +296,7 @@ def change(kubedns, value):
 
 
 def test_increments_of_a_reverse_zone_while_hosts_replaces_the_name(tmp_path):
-    """The name keeps the address of the key hosts, so our zone does not change; the Service's PTR does."""
+    """The name keeps its address from the ConfigMap key `hosts`, so the forward zone does not change. The Service's PTR changes."""
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "hosts").write_text(f"10.9.9.9 new.default.svc.{Z}\n")
@@ -314,23 +319,23 @@ def test_who_is_up_to_date_gets_the_soa(tmp_path):
         assert counted(k, 1) == [1, 0]
         ixfr(k, kept)
         transferred(k, Z)
-        assert counted(k, 2) == [2, 0], "the SOA between the two zones is no transfer"
+        assert counted(k, 2) == [2, 0], "the reply with only an SOA does not count as a transfer"
 
 
 @pytest.mark.parametrize("ahead, said", [(30, False), (3600, True)])
 def test_a_secondary_with_a_later_serial_is_said(tmp_path, ahead, said):
-    """Another replica's may be some seconds later; an hour means that the clock was set back over a restart."""
+    """Another replica's serial may be some seconds later. A difference of an hour means that the clock was set back between two runs of kubedns."""
     with start(tmp_path, SMALL, *HERE) as k:
         k.wait_ready()
         asked = query(Z, "IXFR")
         asked.authority.append(dns.rrset.from_text(f"{Z}.", 30, "IN", "SOA", f"a. b. {serial_of(k) + ahead} 1 1 1 1"))
         with Tcp(k) as tcp:
             assert tcp.ask(asked).answer[0].rdtype == dns.rdatatype.SOA
-        assert ("was this clock set back? Make it retransfer" in k.log()) == said
+        assert ("was the clock of this machine set back? Retransfer" in k.log()) == said
 
 
 @pytest.mark.parametrize("args, why", [
-    ((), "of another's giving"),  # the same serial, but from another replica for all that we know
+    ((), "of another's giving"),  # the serial is the same, but it could come from another replica
     (("--transfer-journal=off",), "without a journal"),
 ])  # fmt: skip
 def test_the_whole_zone_where_increments_cannot_be_trusted(tmp_path, args, why):
@@ -345,7 +350,7 @@ def test_the_whole_zone_where_increments_cannot_be_trusted(tmp_path, args, why):
 
 
 def test_the_journal_is_bounded(tmp_path):
-    """Changes of more than it holds: those that came first are forgotten, and who has not seen them gets the zone."""
+    """The changes exceed the journal's size, so kubedns drops the oldest changes from it. A client that needs these changes gets the whole zone."""
     with start(tmp_path, SMALL, *HERE, "--transfer-journal=64k") as k:
         k.wait_ready()
         kept = transferred(k, Z)
@@ -363,7 +368,7 @@ def test_the_journal_is_bounded(tmp_path):
 
 
 def test_headless_names_for_outside_are_transferred_and_so_are_their_changes(tmp_path):
-    """They are of the cluster's tree: a change of it alone gives the zone for outside a new serial."""
+    """These names come from the cluster's tree. If only the tree changes, the external zone's serial must rise too."""
     zone = "apps.example.com"
     flags = (f"--external-zones={zone}", "--external-headless")
     with start(tmp_path, SMALL, *HERE, *flags) as k:
@@ -394,7 +399,7 @@ def test_an_ixfr_without_a_whole_soa_is_a_format_error(tmp_path, wire):
 
 
 class Listener:
-    """A secondary that only hears NOTIFY, and answers or not."""
+    """A secondary that only receives NOTIFY and may answer it."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -402,7 +407,7 @@ class Listener:
         self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
 
     def hear(self, answer=True, timeout=5.0):
-        """(seconds since the epoch, zone, serial) of the next, or None."""
+        """Returns (seconds since the epoch, zone, serial) of the next NOTIFY, or None."""
         self.socket.settimeout(timeout)
         try:
             wire, peer = self.socket.recvfrom(4096)
@@ -449,8 +454,8 @@ def test_who_does_not_answer_is_told_again(tmp_path):
 
 
 @pytest.mark.parametrize("args, said", [
-    (["--transfer-notify=127.0.0.1"], "needs --transfer-to: nobody gets a zone"),
-    (["--transfer-to=127.0.0.1", "--visibility=labels", "--resolver=127.0.0.1:5353"], "not with --transfer-to: it gives the names of every namespace"),
+    (["--transfer-notify=127.0.0.1"], "needs --transfer-to: without it, no server may"),
+    (["--transfer-to=127.0.0.1", "--visibility=labels", "--resolver=127.0.0.1:5353"], "not with --transfer-to: transfers give these servers the names of all namespaces"),
     (["--transfer-to=127.0.0.1", "--transfer-journal=5M"], '--transfer-journal: "5M": must be off, or a size from 64k to 4M'),
     (["--transfer-to=127.0.0.1", "--transfer-notify=example.org"], '--transfer-notify: "example.org": not an address'),
     (["--transfer-to=127.0.0.1", "--transfer-notify=" + ",".join(["127.0.0.1"] * 17)], "at most 16 servers"),
@@ -473,6 +478,6 @@ def test_knot_as_a_secondary(tmp_path):
                 answer = udp(knot, query(f"web.default.svc.{Z}"))
                 assert answer.answer[0][0].to_text() == "10.96.0.10"
             write(k.objects, [service("new", "10.96.1.77")], name="new.json")
-            k.wait(lambda: knot.address(f"new.default.svc.{Z}") == "10.96.1.77", 5)  # by NOTIFY: its refresh is in two hours
+            k.wait(lambda: knot.address(f"new.default.svc.{Z}") == "10.96.1.77", 5)  # only a NOTIFY can cause this: the secondary's own refresh is in two hours
         axfrs, ixfrs = counted(k, 4)
         assert axfrs == 3 and ixfrs >= 1

@@ -1,4 +1,4 @@
-"""Zone transfers that are signed (TSIG, RFC 8945): who has a key gets the zone, every message verifies, and every error is the one of the RFC."""
+"""Signed zone transfers (TSIG, RFC 8945). A client with a key gets the zone, and each message has a valid signature. Each error is as the RFC requires."""
 
 import socket
 import struct
@@ -24,6 +24,8 @@ from objects import endpoint_slice, service
 from secondaries import HMACS, Bind, Knot, Nsd, key_lines, make_key
 from waiting import free_port
 from world import Z, one_of_everything, start, write
+
+pytestmark = pytest.mark.spread
 
 REVERSE = "10.in-addr.arpa"
 HERE = ("--reverse-cidrs=10.0.0.0/8", "--ns-addresses=127.0.0.1")
@@ -59,7 +61,7 @@ def printed(kubedns, zone):
 
 
 def transferred(kubedns, zone, key, kept=None):
-    """By AXFR; by IXFR into `kept`. dnspython verifies each message."""
+    """Transfers the zone by AXFR, or by IXFR into `kept`. dnspython verifies each message."""
     got = kept or dns.zone.Zone(f"{zone}.", relativize=False)
     asked, _ = dns.xfr.make_query(got, keyring=tsig_key(key))
     dns.query.inbound_xfr(kubedns.host, got, query=asked, port=kubedns.port, timeout=30, lifetime=60)
@@ -80,12 +82,12 @@ def test_every_message_of_a_transfer_is_signed(tmp_path, key):
         k.wait(lambda: k.ask(f"new.default.svc.{Z}") == {"10.96.1.1"})
         transferred(k, Z, key, zone)
         assert lines(zone) == printed(k, Z)
-        k.wait(lambda: k.metric("kubedns_transfers_total", kind="IXFR", result="whole") == 1)  # counted after its last byte was taken
+        k.wait(lambda: k.metric("kubedns_transfers_total", kind="IXFR", result="whole") == 1)  # the counter changes after the client has read the last byte
         assert k.metric("kubedns_transfer_keys") == 3 and k.metric("kubedns_transfer_keys_failing") == 0
 
 
 def test_soa_is_signed_for_who_signs(tmp_path):
-    """Over UDP and TCP, and IXFR over UDP too; who does not sign gets it as ever, but no zone."""
+    """The reply is signed over UDP and TCP, and for IXFR over UDP. A client without a key still gets the SOA, but no zone."""
     with with_keys(tmp_path, *KEYS) as k:
         k.wait_ready()
         for key in KEYS:
@@ -111,13 +113,13 @@ def test_soa_is_signed_for_who_signs(tmp_path):
 
 
 def unverified(wire):
-    """A message whose TSIG is only read."""
+    """Parses a message without verifying its TSIG."""
     with unittest.mock.patch("dns.tsig.validate", lambda *_: None):
         return dns.message.from_wire(wire, keyring=tsig_key(STRANGE))
 
 
 def raw(kubedns, wire):
-    """The reply's bytes: what dnspython would refuse to read is what is looked at."""
+    """Returns the reply's bytes, because dnspython would reject some of these replies."""
     with socket.socket() as s:
         s.settimeout(5)
         s.connect((kubedns.host, kubedns.port))
@@ -153,7 +155,7 @@ def test_errors_of_keys_and_signatures_are_not_signed(tmp_path, case):
 
 @pytest.mark.parametrize("off, fudge", [(-400, 300), (400, 300), (-400, 65535)])
 def test_bad_time_is_signed_as_of_the_clients_time_and_has_ours(tmp_path, monkeypatch, off, fudge):
-    """RFC 8945 section 5.2.3: so that the client believes it. A fudge of more than 300 s counts as 300 s."""
+    """RFC 8945 section 5.2.3: the reply is signed with the client's time, so that the client accepts it. A fudge of more than 300 s counts as 300 s."""
     with with_keys(tmp_path, *KEYS) as k:
         k.wait_ready()
         asked = signed(query(Z, "AXFR"), KEYS[1], fudge=fudge)
@@ -165,7 +167,7 @@ def test_bad_time_is_signed_as_of_the_clients_time_and_has_ours(tmp_path, monkey
         assert abs(int.from_bytes(tsig.other, "big") - now()) < 5 and abs(tsig.time_signed - now() - off) < 5
         with pytest.raises(dns.tsig.PeerBadTime):
             dns.message.from_wire(wire, keyring=tsig_key(KEYS[1]), request_mac=asked.mac)
-        # What it is signed with: without the error dnspython verifies the MAC.
+        # Verify the MAC as dnspython would do it without the error.
         start_of = len(wire) - len(tsig.to_wire(origin=None)) - 10 - len(dns.name.from_text(KEYS[1][0]).to_wire())
         digest = dns.tsig._digest(wire[:10] + struct.pack("!H", struct.unpack("!H", wire[10:12])[0] - 1) + wire[12:start_of],
                                   tsig_key(KEYS[1]), tsig, None, asked.mac)  # fmt: skip
@@ -174,7 +176,7 @@ def test_bad_time_is_signed_as_of_the_clients_time_and_has_ours(tmp_path, monkey
 
 
 def cut_mac(wire, length):
-    """The query with so many bytes of its MAC."""
+    """Returns the query with its MAC shortened to this length."""
     tsig = tsig_of(wire)[1]
     rdata = tsig.to_wire(origin=None)
     at = len(tsig.algorithm.to_wire()) + 8
@@ -203,7 +205,7 @@ def test_a_tsig_that_is_not_last_or_not_alone_is_a_format_error(tmp_path):
 
 
 def test_an_address_is_needed_beside_the_key(tmp_path):
-    """And the refusal is signed, so that the secondary's log says REFUSED, and not that something is wrong with the key."""
+    """The refusal is signed. So the secondary logs REFUSED and no problem with the key."""
     with with_keys(tmp_path, *KEYS, to="127.0.0.2") as k:
         k.wait_ready()
         reply = dns.query.tcp(signed(query(Z, "AXFR"), KEYS[0]), "127.0.0.1", port=k.port, timeout=5)
@@ -240,7 +242,7 @@ def test_keys_are_replaced_while_it_runs(tmp_path):
             assert [fails(key) for key in good + bad] == [False] * len(good) + [True] * len(bad)
         (tmp_path / "keys").write_text("new.example hmac-md5 " + new[2] + "\n")
         k.wait(lambda: k.metric("kubedns_transfer_keys_failing") == 1)
-        assert not fails(new) and 'line 1: "hmac-md5": no algorithm of ours' in k.log() and new[2] not in k.log()
+        assert not fails(new) and 'line 1: "hmac-md5": not a supported algorithm' in k.log() and new[2] not in k.log()
         (tmp_path / "keys").unlink()
         k.wait(lambda: "No such file or directory" in k.log())
         assert not fails(new) and k.metric("kubedns_transfer_keys") == 1
@@ -257,10 +259,10 @@ SECRET = "mPpNk0Ozd8GU05MbV0VCTtTMUcAtvVHmRHJg2CLl0ck="
     ("# nothing\n\n", "no key in the file"),
     ("a", "line 1: a name, an algorithm and a secret are needed"),
     ("a hmac-sha256", "line 1: a name, an algorithm and a secret are needed"),
-    (f"a hmac-sha256 {SECRET}\nb hmac-md5 {SECRET}", 'line 2: "hmac-md5": no algorithm of ours: hmac-sha256, hmac-sha384 or hmac-sha512'),
-    (f"a hmac-sha1 {SECRET}", '"hmac-sha1": no algorithm of ours'),
+    (f"a hmac-sha256 {SECRET}\nb hmac-md5 {SECRET}", 'line 2: "hmac-md5": not a supported algorithm: hmac-sha256, hmac-sha384 or hmac-sha512'),
+    (f"a hmac-sha1 {SECRET}", '"hmac-sha1": not a supported algorithm'),
     (f"a..b hmac-sha256 {SECRET}", '"a..b": not a name'),
-    (f"a hmac-sha256 {SECRET}\nA. hmac-sha256 {SECRET}", 'line 2: "A.": a key above has this name'),
+    (f"a hmac-sha256 {SECRET}\nA. hmac-sha256 {SECRET}", 'line 2: "A.": an earlier key has this name'),
     ("a hmac-sha256 x!", "line 1: the secret is not base64"),
     ("a hmac-sha256 c2hvcnQ=", "the secret has less than 16 bytes"),
     (f"a hmac-sha256 {'A' * 400}", "the secret has more than 256 bytes"),
@@ -279,14 +281,14 @@ def test_a_file_without_good_keys_is_refused_and_no_secret_is_shown(tmp_path, te
 
 def test_keys_need_somebody_who_gets_zones(tmp_path):
     done = subprocess.run([PROGRAM, "--check", "--transfer-key=/nothing"], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 2 and "needs --transfer-to: nobody gets a zone" in done.stderr
+    assert done.returncode == 2 and "needs --transfer-to: without it, no server may" in done.stderr
 
 
 # NOTIFY.
 
 
 def hear(ear, key):
-    """The next NOTIFY, verified with the key, and whom to answer."""
+    """Receives the next NOTIFY and verifies it with the key. Returns the message and its sender."""
     wire, peer = ear.recvfrom(4096)
     message = dns.message.from_wire(wire, keyring=tsig_key(key))
     assert message.opcode() == dns.opcode.NOTIFY and message.had_tsig
@@ -294,7 +296,7 @@ def hear(ear, key):
 
 
 def test_notify_is_signed_and_so_must_its_answer_be(tmp_path):
-    """With the first key that names the server's address, or else no address."""
+    """kubedns uses the first key that names the server's address. If there is no such key, it uses the first key without addresses."""
     for_all, for_two = KEYS[0], KEYS[2]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as two:
         for ear, host in ((one, "127.0.0.1"), (two, "127.0.0.2")):
@@ -303,7 +305,7 @@ def test_notify_is_signed_and_so_must_its_answer_be(tmp_path):
         servers = ",".join("%s:%d" % ear.getsockname() for ear in (one, two))
         with with_keys(tmp_path, for_all, (*for_two, "127.0.0.2"), args=(f"--transfer-notify={servers}",)) as k:
             for ear, key in ((one, for_all), (two, for_two)):
-                for _ in range(2):  # for two zones
+                for _ in range(2):  # kubedns sends one for each of two zones
                     message, peer = hear(ear, key)
                     reply = dns.message.make_response(message)
                     reply.tsig = reply.keyring = None
@@ -313,7 +315,7 @@ def test_notify_is_signed_and_so_must_its_answer_be(tmp_path):
                     ear.sendto(forged.to_wire(), peer)
             k.wait(lambda: "is not signed with our key" in k.log())
             for ear, key in ((one, for_all), (two, for_two)):
-                for _ in range(2):  # again
+                for _ in range(2):  # kubedns sends the NOTIFY again
                     message, peer = hear(ear, key)
                     ear.sendto(dns.message.make_response(message).to_wire(), peer)
             k.wait(lambda: k.metric("kubedns_notify_total", result="answered") == 4)
@@ -339,7 +341,7 @@ def test_a_secondary_with_a_key_and_then_with_another(tmp_path, server):
 
             for zone in (Z, REVERSE):
                 k.wait(lambda zone=zone: secondary.serial(zone), 30, secondary.log)
-            change(77)  # by NOTIFY: its refresh is in two hours
+            change(77)  # only a NOTIFY can cause this: the secondary's own refresh is in two hours
             for zone in (Z, REVERSE):
                 want = printed(k, zone)
                 k.wait(lambda zone=zone, want=want: lines(secondary.zone(zone)) == want, 30, secondary.log)

@@ -1,4 +1,7 @@
-"""--answer-cache: answers of other servers, kept for seconds. What is asked of them, by whom it is seen, and when what was kept ends."""
+"""
+--answer-cache: kubedns caches other servers' answers for seconds. The tests check which queries it still forwards, which clients share an
+answer, and when it drops a cached answer.
+"""
 
 import os
 import subprocess
@@ -16,11 +19,11 @@ from test_search import addresses, alias, asked, cluster
 from world import Z, start
 
 CACHE = "--answer-cache=64k"
-REST = 5  # seconds after a change of the configuration
+REST = 5  # seconds after a change of the configuration in which kubedns caches no answers
 
 
 def resolver(request, _tcp):
-    """Says of each name what its first label says; the SOA of denials has a minute."""
+    """The first label of a name decides its answer. Negative answers have an SOA with a TTL of a minute."""
     question = request.question[0]
     kind = str(question.name).split(".")[0]
     reply = dns.message.make_response(request, recursion_available=True)
@@ -74,14 +77,17 @@ def test_five_clients_ask_and_the_resolver_is_asked(tmp_path, name, rcode, quest
         replies = [udp(k, query(name, id=100 + i), source=f"127.0.0.{2 + i}") for i in range(5)]
         assert [(r.id, r.rcode()) for r in replies] == [(100 + i, rcode) for i in range(5)]
         assert all([s.to_rdataset() for s in r.answer] == [s.to_rdataset() for s in replies[0].answer] for r in replies)
-        sent = questions * (2 if rcode == dns.rcode.SERVFAIL else 1)  # to the resolver, and then to the upstream server
+        sent = questions * (2 if rcode == dns.rcode.SERVFAIL else 1)  # first to the resolver, then to the upstream server
         assert len(u.asked) == sent
         assert counters(k) == {"hits": 5 - questions, "misses": questions, "evictions": 0}
         assert k.metric("kubedns_forward_queries_total") == sent and k.metric("kubedns_forward_in_flight") == 0
 
 
 def test_an_answer_is_made_for_each_client_anew(tmp_path):
-    """ID, case of the name, OPT, size and transport are the client's own; what an answer may depend on is asked for anew."""
+    """
+    Each client gets its own ID, spelling of the name, OPT, size and transport. If two queries differ in something that may change the
+    answer, kubedns forwards both.
+    """
     with Upstream(resolver) as u, front(tmp_path, u, CACHE) as k:
         assert len(addresses(udp(k, query("many.example.com")))) == 20
         reply = udp(k, query("MANY.Example.com", use_edns=0, payload=512))
@@ -105,7 +111,10 @@ def test_an_alias_of_ours_and_the_name_itself_share_an_answer(tmp_path):
 
 
 def test_a_walk_is_its_steps(tmp_path):
-    """Declared and inferred: what one walk has asked, no other asks again; a step that is missing is asked for, and the walk goes on."""
+    """
+    Search completion of declared and inferred names uses cached answers. If the answer for a candidate is not in the cache, kubedns
+    forwards the query and then continues.
+    """
     with Upstream(resolver) as u, front(tmp_path, u, CACHE, "--search-completion=inferred", "--search-extra=corp.test") as k:
         walks = [f"www.example.com.default.s.{Z}", f"www.example.com.default.svc.{Z}", f"www.example.com.prod.s.{Z}"]
         for name in walks:
@@ -132,11 +141,11 @@ def test_people_see_what_came_from_it(tmp_path):
         assert "A: from the answer cache, 0 s old" in k.http("/explain?name=www.example.com")[1]
         assert "answer cache" not in k.http("/explain?name=other.example.com")[1]
         text = udp(k, query(f"www.example.com._explain.{Z}", "TXT"))
-        assert "answer cache" not in text.to_text(), "who asks by DNS is not told what others have asked"
+        assert "answer cache" not in text.to_text(), "DNS must not reveal other clients' queries"
 
 
 def test_a_change_of_the_configuration_ends_what_was_kept(tmp_path):
-    """Also one of stub domains, which kubedns does not apply itself: dnsmasq behind it does, a little later."""
+    """A change of stub domains counts too, although kubedns does not use them itself. dnsmasq applies this change a little later."""
     config = tmp_path / "config"
     config.mkdir()
     with Upstream(resolver) as u, front(tmp_path, u, CACHE, f"--config-dir={config}") as k:
@@ -148,12 +157,12 @@ def test_a_change_of_the_configuration_ends_what_was_kept(tmp_path):
             os.rename(config / ".stubDomains", config / "stubDomains")
             k.wait(lambda before=before: ask() > before)
             before = len(u.asked)
-            assert [ask(), ask()] == [before + 1, before + 2], "nothing is kept for a while"
+            assert [ask(), ask()] == [before + 1, before + 2], "for a while kubedns must cache nothing"
         k.wait(lambda: [ask(), ask()][0] == len(u.asked), REST + 10)
 
 
 def test_a_changed_stub_domain_is_in_force_as_soon_as_dnsmasq_has_it(tmp_path):
-    """The nanny, dnsmasq and kubedns over one mount; the stub domain's server changes, and nothing else."""
+    """The nanny, dnsmasq and kubedns use the same mount. Only the stub domain's server changes."""
     nanny = World()
     before, after = (Server(lambda name, type_, address=a: [(name, 300, "A", address)]) for a in ("192.0.2.1", "192.0.2.2"))
     try:
@@ -165,7 +174,7 @@ def test_a_changed_stub_domain_is_in_force_as_soon_as_dnsmasq_has_it(tmp_path):
             assert [ask() for _ in range(3)] == [["192.0.2.1"]] * 3 and counters(k)["hits"] == 2
             nanny.write(stubDomains={"corp.example": [f"127.0.0.1:{after.port}"]})
             nanny.wait_log("dnsmasq: has configuration")
-            assert k.http("/healthz")[0] == 200  # in this turn of its loop at the latest kubedns has seen the change too
+            assert k.http("/healthz")[0] == 200  # kubedns has seen the change when this iteration of its main loop ends
             assert ask() == ["192.0.2.2"]
     finally:
         nanny.close()
@@ -190,12 +199,12 @@ def test_an_answer_is_at_most_five_seconds_older_than_the_resolvers(tmp_path):
 
 
 def test_many_names_take_no_more_than_the_size(tmp_path):
-    """More names than fit: the popular one stays, and the memory does."""
+    """There are more names than the cache can hold. The popular name stays in the cache, and memory stays bounded."""
     with Upstream(resolver) as u, front(tmp_path, u, CACHE) as k:
         for i in range(600):
             udp(k, query(f"x{i}.example.com"))
             udp(k, query("www.example.com"))
-        assert asked(u).count(("www.example.com", "A")) <= 4, "it is asked again each 5 s at most"
+        assert asked(u).count(("www.example.com", "A")) <= 4, "kubedns may repeat the query every 5 s at most"
         c = counters(k)
         assert c["hits"] >= 590 and c["evictions"] > 300
 

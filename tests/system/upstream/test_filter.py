@@ -1,5 +1,7 @@
-"""--filter-aaaa and --filter-a: addresses of a family that the cluster has not, denied for outside names without asking; and denials that
-dnsmasq keeps."""
+"""
+--filter-aaaa and --filter-a: if the cluster does not use an address family, kubedns answers such queries for external names with NODATA
+itself. Also the caching of negative answers in dnsmasq.
+"""
 
 import json
 import pathlib
@@ -21,7 +23,10 @@ OUTSIDE = "www.example.com"
 
 
 def upstream(request, _tcp):
-    """A only: AAAA is NODATA, names that begin with "no" do not exist; both may be kept for a minute."""
+    """
+    Every external name has only an A record, so AAAA queries get NODATA. Names that begin with "no" do not exist. Caches may keep both
+    negative answers for a minute.
+    """
     question = request.question[0]
     reply = dns.message.make_response(request, recursion_available=True)
     if question.rdtype == dns.rdatatype.A and not str(question.name).startswith("no"):
@@ -58,13 +63,13 @@ def test_auto_denies_aaaa_while_the_cluster_has_no_ipv6_and_no_longer(tmp_path):
         assert str(external.answer[0][0]) == f"{EXTERNAL_TARGET}." and str(external.authority[0].name) == f"{EXTERNAL_TARGET}."
         assert asked(u) == [(OUTSIDE, "A"), (OUTSIDE, "HTTPS")]
         assert k.metric("kubedns_dns_filtered_total", type="AAAA") == 2 and k.metric("kubedns_dns_filtered_total", type="A") == 0
-        assert "but for AAAA: NODATA at once" in k.http(f"/explain?name={OUTSIDE}")[1]
+        assert "AAAA queries get NODATA" in k.http(f"/explain?name={OUTSIDE}")[1]
         put_service(tmp_path, "six", "fd00::6")
         k.wait(lambda: not ede(udp(k, query(OUTSIDE, "AAAA", use_edns=0))), what=lambda: "AAAA asked upstream")
         assert (OUTSIDE, "AAAA") in asked(u) and "but for" not in k.http(f"/explain?name={OUTSIDE}")[1]
         (tmp_path / "objects" / "six.json").unlink()
         k.wait(lambda: ede(udp(k, query(OUTSIDE, "AAAA", use_edns=0))), what=lambda: "AAAA denied again")
-        assert "--filter-aaaa: addresses of this family are asked for again" in k.log()
+        assert "--filter-aaaa: queries of this family for external names are forwarded again" in k.log()
 
 
 def test_an_ipv6_address_of_this_server_is_ipv6_in_the_cluster(tmp_path):
@@ -75,7 +80,7 @@ def test_an_ipv6_address_of_this_server_is_ipv6_in_the_cluster(tmp_path):
 
 
 def test_before_the_first_sync_only_what_is_certain_is_denied(tmp_path):
-    """`on` holds from the first packet; `auto` knows nothing of the cluster yet."""
+    """`on` takes effect with the first packet. With `auto`, kubedns does not know the cluster's address families yet."""
     for mode, sees in (("on", []), ("auto", [(OUTSIDE, "AAAA")])):
         with Upstream(upstream) as u, world(tmp_path, f"--filter-aaaa={mode}", "--ns-addresses=192.0.2.53", f"--nameservers={u.address}",
                                             f"--objects-dir={tmp_path}/absent") as k:  # fmt: skip
@@ -90,11 +95,11 @@ def test_exceptions_and_the_other_family(tmp_path):
         for name in (OUTSIDE, "a.v4.example.com", "example.org"):
             udp(k, query(name))
         assert asked(u) == [("a.v4.example.com", "A"), ("example.org", "A")]
-        assert [str(r) for r in udp(k, query(WEB)).answer[0]] == [WEB_IP], "cluster names keep their addresses"
+        assert [str(r) for r in udp(k, query(WEB)).answer[0]] == [WEB_IP], "the filter must not affect cluster names"
 
 
 def front_dnsmasq_args():
-    """What the front topology's manifest gives dnsmasq, but for where it listens."""
+    """dnsmasq's arguments in the front topology's manifest, except for its listening address."""
     with open(ROOT / "conf/kubernetes/components/front/kustomization.yaml", encoding="utf-8") as f:
         patch = yaml.safe_load(yaml.safe_load(f)["patches"][0]["patch"])
     args = next(c for c in patch["spec"]["template"]["spec"]["containers"] if c["name"] == "dnsmasq")["args"]
@@ -102,7 +107,7 @@ def front_dnsmasq_args():
 
 
 def test_denials_of_outside_names_are_asked_once_in_front(tmp_path):
-    """With --no-negcache each of the fifty went upstream."""
+    """With --no-negcache all fifty queries would go to the upstream server."""
     with Upstream(upstream) as u, Dnsmasq(u, args=front_dnsmasq_args()) as d, world(tmp_path, f"--resolver={d.address}") as k:
         k.wait_ready()
         for _ in range(50):

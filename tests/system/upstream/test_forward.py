@@ -1,4 +1,4 @@
-"""Names that are not ours, asked of upstream servers that are good, slow, dead, broken or forged."""
+"""kubedns forwards external names to upstream servers that are good, slow, dead or broken, or for which an attacker sends forged replies."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def up(tmp_path, *upstreams, args=()):
     return k
 
 
-def test_a_name_that_is_not_ours_is_asked_upstream_and_everything_else_is_not(tmp_path):
+def test_only_names_outside_our_zones_are_sent_upstream(tmp_path):
     with Upstream() as u, up(tmp_path, u) as k:
         reply = udp(k, query("www.example.com"))
         assert addresses(reply) == ["192.0.2.1"] and reply.rcode() == dns.rcode.NOERROR
@@ -71,13 +71,13 @@ def test_recursion_not_desired_is_refused_and_not_forwarded(tmp_path):
 
 
 def test_ids_and_source_ports_cannot_be_guessed(tmp_path):
-    """RFC 5452: random IDs, and no source port that serves more than 32 queries, under load too."""
+    """RFC 5452: random IDs, and no source port serves more than 32 queries, even under load."""
     with Upstream() as u, up(tmp_path, u) as k:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
             s.connect((k.host, k.port))
             s.settimeout(5)
-            for i in range(1000):  # never idle: a socket that is closed when idle changes its port anyway
+            for i in range(1000):  # the load never pauses, because kubedns closes an idle socket, and the next socket has another port anyway
                 s.send(query(f"n{i}.example.com", id=i).to_wire())
                 if i >= 20:
                     s.recv(512)
@@ -86,7 +86,7 @@ def test_ids_and_source_ports_cannot_be_guessed(tmp_path):
         ports, ids = {}, [m.id for m, _, _ in u.asked]
         for _, (_, port), _ in u.asked:
             ports[port] = ports.get(port, 0) + 1
-        # The kernel draws the ports: of 32 sockets, two get the same one in one run of fifty, four in one of some thousands.
+        # The kernel chooses random ports. Of 32 sockets, two get the same port in one of fifty runs, and four in one of several thousand.
         assert len(u.asked) == 1000 and max(ports.values()) <= 64
         assert sum(n > 32 for n in ports.values()) <= 1 and len(ports) >= 31 and len(set(ids)) > 950
         steps = [abs(a - b) for a, b in zip(ids, ids[1:])]
@@ -131,7 +131,7 @@ def test_a_server_whose_port_is_closed_costs_nothing(tmp_path):
 
 
 @pytest.mark.quiet
-def test_a_server_that_declines_passes_the_question_on(tmp_path):
+def test_a_query_goes_to_the_next_server_if_a_server_refuses(tmp_path):
     def refuse(request, _tcp):
         reply = dns.message.make_response(request)
         reply.set_rcode(dns.rcode.REFUSED)
@@ -164,7 +164,7 @@ def test_refused_is_passed_on_when_every_server_refuses_and_says_who(tmp_path, c
             reply = ask(query("www.example.com", payload=1232))
             assert reply.rcode() == dns.rcode.REFUSED and reply.answer == []
             texts = [o.text for o in reply.options if o.otype == dns.edns.OptionType.EDE]
-            assert len(texts) == 1 and texts[0].startswith("refused by "), "one extended error"
+            assert len(texts) == 1 and texts[0].startswith("refused by "), "there must be one extended error"
             for server in servers[:2]:
                 assert server.address in texts[0]
         assert udp(k, query("www.example.com", use_edns=False)).rcode() == dns.rcode.REFUSED
@@ -198,7 +198,7 @@ def test_when_all_servers_are_silent_the_client_gets_servfail_within_4_s(tmp_pat
         for t in threads:
             t.start()
         time.sleep(0.5)
-        assert addresses(udp(k, query(WEB), timeout=1)) == [WEB_IP]  # nobody waits for it
+        assert addresses(udp(k, query(WEB), timeout=1)) == [WEB_IP]  # other queries do not wait for this
         for t in threads:
             t.join()
         for took, reply in results:
@@ -235,7 +235,7 @@ def test_a_lost_packet_is_sent_again(tmp_path):
 
 
 def test_forged_replies_are_not_believed(tmp_path):
-    """Another ID, another question, another sender: the true reply, which comes last, is the one that counts."""
+    """Replies with a wrong ID, a wrong question or a wrong sender arrive before the true reply. Only the true reply counts."""
     other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def behave(request, tcp):
@@ -255,7 +255,7 @@ def test_forged_replies_are_not_believed(tmp_path):
 
 
 def test_garbage_from_upstream_hurts_nobody(tmp_path):
-    """Whatever follows the header and the question: the client gets a reply that can be read."""
+    """Replies have garbage after the header and the question. The client still gets a well-formed reply."""
 
     def behave(request, _tcp):
         wire = bytearray(answered(request, "192.0.2.1", "192.0.2.2").to_wire())
@@ -282,7 +282,7 @@ def test_an_external_name_is_followed_through_the_forwarder(tmp_path):
 
 
 def test_an_external_name_has_the_rcode_and_records_of_its_target_for_every_type(tmp_path):
-    """RFC 1034 4.3.2 step 3a, RFC 6604; the denial's SOA lets resolvers keep it (RFC 2308)."""
+    """RFC 1034 4.3.2 step 3a and RFC 6604. Resolvers can cache the negative answer because it contains the SOA (RFC 2308)."""
     def behave(request, _tcp):
         reply = dns.message.make_response(request)
         if request.question[0].rdtype == dns.rdatatype.TXT:
@@ -307,8 +307,10 @@ def test_an_external_name_has_the_rcode_and_records_of_its_target_for_every_type
 
 def floods(kubedns, *clients):
     """
-    (source, count, label): sends so many queries from each address, one client after the other, each when those of the one before are in flight or
-    answered; the rcodes that came to each. All of it within the time that a query may wait, however busy the machine: the messages are made before.
+    Each client is (source, count, label) and sends `count` queries. A client starts when all queries of the previous client are in flight
+    or answered. Returns the rcodes that each client received.
+
+    Everything must fit into the time that a query may wait, even on a busy machine. So all messages are made in advance.
     """
 
     def taken():
@@ -331,7 +333,7 @@ def floods(kubedns, *clients):
             kubedns.wait(lambda wanted=expected: taken()[1] >= wanted)
         for _ in range(int(taken()[0] - answered_before)):
             ready = select.select(sockets, [], [], 10)[0]
-            assert ready, "a reply is counted and did not come"
+            assert ready, "kubedns counted a reply that did not arrive"
             rcode, got = dns.message.from_wire(ready[0].recv(512)).rcode(), rcodes[sockets.index(ready[0])]
             got[rcode] = got.get(rcode, 0) + 1
         return rcodes
@@ -345,13 +347,13 @@ def flood(kubedns, source, count, label):
 
 
 def test_one_client_cannot_take_all_places_and_five_leave_room_for_others(tmp_path):
-    """Each may have half of what is free, and 512 at most."""
+    """A client may use half of the free places, and at most 512."""
     with Upstream(silent) as u, up(tmp_path, u) as k:
         one, other, *more = floods(k, ("127.0.0.3", 700, "a"), ("127.0.0.4", 100, "b"), *((f"127.0.0.{n}", 500, f"c{n}") for n in (5, 6, 7, 8)))
         assert one == {dns.rcode.REFUSED: 700 - 512}
-        assert other == {}, "another client has places of its own"
+        assert other == {}, "another client has its own places"
         refused = [got.get(dns.rcode.REFUSED, 0) for got in more]
-        assert refused == sorted(refused) and refused[0] > 0, "who comes later finds less"
+        assert refused == sorted(refused) and refused[0] > 0, "a later client gets fewer places"
         assert k.metric("kubedns_dns_dropped_total", reason="forward_client") == 700 - 512 + sum(refused)
         accepted = 512 + 100 + 4 * 500 - sum(refused)
         assert accepted < 2048 - 64
@@ -361,11 +363,14 @@ def test_one_client_cannot_take_all_places_and_five_leave_room_for_others(tmp_pa
         k.wait(lambda: k.metric("kubedns_forward_in_flight") == 0, 30)
         assert k.metric("kubedns_forward_failed_total") == accepted + 20
         u.behave = lambda request, tcp: answered(request, "192.0.2.1")
-        k.wait(lambda: addresses(udp(k, query("again.example.com"), timeout=5)) == ["192.0.2.1"], 20)  # what it was asked before comes first
+        k.wait(lambda: addresses(udp(k, query("again.example.com"), timeout=5)) == ["192.0.2.1"], 20)  # the upstream server first handles the old queries
 
 
 def test_upstreams_change_under_load_and_no_query_is_hurt(tmp_path):
-    """50 changes of the ConfigMap's upstreams at 500 new names a second, each in force for 40 of them, answered by whoever was asked."""
+    """
+    The ConfigMap's upstreams change 50 times, while clients look up 500 new names a second. Each configuration stays for 40 names. Either
+    server may answer a query.
+    """
     config = tmp_path / "config"
     config.mkdir()
 
@@ -402,7 +407,8 @@ def test_upstreams_change_under_load_and_no_query_is_hurt(tmp_path):
                 rcodes.append(dns.message.from_wire(s.recv(512)).rcode())
             assert rcodes == [dns.rcode.NOERROR] * sent and sent >= 2000
             assert len(a.asked) > 400 and len(b.asked) > 400
-            assert k.http("/healthz")[0] == 200  # its turn is over: the log comes before the workers are told
+            # The main loop logs a change before it tells the workers. When it answers this request, the workers know the change.
+            assert k.http("/healthz")[0] == 200
             before = len(b.asked)
             assert all(addresses(udp(k, query(f"last{i}.example.com"))) for i in range(20))
             assert len(b.asked) == before
@@ -420,5 +426,5 @@ def test_at_the_end_who_still_waits_gets_servfail(tmp_path):
             assert dns.message.from_wire(s.recv(512)).rcode() == dns.rcode.SERVFAIL
             assert tcp.read().rcode() == dns.rcode.SERVFAIL
         assert k.process.wait(5) == 0
-        k.process.poll = lambda: None  # it has ended as asked
+        k.process.poll = lambda: None  # the test has ended the process already
         k.stop = lambda: None

@@ -1,4 +1,4 @@
-"""Servers that are kubedns itself: refused at the start, left out of what may change, and said once."""
+"""Upstream servers that are kubedns itself. kubedns refuses them at startup, ignores them in the ConfigMap, and reports them once."""
 
 import subprocess
 
@@ -13,7 +13,7 @@ WORLD = [namespace("default"), service("web", "10.96.0.10")]
 
 @pytest.mark.parametrize("bind, resolver", [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("0.0.0.0", "[::1]"), ("::", "127.0.0.53")])
 def test_a_resolver_that_is_kubedns_itself_is_refused(tmp_path, bind, resolver):
-    """It was accepted, and one query became 473."""
+    """A bug: kubedns accepted such a resolver, and one query became 473 queries."""
     port = free_port()
     done = subprocess.run([PROGRAM, f"--dns-bind-address={bind}", f"--dns-port={port}", f"--resolver={resolver}:{port}",
                            f"--healthz-port={free_port()}", f"--objects-dir={tmp_path}"],
@@ -22,7 +22,7 @@ def test_a_resolver_that_is_kubedns_itself_is_refused(tmp_path, bind, resolver):
     assert f'--resolver: "{resolver}:{port}" is' in done.stderr and "a forwarding loop" in done.stderr, done.stderr
 
 
-def test_another_address_of_loopback_is_no_loop(tmp_path):
+def test_a_resolver_at_another_loopback_port_is_not_a_loop(tmp_path):
     with start(tmp_path, WORLD, f"--resolver=127.0.0.1:{free_port()}") as k:
         k.wait_ready()
 
@@ -40,7 +40,7 @@ def test_upstreams_that_are_kubedns_itself_are_left_out_and_said_once(tmp_path):
         assert k.ask("www.example.net") == "REFUSED"
         assert k.ask(f"web.default.svc.{Z}") == {"10.96.0.10"}
         scrapes = k.metric("process_cpu_seconds_total")
-        (conf / "federations").write_text("f=b.org")  # something else changes, and the periods go on
+        (conf / "federations").write_text("f=b.org")  # another key changes, and the periodic reading continues
         k.wait(lambda: k.metric("kubedns_config_last_change_timestamp_seconds") > 0 and k.metric("process_cpu_seconds_total") > scrapes)
         said = [line for line in k.log().splitlines() if "forwarding loop" in line]
         assert len(said) == 1 and all(u in said[0] for u in upstreams), said

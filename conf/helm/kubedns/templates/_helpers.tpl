@@ -7,21 +7,21 @@
 {{- .Values.k8sAppLabelOverride | default (include "kubedns.name" .) -}}
 {{- end -}}
 
-{{- /* Without an account of its own the pod runs as the namespace's account "default", as with the coredns chart. */ -}}
+{{- /* Without its own account, the pod uses the account "default" of the namespace, as in the coredns chart. */ -}}
 {{- define "kubedns.account" -}}
 {{- .Values.serviceAccount.name | default (ternary (include "kubedns.rights" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
-{{- /* Of rights; on every node they are of their own, as in components/node. */ -}}
+{{- /* The name of the rights. The pods on every node have their own, as in components/node. */ -}}
 {{- define "kubedns.rights" -}}
 {{- include "kubedns.name" . -}}{{- if eq .Values.topology "node" -}}-node{{- end -}}
 {{- end -}}
 
-{{- /* One object of a file of conf/kubernetes: (list $ "rbac.yaml" 0). */ -}}
+{{- /* One object of a file in conf/kubernetes: (list $ "rbac.yaml" 0). */ -}}
 {{- define "kubedns.manifest" -}}
 {{- $root := index . 0 -}}
 {{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
-{{- if not (contains "kind:" $text) }}{{- fail (printf "files/%s: no object is in it: it is a link to a file of conf/kubernetes; copy the chart with its links, or with what they lead to (cp -rL)" (index . 1)) }}{{- end -}}
+{{- if not (contains "kind:" $text) }}{{- fail (printf "files/%s: it has no object: it is a link to a file in conf/kubernetes. Copy the chart with the files of its links (cp -rL)" (index . 1)) }}{{- end -}}
 {{- $documents := splitList "\n---\n" $text -}}
 {{- index $documents (index . 2) -}}
 {{- end -}}
@@ -39,7 +39,7 @@
 {{- toYaml $found -}}
 {{- end -}}
 
-{{- /* What these components add to objects of a kind: the operations of their patches, as a list of {path, value}. (list $ "ClusterRole") */ -}}
+{{- /* The operations that these components add to objects of a kind, as a list of {path, value}. (list $ "ClusterRole") */ -}}
 {{- define "kubedns.additions" -}}
 {{- $root := index . 0 -}}
 {{- $kind := index . 1 -}}
@@ -54,7 +54,7 @@
 {{- toYaml $found -}}
 {{- end -}}
 
-{{- /* kubedns's flags of the values external, tenants, nearest, zonal and transfer, as a list. */ -}}
+{{- /* The flags of kubedns for the values external, tenants, nearest, zonal and transfer, as a list. */ -}}
 {{- define "kubedns.flags" -}}
 {{- $flags := list -}}
 {{- with .Values.external -}}
@@ -65,14 +65,14 @@
 {{- if .headless }}{{- $flags = append $flags "--external-headless" -}}{{- end -}}
 {{- with .refuse }}{{- $flags = append $flags (printf "--external-refuse=%s" (join "," .)) -}}{{- end -}}
 {{- else if or .ns .address .headless .refuse -}}
-{{- fail "external: which zones? external.zones is empty" -}}
+{{- fail "external.zones is empty: name the zones" -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.tenants.enabled (ne .Values.tenants.unknown "none") -}}
 {{- $flags = append $flags (printf "--visibility-unknown=%s" .Values.tenants.unknown) -}}
 {{- end -}}
 {{- if .Values.nearest.only -}}
-{{- if not .Values.nearest.enabled }}{{- fail "nearest.only: it needs nearest.enabled" -}}{{- end -}}
+{{- if not .Values.nearest.enabled }}{{- fail "nearest.only: needs nearest.enabled" -}}{{- end -}}
 {{- $flags = append $flags "--nearest-only" -}}
 {{- end -}}
 {{- if .Values.zonal }}{{- $flags = append $flags "--zonal" -}}{{- end -}}
@@ -83,13 +83,13 @@
 {{- with .journal }}{{- $flags = append $flags (printf "--transfer-journal=%s" .) -}}{{- end -}}
 {{- if .keySecret }}{{- $flags = append $flags "--transfer-key=/etc/kubedns-transfer/keys" -}}{{- end -}}
 {{- else if or .notify .journal .keySecret -}}
-{{- fail "transfer: to whom? transfer.to is empty" -}}
+{{- fail "transfer.to is empty: name the secondaries" -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $flags -}}
 {{- end -}}
 
-{{- /* What in `servers` would change an answer, as a list of sentences: the chart reads no Corefile. (list $) */ -}}
+{{- /* Settings in `servers` that would change an answer, as a list of sentences. The chart does not read a Corefile. (list $) */ -}}
 {{- define "kubedns.untranslated" -}}
 {{- $domain := trimSuffix "." .Values.clusterDomain -}}
 {{- $found := list -}}
@@ -113,21 +113,24 @@
 {{- toYaml (uniq $found) -}}
 {{- end -}}
 
-{{- /* Values that kubedns would refuse to start with, or that could have no effect. */ -}}
+{{- /* Refuses values that prevent kubedns from starting, and values without effect. */ -}}
 {{- define "kubedns.refusals" -}}
 {{- $v := .Values -}}
 {{- $untranslated := include "kubedns.untranslated" . | fromYamlArray -}}
 {{- if and $untranslated (not $v.ignoreServers) -}}
-{{- fail (printf "servers: this chart does not read the Corefile's settings, and these would be lost: %s. Translate them: `kubectl -n kube-system get configmap coredns -o yaml | kubedns-migrate -` prints the values to set; then set ignoreServers=true" (join "; " $untranslated)) -}}
+{{- fail (printf "servers: this chart does not read a Corefile, and would lose these settings: %s. Translate them: `kubectl -n kube-system get configmap coredns -o yaml | kubedns-migrate -` prints the values to set; then set ignoreServers=true" (join "; " $untranslated)) -}}
 {{- end -}}
 {{- if eq (include "kubedns.name" .) "coredns" -}}
-{{- fail "fullnameOverride, deployment.name: \"coredns\" is the name of CoreDNS's Deployment, whose container would stay beside these: remove it (the name is then kube-dns), or choose another" -}}
+{{- fail "fullnameOverride, deployment.name: \"coredns\" is the name of CoreDNS's Deployment, and its container would stay in the pods: remove the value (the name is then kube-dns), or choose another name" -}}
+{{- end -}}
+{{- if not (has $v.engine (list "dnsmasq" "unbound")) -}}
+{{- fail (printf "engine: %s: must be dnsmasq or unbound" $v.engine) -}}
 {{- end -}}
 {{- if and (eq (toString $v.deployment.dnsPolicy) "None") (not $v.deployment.dnsConfig) -}}
 {{- fail "deployment.dnsPolicy: None needs deployment.dnsConfig.nameservers, the upstream servers" -}}
 {{- end -}}
 {{- if and $v.isClusterService (hasPrefix "ClusterFirst" (toString $v.deployment.dnsPolicy)) -}}
-{{- fail (printf "deployment.dnsPolicy: %s: the DNS pods would ask themselves; Default takes the node's upstream servers, None those of deployment.dnsConfig" $v.deployment.dnsPolicy) -}}
+{{- fail (printf "deployment.dnsPolicy: %s: the DNS pods would forward to themselves: Default uses the upstream servers of the node, None those of deployment.dnsConfig" $v.deployment.dnsPolicy) -}}
 {{- end -}}
 {{- if and $v.hostsNamespaces (not (kindIs "slice" $v.hostsNamespaces)) -}}
 {{- fail (printf "hostsNamespaces: %v: not a list: hostsNamespaces: [dns-names]" $v.hostsNamespaces) -}}
@@ -138,29 +141,29 @@
 {{- end -}}
 {{- end -}}
 {{- if ne (len $v.hostsNamespaces) (len (uniq $v.hostsNamespaces)) -}}
-{{- fail (printf "hostsNamespaces: %s: a namespace comes twice" (join "," $v.hostsNamespaces)) -}}
+{{- fail (printf "hostsNamespaces: %s: a namespace is listed twice" (join "," $v.hostsNamespaces)) -}}
 {{- end -}}
 {{- if gt (len $v.hostsNamespaces) 8 -}}
-{{- fail (printf "hostsNamespaces: %s: more than 8 namespaces; each is watched by itself" (join "," $v.hostsNamespaces)) -}}
+{{- fail (printf "hostsNamespaces: %s: more than 8 namespaces" (join "," $v.hostsNamespaces)) -}}
 {{- end -}}
 {{- if and (eq $v.topology "classic") (or $v.clientPods $v.tenants.enabled $v.nearest.enabled) -}}
-{{- fail (printf "%s: in the classic topology dnsmasq is kubedns's only client: topology front or node" (ternary "tenants.enabled" (ternary "nearest.enabled" "clientPods" $v.nearest.enabled) $v.tenants.enabled)) -}}
+{{- fail (printf "%s: in the classic topology dnsmasq is kubedns's only client: use topology front or node" (ternary "tenants.enabled" (ternary "nearest.enabled" "clientPods" $v.nearest.enabled) $v.tenants.enabled)) -}}
 {{- end -}}
 {{- if and (eq $v.topology "classic") $v.hostsNamespaces -}}
-{{- fail "hostsNamespaces: in the classic topology dnsmasq asks other servers for these names: topology front or node" -}}
+{{- fail "hostsNamespaces: in the classic topology dnsmasq sends these names to other servers: use topology front or node" -}}
 {{- end -}}
 {{- if and $v.tenants.enabled (or $v.external.zones $v.transfer.to $v.multicluster.enabled) -}}
-{{- fail "tenants.enabled: external.zones, transfer.to and multicluster.enabled give names of every namespace away; let another release do it (isClusterService=false)" -}}
+{{- fail "tenants.enabled: external.zones, transfer.to and multicluster.enabled give names to clients without a namespace: use another release for them (isClusterService=false)" -}}
 {{- end -}}
 {{- if not (has $v.tenants.unknown (list "none" "all")) -}}
-{{- fail (printf "tenants.unknown: %s: one of none, all" $v.tenants.unknown) -}}
+{{- fail (printf "tenants.unknown: %s: must be none or all" $v.tenants.unknown) -}}
 {{- end -}}
 {{- if and (eq $v.topology "node") $v.transfer.to -}}
-{{- fail "transfer.to: the pods on every node know no single endpoints, so their zones are not whole; let another release do it (isClusterService=false)" -}}
+{{- fail "transfer.to: the pods on every node do not know single endpoints, so their zones are incomplete: use another release (isClusterService=false)" -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* An object with what each of them has: (list $ object name app). */ -}}
+{{- /* An object with the labels and annotations that all objects have: (list $ object name app). */ -}}
 {{- define "kubedns.print" -}}
 {{- $root := index . 0 -}}
 {{- $object := index . 1 -}}
@@ -181,7 +184,8 @@
 {{- $root := index . 0 -}}
 {{- $image := (index $root.Values (index . 1)).image -}}
 {{- $registry := required "registry is not set: where you pushed kubedns, nanny and sidecar (--set registry=registry.example/dns)" $root.Values.registry -}}
-{{- if contains "://" $registry -}}{{- fail (printf "registry: %s: images are named without a scheme" $registry) -}}{{- end -}}
-{{- printf "%s/%s:%s" $registry $image.name ($image.tag | default $root.Chart.AppVersion) -}}
+{{- if contains "://" $registry -}}{{- fail (printf "registry: %s: image names have no scheme" $registry) -}}{{- end -}}
+{{- $name := $image.name | default (ternary "nanny-unbound" "nanny" (eq $root.Values.engine "unbound")) -}}
+{{- printf "%s/%s:%s" $registry $name ($image.tag | default $root.Chart.AppVersion) -}}
 {{- if $image.digest -}}{{- printf "@%s" $image.digest -}}{{- end -}}
 {{- end -}}

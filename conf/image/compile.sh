@@ -1,0 +1,100 @@
+#!/bin/sh
+# compile.sh ARCHITECTURE SOURCE [VERSION]: compiles dnsmasq, curl or libmicrohttpd from Debian's source package, with Debian's patches and compiler flags
+# but with fewer features, and installs the result as a Debian package with Debian's name and version. The Dockerfile calls this script.
+# Without VERSION it takes the newest source package that the archive has. If the archive has a newer binary package but not its source, the
+# field Newer of the package names that version. `make images` then prints a warning, and `make release` and `make freshen` fail.
+set -eu
+
+arch=$1
+source=$2
+version=${3:-}
+eval "$(dpkg-architecture "-a$arch" -s 2>/dev/null)"
+gnu=$DEB_HOST_GNU_TYPE
+libdir=/usr/lib/$DEB_HOST_MULTIARCH
+# The path is fixed, because compilers write it into files.
+work=/tmp/compile
+trap 'rm -rf "$work"' EXIT
+export DEB_BUILD_MAINT_OPTIONS=hardening=+all PKG_CONFIG=pkg-config PKG_CONFIG_LIBDIR="$libdir/pkgconfig:/usr/share/pkgconfig"
+
+# Downloads and unpacks the source package. Sets $version and the current directory.
+fetch() {
+	mkdir -p "$work/source"
+	cd "$work/source"
+	for version in ${version:-$(apt-cache showsrc --only-source "$source" | sed -n 's/^Version: //p' | sort -Vru)}; do
+		echo "compile.sh: $source $version"
+		if apt-get source -qq --download-only "$source=$version"; then
+			dpkg-source -x "${source}_${version#*:}.dsc" tree
+			cd tree
+			return
+		fi
+	done
+	echo "compile.sh: $source: no version of the source package can be downloaded: check DEBIAN and the pins of conf/image/pins" >&2
+	exit 1
+}
+
+# Installs the files of the directory $work/$1 as the package $1, with the description $2.
+install_package() {
+	root=$work/$1
+	mkdir -p "$root/DEBIAN"
+	install -D -m 644 debian/copyright "$root/usr/share/doc/$1/copyright"
+	newest=$(apt-cache madison "$1" | cut -d'|' -f2 | tr -d ' ' | sort -Vr | head -1)
+	{
+		printf 'Package: %s\nVersion: %s\nArchitecture: %s\nSource: %s\nMaintainer: %s\n' "$1" "$version" "$arch" "$source" "$(dpkg-parsechangelog -S Maintainer)"
+		[ -z "$newest" ] || ! dpkg --compare-versions "$newest" gt "$version" || echo "Newer: $newest"
+		echo "Description: $2, compiled from Debian's source package with fewer options"
+	} >"$root/DEBIAN/control"
+	dpkg-deb --root-owner-group -b "$root" "$work/$1.deb"
+	dpkg -i "$work/$1.deb"
+}
+
+# D-Bus, the kernel's tables and scripts do not work in a pod, and need 15 of the 22 libraries of Debian's package. DNSSEC and IDN need no
+# further library.
+compile_dnsmasq() {
+	make CC="$gnu-gcc" CFLAGS="$(dpkg-buildflags --get CFLAGS) $(dpkg-buildflags --get CPPFLAGS)" LDFLAGS="$(dpkg-buildflags --get LDFLAGS)" \
+		COPTS="-DHAVE_DNSSEC -DHAVE_LIBIDN2 -DNO_IPSET -DNO_DHCP -DNO_TFTP -DNO_SCRIPT"
+	install -D src/dnsmasq "$work/dnsmasq-base/usr/sbin/dnsmasq"
+	install_package dnsmasq-base "DNS cache and forwarder"
+}
+
+# Configures a library, compiles its directories $1, and installs the files that programs need into the directory of the package $2. The
+# other arguments go to configure.
+library() {
+	directories=$1
+	name=$2
+	shift 2
+	./configure --host="$gnu" --prefix=/usr --libdir="$libdir" --disable-static --disable-dependency-tracking --enable-silent-rules "$@" \
+		CFLAGS="$(dpkg-buildflags --get CFLAGS)" CPPFLAGS="$(dpkg-buildflags --get CPPFLAGS)" LDFLAGS="$(dpkg-buildflags --get LDFLAGS) -Wl,--as-needed"
+	for directory in $directories; do
+		make -j"$(nproc)" -C "$directory"
+		make -C "$directory" install DESTDIR="$work/$name"
+	done
+	rm "$work/$name$libdir"/*.la
+	"$gnu-strip" --strip-unneeded "$work/$name$libdir"/*.so.*.*.*
+}
+
+# The programs serve plain HTTP. Without HTTPS, the images of nanny and sidecar need no TLS library.
+compile_libmicrohttpd() {
+	name=$(sed -n 's/^Package: \(libmicrohttpd12.*\)$/\1/p' debian/control)
+	library "src/include src/microhttpd" "$name" --disable-https --disable-bauth --disable-dauth --disable-httpupgrade --disable-cookie \
+		--disable-postprocessor --disable-curl --disable-doc --disable-examples --disable-tools
+	install_package "$name" "HTTP server library"
+}
+
+# Only HTTP/1.1, HTTP/2 and proxies. GnuTLS has almost the size of OpenSSL's libraries, and is what Debian's libcurl-gnutls uses, with which
+# the tests run.
+compile_curl() {
+	name=$(sed -n 's/^Package: \(libcurl3.*gnutls\)$/\1/p' debian/control)
+	autoreconf -fi
+	library "lib include" "$name" --with-gnutls --with-nghttp2 --with-zlib \
+		--with-ca-path=/etc/ssl/certs --with-ca-bundle=/etc/ssl/certs/ca-certificates.crt \
+		--enable-threaded-resolver --enable-versioned-symbols --disable-symbol-hiding \
+		--without-brotli --without-zstd --without-libpsl --without-libidn2 --without-librtmp --without-libssh2 --without-libssh \
+		--without-ngtcp2 --without-nghttp3 --without-libgsasl --disable-ldap --disable-ldaps --disable-ntlm --disable-tls-srp --disable-dict \
+		--disable-file --disable-ftp --disable-gopher --disable-imap --disable-mqtt --disable-pop3 --disable-rtsp --disable-smb --disable-smtp \
+		--disable-telnet --disable-tftp --disable-websockets --disable-ipfs --disable-aws --disable-doh --disable-hsts --disable-alt-svc \
+		--disable-cookies --disable-netrc --disable-manual --disable-docs
+	install_package "$name" "HTTP client library, GnuTLS"
+}
+
+fetch
+"compile_$source"

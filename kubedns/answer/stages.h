@@ -1,0 +1,77 @@
+/*
+ * Answering is a pipeline. One table defines which stages a name passes, and in which order.
+ *
+ *	          .--- rewritten -----.     .------ an alias's target, a search list's candidate -----.
+ *	          |                   v     v                                                         |
+ *	question -+--> rewrites --> local names --> zone --+--> the answer                            |
+ *	                                |                  |                                          |
+ *	                                |   (name missing) '--> search completion, explanation, or the negative answer
+ *	                                v
+ *	                          (other zones) --> reverse --> external --> clusterset --> upstream
+ *
+ * The table is STAGES below. The reasons for its order:
+ * - A rewrite comes first. Its result is looked up like a query for that name, including local
+ *   names.
+ * - Local names come before the cluster's, because the operator's choice takes precedence.
+ * - The cluster's zone comes before the external and clusterset zones, because --domain may be
+ *   inside one of them.
+ * - Search completion and explanations answer only names that the cluster's zone does not have.
+ * - The client's view is not a stage. It is a filter on the snapshot (view.h). The caller sets it
+ *   before the first stage, so it applies to every lookup of every stage.
+ * - Upstream comes last. It applies --fallthrough, --filter-a and --filter-aaaa after all other
+ *   stages.
+ *
+ * Each stage has its own configuration, which its header declares. kubedns/config/ sets it. For
+ * explanations, main.c sets it. A stage without a configuration is disabled: stages_build() omits
+ * the stage from the lists. answer.c walks over the lists. kubedns/show/explain.c walks over the
+ * same lists with the explanations.
+ */
+#ifndef KUBEDNS_ANSWER_STAGES_H
+#define KUBEDNS_ANSWER_STAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct answer_config; /* kubedns/answer/answer.h */
+struct stage;         /* kubedns/answer/stage.h */
+
+/* A stage is called `stage_<first word>` here and `explain_<first word>` in kubedns/show/. To
+ * remove a feature, delete its files, its line here, and the line that sets its configuration. */
+#define STAGES(X)                                                                                  \
+	X(rewrites, "rewrites")                                                                    \
+	X(local_names, "local names")                                                              \
+	X(zone, "zone")                                                                            \
+	X(search, "search completion")                                                             \
+	X(explanation, "explanation")                                                              \
+	X(reverse, "reverse")                                                                      \
+	X(external, "external")                                                                    \
+	X(clusterset, "clusterset")                                                                \
+	X(upstream, "upstream")
+
+enum stage_id {
+#define STAGE_ID(id, text) STAGE_##id,
+	STAGES(STAGE_ID)
+#undef STAGE_ID
+	    STAGE_COUNT
+};
+
+/* The enabled stages, in NULL-terminated lists. One list has all stages, in order. Each of the
+ * other lists has the stages for one kind of name (enum stage_order). */
+struct stages {
+	/* Stages in `missing` only answer names that end in LABEL.ZONE, for a few LABELs. Bit n
+	 * of this bitmap is set if one of these LABELs has n bytes. Most missing names end in
+	 * other labels. */
+	uint64_t missing_lengths;
+	/* --external-address: only the external stage is called. */
+	bool beside_only;
+	const struct stage *all[STAGE_COUNT + 1];
+	const struct stage *context[STAGE_COUNT + 1], *missing[STAGE_COUNT + 1],
+	    *outside[STAGE_COUNT + 1];
+};
+
+/* Fills in config->stages. A stage that is always enabled gets its standard configuration if no
+ * other is set. Call this function after the configuration of the stages is set, and again after
+ * it has changed. */
+void stages_build(struct answer_config *config);
+
+#endif

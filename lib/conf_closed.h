@@ -1,0 +1,28 @@
+/*
+ * The value of a key whose text is refused although it asks for TLS. The text has no usable servers, but
+ * its names must not be sent unencrypted either. Without an earlier good value, they get SERVFAIL:
+ *
+ *	upstreamNameservers  all external names
+ *	stubDomains          the names of each domain that has a tls:// server. If the text is not
+ *	                     JSON, the names of each domain in the text. If a domain cannot be read,
+ *	                     all external names
+ *
+ * Pure. `text` has `len` bytes and is untrusted.
+ */
+#ifndef LIB_CONF_CLOSED_H
+#define LIB_CONF_CLOSED_H
+
+#include "lib/conf.h"
+
+/* Whether the text contains `tls:` or `tls/`, in any case, where a word begins. So a misspelt `tls://` counts too. */
+bool conf_asks_tls(const char *text, size_t len);
+
+/* Each returns false and an empty value if the text does not ask for TLS. Otherwise sets `closed` in the
+ * value. The caller frees the stub domains with conf_stubs_free. */
+bool conf_upstreams_close(const char *text, size_t len, struct conf_upstreams *upstreams);
+bool conf_stubs_close(const char *text, size_t len, struct conf_stubs *stubs);
+
+/* Returns which names get SERVFAIL, for messages. Caller frees. */
+char *conf_stubs_closed_names(const struct conf_stubs *stubs);
+
+#endif

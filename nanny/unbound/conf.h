@@ -1,0 +1,86 @@
+/*
+ * unbound's configuration, in two files of the run directory. Pure.
+ *
+ *	unbound.conf   what holds for the life of the process: addresses, sizes, limits, the control
+ *	               socket. Written once. Includes the next file.
+ *	servers.conf   a forward zone for each domain. Written at each change.
+ *
+ * unbound resolves nothing itself. The forward zone "." has the upstream servers.
+ *
+ * unbound has no notation for "all names below a domain, but not the domain itself" (dnsmasq's
+ * `*.domain`). Such an entry becomes the domain's forward zone. If the domain has an entry too, that
+ * entry wins, so names below it use its servers.
+ */
+#ifndef NANNY_UNBOUND_CONF_H
+#define NANNY_UNBOUND_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nanny/args.h"
+#include "nanny/servers/servers_file.h"
+
+enum {
+	UNBOUND_CACHE_MIN = 2 * 1024 * 1024,
+	UNBOUND_CACHE_DEFAULT = 16 * 1024 * 1024, /* if no limit of memory is known */
+	UNBOUND_CACHE_MAX = 512 * 1024 * 1024,
+	/* memory of a cached name: the message, its record sets and the hash table's entries */
+	UNBOUND_CACHE_BYTES = 1024,
+	UNBOUND_QUERIES = 2048,       /* queries in flight for each thread */
+	UNBOUND_QUERIES_BYTES = 8192, /* memory of one of them, with its packet buffers */
+	UNBOUND_TCP_MIN = 32,         /* TCP connections of clients for each thread */
+	UNBOUND_TCP_MAX = 512,
+	UNBOUND_TCP_BYTES = 66 * 1024, /* the packet buffer of a connection */
+	/* Queries of one client that may wait at the same time. Further queries are dropped. Clients
+	 * on a loopback address, such as kubedns, have no limit. */
+	UNBOUND_CLIENT_WAITS = 256,
+	/* Receive buffer of each thread's UDP socket. The kernel doubles it, and a small packet takes
+	 * 768 bytes, so 2,700 queries can wait while the thread has no processor. The kernel's default
+	 * has space for 277 queries. 3,000 queries a second of one client fill that in 0.1 s, and then
+	 * the kernel drops the queries of all clients. */
+	UNBOUND_RECEIVE_BUFFER = 1024 * 1024,
+};
+
+/* The trust anchor of the root zone, in Debian's package dns-root-data. */
+#define UNBOUND_TRUST_ANCHOR "/usr/share/dns/root.key"
+
+struct unbound_conf {
+	const struct args *args; /* the operator's arguments */
+	const char *dir;         /* the run directory */
+	double memory;           /* memory that unbound may use, in bytes; 0 if unknown */
+	unsigned threads;
+	int receive_buffer; /* of UDP sockets, in bytes, as the kernel permits; 0 is its default */
+	bool validate;      /* check DNSSEC signatures */
+};
+
+/* Returns the text of unbound.conf. Appends a line to `warnings` for each argument that has no
+ * meaning for unbound. Caller frees the text, and `*warnings` with its lines. */
+char *unbound_conf_render(
+    const struct unbound_conf *conf, char ***warnings, size_t *warning_count, size_t *len);
+
+/* Plans the servers of each domain: those that are wanted and those of the arguments. The domain ""
+ * has an entry even without servers. Sets `*merged` to the number of entries for names below a domain
+ * whose own entry wins. Caller frees with servers_free. */
+struct servers_file unbound_plan(
+    const struct domain_table *wanted, const struct domain_table *fixed, size_t *merged);
+
+/* Returns the text of servers.conf. `bundle` is the file of the CA certificates for tls:// servers, or
+ * NULL. Without a port the text has no marker. Caller frees. */
+char *unbound_servers_render(const struct servers_file *file, const char *bundle, bool validate,
+    uint32_t generation, uint16_t port, size_t *len);
+
+/* Whether a domain has tls:// servers. */
+bool unbound_has_tls(const struct servers_file *file);
+
+/*
+ * Compares two plans. Returns the domains whose servers differ, which is where the cache may have
+ * answers of other servers. `*count` is their number. Caller frees the list, but not the names.
+ */
+const char **unbound_changed(
+    const struct servers_file *before, const struct servers_file *after, size_t *count);
+
+/* Parses the version in the output of `unbound -V`. Returns 12602 for 1.26.2, or 0. */
+unsigned unbound_version_parse(const char *text);
+
+#endif

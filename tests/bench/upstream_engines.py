@@ -1,0 +1,182 @@
+"""The servers that upstream.py measures: classic and front with either engine of the nanny, and dnsmasq, unbound and CoreDNS alone.
+
+unbound must have `fast_reload` (1.25). If the machine's unbound is older, the bench runs Debian 13's: mmdebstrap unpacks the package and
+its libraries into ROOTS, and a script starts the program with its own libraries. The sandbox of the nanny does not know these paths, so
+nannies with such an unbound run with --sandbox=off. The sidecar runs beside them, because it tells the nanny that a server answers again.
+"""
+
+import asyncio
+import glob
+import os
+import re
+import subprocess
+
+import upstream_clients as clients
+from results import DIRECTORY, say
+from servers import Kubedns, Server
+from waiting import free_port
+
+COREDNS = "GOBIN={} CGO_ENABLED=0 go install github.com/coredns/coredns@v1.14.7"
+OBJECTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "conf", "example", "objects")
+NAMES = ("classic", "front", "dnsmasq", "classic-unbound", "front-unbound", "unbound", "coredns")
+OLDEST_UNBOUND = (1, 25)
+
+
+def version(program):
+    """The version of this unbound, such as (1, 26), or None if the program does not run."""
+    try:
+        found = re.match(r"Version (\d+)\.(\d+)", subprocess.run([program, "-V"], capture_output=True, text=True, timeout=10, check=False).stdout)
+    except OSError:
+        return None
+    return (int(found.group(1)), int(found.group(2))) if found else None
+
+
+def unbound_program(wanted, roots):
+    """Returns (program, whether the nanny's sandbox knows its paths). `wanted` is the machine's unbound or the operator's choice."""
+    if (version(wanted) or (0, 0)) >= OLDEST_UNBOUND:
+        return wanted, True
+    root = os.path.join(roots, "trixie-bench-unbound")
+    if not os.path.exists(root):
+        say(f"unpacking Debian 13's unbound into {root}")
+        os.makedirs(roots, exist_ok=True)
+        subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=unbound", "trixie", root + ".new"], check=True)
+        os.rename(root + ".new", root)
+    libraries = os.path.dirname(glob.glob(os.path.join(root, "usr/lib/*/libc.so.6"))[0])
+    loader = glob.glob(os.path.join(libraries, "ld-linux*"))[0]
+    os.makedirs(DIRECTORY, exist_ok=True)
+    script = os.path.join(DIRECTORY, "unbound")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write(f'#!/bin/sh\nexec {loader} --library-path {libraries} {root}/usr/sbin/unbound "$@"\n')
+    os.chmod(script, 0o755)
+    return script, False
+
+
+class AtName(Server):
+    """A server that is ready when it answers an external name."""
+
+    address = None  # default: clients.ADDRESS
+
+    def answers(self):
+        return asyncio.run(clients.lookup(self.port, "host-000.ready.example", 1200, timeout_s=0.3, address=self.address))["failed"] is False
+
+
+class Nanny(AtName):
+    """The nanny with its engine, the ConfigMap's upstreams, and the arguments of the manifests."""
+
+    program = os.path.join(os.path.dirname(os.path.dirname(Kubedns.program)), "bin", "nanny")
+
+    def __init__(self, name, ports, kubedns, *arguments, unbound=None, address=None):
+        self.address = address or clients.ADDRESS
+        self.name, self.ports, self.kubedns, self.arguments = name, ports, kubedns, arguments
+        self.engine = ["--engine=unbound", f"-unboundExec={unbound[0]}", *([] if unbound[1] else ["--sandbox=off"])] if unbound else []
+        self.http = free_port()
+        super().__init__(DIRECTORY)
+        os.mkdir(self.path("config"))
+        os.mkdir(self.path("run"))
+        os.chmod(self.path("run"), 0o777)
+        self.write("config/upstreamNameservers", str([f"127.0.0.1:{p}" for p in ports]).replace("'", '"'))
+
+    def command(self):
+        return [self.program, *self.engine, f"-configDir={self.path('config')}", "-restartDnsmasq=true", f"-runDir={self.path('run')}", f"-metricsAddr=127.0.0.1:{self.http}",
+                f"-kubednsServer=127.0.0.1:{self.kubedns}", "-drain=0s", "--", "-k", "--cache-size=1000", "--dns-forward-max=6000", "--bind-interfaces", f"--listen-address={self.address}",
+                f"--port={self.port}", *self.arguments]  # fmt: skip
+
+
+class Sidecar(Server):
+    """The sidecar of a nanny. It has no probes, so it queries only the upstream servers."""
+
+    program = os.path.join(os.path.dirname(Nanny.program), "sidecar")
+
+    def __init__(self, nanny):
+        self.name, self.nanny = f"{nanny.name}-sidecar", nanny
+        super().__init__(DIRECTORY)
+
+    def command(self):
+        return [self.program, "--kubedns-url=", f"--nanny-url=http://127.0.0.1:{self.nanny.http}", f"--dnsmasq-addr={self.nanny.address}", f"--dnsmasq-port={self.nanny.port}",
+                "--prometheus-addr=127.0.0.1", f"--prometheus-port={self.port}", "--drain=0s"]  # fmt: skip
+
+    def answers(self):
+        with open(self.path("log"), encoding="utf-8", errors="replace") as f:
+            return "page on port" in f.read()
+
+
+class CoreDns(AtName):
+    name = "upstream-coredns"
+
+    def __init__(self, program, ports):
+        super().__init__(DIRECTORY)
+        self.program, self.ports = program, ports
+
+    def command(self):
+        servers = " ".join(f"127.0.0.1:{p}" for p in self.ports)
+        return [self.program, "-conf", self.write("Corefile", f".:{self.port} {{\n bind {clients.ADDRESS}\n errors\n forward . {servers} {{\n  max_concurrent 1000\n }}\n cache 30\n loadbalance\n}}\n")]
+
+
+class Dnsmasq(AtName):
+    """dnsmasq with kube-dns's arguments, without the nanny."""
+
+    name = "upstream-dnsmasq"
+
+    def __init__(self, ports):
+        super().__init__(DIRECTORY)
+        self.ports = ports
+
+    def command(self):
+        return ["dnsmasq", "-k", "-C", "/dev/null", "--no-resolv", "--no-hosts", "--cache-size=1000", "--dns-forward-max=6000", "--bind-interfaces", f"--listen-address={clients.ADDRESS}",
+                f"--port={self.port}", "--pid-file=", "--log-facility=-", "--user=", *(f"--server=127.0.0.1#{p}" for p in self.ports)]  # fmt: skip
+
+
+class Unbound(AtName):
+    """unbound with Debian's settings, stale answers and one forward zone."""
+
+    name = "upstream-unbound"
+
+    def __init__(self, program, ports, settings=()):
+        super().__init__(DIRECTORY)
+        self.program, self.ports, self.settings = program, ports, settings
+
+    def command(self):
+        lines = ["server:", f" port: {self.port}", f" interface: {clients.ADDRESS}", " access-control: 0.0.0.0/0 allow", ' username: ""', ' chroot: ""', f' directory: "{self.directory}"',
+                 ' pidfile: ""', " use-syslog: no", " do-daemonize: no", " do-not-query-localhost: no", ' module-config: "iterator"', " serve-expired: yes",
+                 " serve-expired-client-timeout: 1800", " ede: yes", " ede-serve-expired: yes", *(f" {s}" for s in self.settings), "forward-zone:", ' name: "."',
+                 *(f" forward-addr: 127.0.0.1@{p}" for p in self.ports), "remote-control:", " control-enable: no"]  # fmt: skip
+        return [self.program, "-d", "-c", self.write("unbound.conf", "\n".join(lines) + "\n")]
+
+
+class FrontKubedns(AtName, Kubedns):
+    def __init__(self, name, *arguments):
+        self.name = name
+        super().__init__(DIRECTORY, *arguments)
+
+    def command(self):
+        return [f"--dns-bind-address={clients.ADDRESS}" if a.startswith("--dns-bind-address=") else a for a in super().command()]
+
+
+class BehindKubedns(Kubedns):
+    def __init__(self, name, *arguments):
+        self.name = name
+        super().__init__(DIRECTORY, *arguments)
+
+
+def start(stack, a, name, ports):
+    """Starts the servers of this name. Each server starts before the servers that forward to it. Returns the port that clients query."""
+    source = [f"--objects-dir={OBJECTS}", *a.kubedns]
+    if name == "coredns":
+        return stack.enter_context(CoreDns(os.path.join(a.peers, "coredns"), ports)).port
+    if name == "dnsmasq":
+        return stack.enter_context(Dnsmasq(ports)).port
+    if name == "unbound":
+        return stack.enter_context(Unbound(a.unbound_found[0], ports, a.setting)).port
+    topology, _, engine = name.partition("-")
+    unbound = a.unbound_found if engine else None
+    extra = [] if engine else a.dnsmasq
+    if topology == "front":
+        cache = stack.enter_context(Nanny(f"upstream-{name}-nanny", ports, 53, *extra, unbound=unbound, address="127.0.0.1"))
+        if unbound:
+            stack.enter_context(Sidecar(cache))
+        return stack.enter_context(FrontKubedns(f"upstream-{name}-kubedns", source, f"--config-dir={cache.path('config')}", f"--resolver=127.0.0.1:{cache.port}", "--answer-cache=1M")).port
+    behind = stack.enter_context(BehindKubedns(f"upstream-{name}-kubedns", source, f"--nameservers={','.join(f'127.0.0.1:{p}' for p in ports)}"))
+    cache = stack.enter_context(Nanny(f"upstream-{name}-nanny", ports, behind.port, f"--server=/cluster.local/127.0.0.1#{behind.port}", *extra, unbound=unbound))
+    if unbound:
+        stack.enter_context(Sidecar(cache))
+    return cache.port

@@ -1,0 +1,372 @@
+"""What only unbound can do: TLS to the upstream servers, stale answers, a limit for each client. Needs ENGINE=unbound (make test ENGINE=unbound)."""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+
+import dns.edns
+import dns.exception
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+import pytest
+from nanny_world import ARGS, ENGINE, Server, World, constant
+from netns import Namespace
+from sidecar_world import Sidecar
+from tls_world import DAY, Authority, TlsDns
+from waiting import wait_for
+
+pytestmark = pytest.mark.skipif(ENGINE != "unbound", reason="about unbound: make test ENGINE=unbound")
+
+
+@pytest.fixture
+def world():
+    w = World()
+    yield w
+    w.close()
+
+
+@pytest.fixture
+def authority():
+    return Authority()
+
+
+def one_address(address):
+    def answer(query):
+        reply = dns.message.make_response(query, recursion_available=True)
+        if query.question[0].rdtype == dns.rdatatype.A:
+            reply.answer.append(dns.rrset.from_text(query.question[0].name, 0, "IN", "A", address))
+        return reply.to_wire()
+
+    return answer
+
+
+@pytest.fixture
+def tls_server(tmp_path, authority):
+    opened = []
+
+    def open_(certificate=None, address="10.9.0.1"):
+        opened.append(TlsDns(certificate or authority.issue(tmp_path), one_address(address)))
+        return opened[-1]
+
+    yield open_
+    for server in opened:
+        server.close()
+
+
+def write_ca(world, *authorities):
+    """Writes the CA certificates. The nanny's user can read the file."""
+    path = os.path.join(world.conf, "ca.pem")
+    with open(path + ".new", "w", encoding="ascii") as f:
+        f.write("".join(a.bundle for a in authorities))
+    os.rename(path + ".new", path)
+    return f"-upstream-ca={path}"
+
+
+@contextlib.contextmanager
+def steady(world, domain, address):
+    """Looks up new names of the domain all the time. Yields the list of the answers. Fails if one of them is not `address`."""
+    end, answers = threading.Event(), []
+
+    def run():
+        while not end.wait(0.002):
+            try:
+                answers.append(world.ask(f"n{len(answers)}.{domain}"))
+            except dns.exception.Timeout:
+                answers.append("lost")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        end.set()
+        thread.join()
+    assert set(answers) == {address}
+
+
+def ask(world, name, timeout=6):
+    return dns.query.udp(dns.message.make_query(name, "A", use_edns=0), "127.0.0.1", port=world.port, timeout=timeout)
+
+
+def test_queries_to_a_tls_server_are_encrypted(world, tls_server, authority):
+    server = tls_server()
+    world.write(upstreamNameservers=[server.url()])
+    world.start(write_ca(world, authority))
+    for i in range(20):
+        assert world.ask(f"n{i}.example.com") == "10.9.0.1", world.log()
+    assert server.plain == 0 and server.queries == 20
+
+
+def test_a_stub_domain_can_be_encrypted_and_other_names_stay_plain(world, tls_server, authority):
+    server, upstream = tls_server(address="10.9.0.7"), Server(constant("10.9.0.1"))
+    world.write(upstreamNameservers=[str(upstream)], stubDomains={"corp.test": [server.url()]})
+    world.start(write_ca(world, authority))
+    assert world.ask("a.corp.test") == "10.9.0.7" and world.ask("www.example.com") == "10.9.0.1"
+    assert server.plain == 0 and [n for n, _ in upstream.asked if "corp" in n] == []
+    upstream.close()
+
+
+def test_the_name_of_a_stub_server_is_looked_up_encrypted_too(world, tls_server, authority):
+    server, stub = tls_server(address="127.0.0.1"), Server(constant("10.9.0.8"))
+    world.write(upstreamNameservers=[server.url()], stubDomains={"corp.test": [f"ns.example.com:{stub.port}"]})
+    world.start(write_ca(world, authority))
+    wait_for(lambda: world.ask("a.corp.test", timeout=6) == "10.9.0.8", 20, what=world.log)
+    assert server.plain == 0 and server.queries > 0
+    stub.close()
+
+
+@pytest.mark.parametrize("wrong", ["name", "authority", "expired"])
+def test_a_server_with_a_wrong_certificate_gets_no_query(world, tls_server, authority, tmp_path, wrong):
+    certificate = {
+        "name": lambda: authority.issue(tmp_path, "other.test"),
+        "authority": lambda: Authority("Stranger").issue(tmp_path),
+        "expired": lambda: authority.issue(tmp_path, begin=-2 * DAY, end=-DAY),
+    }[wrong]()
+    server = tls_server(certificate)
+    world.write(upstreamNameservers=[server.url()])
+    world.start(write_ca(world, authority))
+    assert dns.rcode.to_text(ask(world, "www.example.com").rcode()) == "SERVFAIL"
+    assert server.queries == 0 and server.plain == 0
+
+
+def test_a_new_ca_bundle_is_used_without_a_restart_or_a_lost_query(world, tls_server, authority, tmp_path):
+    other = Authority("Other CA")
+    server, stub = tls_server(other.issue(tmp_path)), Server(constant("10.9.0.2"))
+    world.write(upstreamNameservers=[server.url()], stubDomains={"corp.test": [str(stub)]})
+    world.start(write_ca(world, authority), "-syncInterval=1s")
+    pid = world.pid()
+    assert dns.rcode.to_text(ask(world, "a.example.com").rcode()) == "SERVFAIL"
+    with steady(world, "corp.test", "10.9.0.2") as answers:
+        write_ca(world, authority, other)
+        wait_for(lambda: world.log().count("in use") == 2, 10, what=world.log)
+        world.wait_confirmed()
+        wait_for(lambda: world.ask("b.example.com", timeout=6) == "10.9.0.1", 15, what=world.log)
+    assert world.pid() == pid and server.plain == 0 and len(answers) > 100
+    stub.close()
+
+
+def test_a_broken_ca_bundle_keeps_the_former_one(world, tls_server, authority):
+    server = tls_server()
+    world.write(upstreamNameservers=[server.url()])
+    world.start(write_ca(world, authority), "-syncInterval=1s")
+    write_ca(world)
+    world.wait_log("has no certificate; the former ones stay in force")
+    assert world.ask("a.example.com") == "10.9.0.1"
+
+
+def test_an_expired_answer_is_served_while_the_upstream_is_silent(world):
+    silent = threading.Event()
+    upstream = Server(lambda name, rdtype: None if silent.is_set() else [(name, 1, "A", "10.9.0.1")])
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start()
+    assert world.ask("www.example.com") == "10.9.0.1"
+    silent.set()
+    time.sleep(2.1)  # longer than the TTL
+    begun = time.monotonic()
+    reply = ask(world, "www.example.com")
+    assert reply.answer[0][0].address == "10.9.0.1" and time.monotonic() - begun < 2.5
+    assert [o.code for o in reply.options if o.otype == dns.edns.OptionType.EDE] == [3]
+    upstream.close()
+
+
+def test_the_cache_of_other_domains_survives_a_change(world):
+    upstream, stub, other = Server(lambda n, t: [(n, 300, "A", "10.9.0.1")]), Server(lambda n, t: [(n, 300, "A", "10.9.0.2")]), Server(constant("10.9.0.3"))
+    world.write(upstreamNameservers=[str(upstream)], stubDomains={"corp.test": [str(stub)]})
+    world.start()
+    assert world.ask("www.example.com") == "10.9.0.1" and world.ask("a.corp.test") == "10.9.0.2"
+    world.write(upstreamNameservers=[str(upstream)], stubDomains={"corp.test": [str(other)]})
+    world.wait_config(lambda c: c["confirmed"] and c["keys"]["stubDomains"]["inForce"] == {"corp.test": [str(other)]})
+    wait_for(lambda: world.ask("a.corp.test") == "10.9.0.3")
+    assert world.ask("www.example.com") == "10.9.0.1" and len(upstream.asked) == 1
+    for server in (upstream, stub, other):
+        server.close()
+
+
+class Upstreams:
+    """Two servers, and a client that asks for 100 new names a second. `queries(n)` counts the client's queries to server n."""
+
+    def __init__(self, world):
+        self.world, self.silent, self.ended = world, None, threading.Event()
+        self.servers = [Server(lambda name, rdtype, n=n: None if self.silent == n else [(name, 0, "A", "10.9.0.1")] if rdtype == "A" else []) for n in (0, 1)]
+
+    def queries(self, n):
+        return sum(name.endswith(".new.test.") for name, _ in self.servers[n].asked)
+
+    def ask(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.connect(("127.0.0.1", self.world.port))
+            number = 0
+            while not self.ended.wait(0.01):
+                with contextlib.suppress(OSError):
+                    s.send(dns.message.make_query(f"n{number}.new.test", "A").to_wire())
+                number += 1
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.ask)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+        for server in self.servers:
+            server.close()
+
+
+@pytest.mark.quiet
+def test_a_healed_server_is_used_again_within_5_s(world):
+    """The server is silent for 10 s. The sidecar notices that it answers again, and the nanny tells unbound."""
+    upstreams = Upstreams(world)
+    world.write(upstreamNameservers=[str(s) for s in upstreams.servers])
+    world.start()
+    sidecar = Sidecar("--kubedns-url=", f"--nanny-url=http://127.0.0.1:{world.http}", f"--dnsmasq-port={world.port}", peers=True)
+    try:
+        with upstreams:
+            wait_for(lambda: sum(map(upstreams.queries, (0, 1))) > 100)
+            bad = max((0, 1), key=upstreams.queries)
+            upstreams.silent, begun = bad, time.monotonic()
+            wait_for(lambda: f"check upstream: {upstreams.servers[bad]}: " in sidecar.said(), what=sidecar.said)
+            time.sleep(max(0, begun + 10 - time.monotonic()))
+            before, upstreams.silent = upstreams.queries(bad), None
+            wait_for(lambda: upstreams.queries(bad) > before, 5, what=lambda: sidecar.said() + world.log())
+            wait_for(lambda: world.metric("nanny_engine_recoveries_total") == 1)
+    finally:
+        sidecar.stop()
+
+
+def test_queries_wait_while_unbound_is_not_running(world):
+    """The kernel's default receive buffer has space for fewer than 300 queries. One client would fill it while the processor is busy."""
+    upstream = Server(constant("10.9.0.1"))
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start()
+    assert world.ask("www.example.com") == "10.9.0.1"
+    pid = world.pid()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        client.connect(("127.0.0.1", world.port))
+        client.settimeout(10)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            for number in range(400):
+                client.send(dns.message.make_query("version.bind", "TXT", "CH", id=number + 1).to_wire())
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert len({client.recv(4096)[:2] for _ in range(400)}) == 400
+    upstream.close()
+
+
+# Runs in a network namespace, because clients on a loopback address have no limit. 10.99.0.1 is unbound, .3 is the innocent client, and the
+# arguments are the addresses of the attacking clients. Prints how many queries the innocent client sent and how many were answered.
+ATTACK = """
+import socket, struct, sys, time
+
+def name(*labels):
+    return b"".join(bytes([len(l)]) + l.encode() for l in labels) + b"\\0"
+
+def query(number, *labels):
+    return struct.pack(">6H", number & 0xffff, 0x100, 1, 0, 0, 0) + name(*labels) + b"\\0\\1\\0\\1"
+
+def client(address):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    s.bind((address, 0))
+    s.connect(("10.99.0.1", PORT))
+    s.setblocking(False)
+    return s
+
+PORT = int(sys.argv[1])
+attackers = [client(a) for a in sys.argv[2:]]
+good, dead = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+good.bind(("127.0.0.1", 5301))
+dead.bind(("127.0.0.1", 5302))
+innocent, begun, sent, answered, attacked = client("10.99.0.3"), time.monotonic(), 0, set(), 0
+while (now := time.monotonic() - begun) < 8:
+    while now < 5 and attacked < now * 3000:
+        for a in attackers:
+            try:
+                a.send(query(attacked, f"n{attacked}", "dead", "test"))
+            except OSError:
+                pass
+        attacked += 1
+    while now < 5 and sent < now * 120:
+        innocent.send(query(sent, f"i{sent}", "example", "com"))
+        sent += 1
+    for s in (good, innocent, dead, *attackers):
+        try:
+            while True:
+                data, peer = s.recvfrom(2048, socket.MSG_DONTWAIT)
+                if s is good:
+                    end = data.index(b"\\0", 12) + 5
+                    s.sendto(data[:2] + b"\\x81\\x80\\0\\1\\0\\1\\0\\0\\0\\0" + data[12:end] + b"\\xc0\\x0c\\0\\1\\0\\1\\0\\0\\0\\0\\0\\4\\n\\t\\0\\1", peer)
+                elif s is innocent and data[3] & 15 == 0:
+                    answered.add(struct.unpack(">H", data[:2])[0])
+        except OSError:
+            pass
+    time.sleep(0.0005)
+print(attacked, sent, len(answered))
+"""
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize("attackers", [["10.99.0.2"], ["10.99.0.2", "10.99.0.4"]], ids=["one client", "two clients"])
+def test_a_flood_for_a_dead_server_takes_nothing_from_another_client(world, attackers):
+    """Each attacking client sends 3,000 new names a second to a stub domain whose server is silent."""
+    with Namespace() as space:
+        for address in ("10.99.0.1", "10.99.0.3", *attackers):
+            space.inside("ip", "addr", "add", f"{address}/32", "dev", "lo")
+        world.write(upstreamNameservers=["127.0.0.1:5301"], stubDomains={"dead.test": ["127.0.0.1:5302"]})
+        world.start(args=[*ARGS, "--listen-address=10.99.0.1"], ready=False, prefix=space.prefix)
+        world.wait_log("unbound: answers")
+        out = space.inside("/usr/bin/python3", "-c", ATTACK, str(world.port), *attackers).stdout
+        attacked, sent, answered = map(int, out.split())
+        print(f"{attacked} names for each attacker; innocent client: {sent - answered} of {sent} lost")
+        assert attacked > 10000 and sent >= 500
+        assert answered == sent, world.log()
+
+
+def test_a_tls_server_that_is_named_later_may_have_any_port(world, tls_server, authority):
+    """Landlock rules cannot be extended later, and unbound queries such a server only over TCP."""
+    plain, server = Server(constant("10.9.0.2")), tls_server()
+    world.write(upstreamNameservers=[str(plain)])
+    world.start(write_ca(world, authority))
+    assert world.ask("before.example") == "10.9.0.2"
+    world.write(upstreamNameservers=[server.url()])
+    world.wait_confirmed()
+    assert world.ask("after.example") == "10.9.0.1", world.log()
+    assert "the sandbox does not allow it" not in world.log()
+    plain.close()
+
+
+def test_with_validation_unsigned_external_names_fail_and_stub_domains_are_answered(world):
+    """The upstream has no signatures, not even for the root, so its answers are not to be trusted."""
+    upstream, stub = Server(constant("10.9.0.1")), Server(constant("10.9.0.2"))
+    world.write(upstreamNameservers=[str(upstream)], stubDomains={"corp.test": [str(stub)]})
+    world.start("-dnssec=validate")
+    assert world.ask("a.corp.test") == "10.9.0.2", world.log()
+    assert dns.rcode.to_text(ask(world, "www.example.com", timeout=10).rcode()) == "SERVFAIL"
+    upstream.close()
+    stub.close()
+
+
+def test_cache_hits_and_misses_are_in_the_metrics_and_for_the_sidecar_in_the_page(world):
+    upstream = Server(constant("10.9.0.1"))
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start()
+    for _ in range(5):
+        assert world.ask("cached.example") == "10.9.0.1"
+
+    def counted():
+        """Whether page and metrics have the same counts, of the newest reading. The nanny reads them every 10 s."""
+        seen = world.config()["dnsmasq"]
+        metrics = world.get("/metrics")[1]
+        return seen["cacheHits"] >= 4 and all(f"nanny_engine_cache_{n}_total {seen[key]}\n" in metrics for n, key in (("hits", "cacheHits"), ("misses", "cacheMisses")))
+
+    wait_for(counted, timeout=30, what=world.log)
+    assert world.config()["dnsmasq"]["cacheMisses"] >= 1 and 'nanny_engine_state{state="ready"} 1' in world.get("/metrics")[1]
+    upstream.close()
