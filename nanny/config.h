@@ -56,7 +56,7 @@ struct config_rules {
 bool config_apply(
     struct config *config, const struct confdir_set *set, const struct config_rules *rules);
 
-/* --- wanted_servers.c --- */
+/* --- choose_servers.c --- */
 
 /*
  * Decides which servers dnsmasq uses for each domain. Stub domains use their own servers. A server

@@ -3,7 +3,7 @@
  * shows it.
  *
  *	ConfigMap --inotify--> confdir --> config ---+
- *	resolv.conf --inotify--> confdir --> resolv -+-> wanted_servers --> servers_file
+ *	resolv.conf --inotify--> confdir --> resolv -+-> choose_servers --> servers_file
  *	stub_hosts --c-ares--> addresses ------------+                           |
  *	                                                                         v
  *	                                                        servers_file_write, then SIGHUP
@@ -11,7 +11,7 @@
  *	                                                                         v
  *	child states   <-- generation -- child_probe <-- marker's address -- dnsmasq
  *
- * wanted_servers.c merges the three inputs. A configuration change never restarts dnsmasq.
+ * choose_servers.c merges the three inputs. A configuration change never restarts dnsmasq.
  *
  * dnsmasq is one of the engines of engine.h, and this drawing holds for each of them. child_states.c decides
  * when to start, reload and stop the child. loop.c performs these actions with process.c, which starts
@@ -125,7 +125,7 @@ struct nanny {
 void nanny_read_config(struct nanny *nanny, bool force);
 
 /* Plans the current contents of the servers file, for a new dnsmasq (`fresh`) or for the running
- * one (wanted_servers.c). Caller frees with servers_free. */
+ * one (choose_servers.c). Caller frees with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
 
 /* Feeds an event to the state machine and carries out the resulting actions (loop.c). */

@@ -1,6 +1,6 @@
 /*
  * A table of domains and the servers of each domain. The ConfigMap, resolv.conf, resolved host
- * names and dnsmasq's arguments are all converted to such a table. wanted_servers.c fills it. The
+ * names and dnsmasq's arguments are all converted to such a table. choose_servers.c fills it. The
  * table is sorted by domain. No domain occurs twice, and no server occurs twice in a domain.
  */
 #ifndef NANNY_SERVERS_DOMAIN_TABLE_H
