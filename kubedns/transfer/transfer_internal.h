@@ -1,7 +1,8 @@
 /*
- * Declarations that the three files of transfer.h share. transfer.c has versions, the choice of the
+ * Declarations that the four files of transfer.h share. transfer.c has versions, the choice of the
  * next job, and the thread that makes new versions. transfer_ask.c has queries, and replies other
- * than transfers. transfer_stream.c has a single transfer.
+ * than transfers. transfer_kind.c chooses between AXFR and IXFR. transfer_stream.c has a single
+ * transfer.
  */
 #ifndef KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
 #define KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
@@ -120,6 +121,16 @@ struct transfer {
 
 struct version version_share(const struct version *version);
 void version_drop(const struct version *version);
+
+/* --- transfer_kind.c --- */
+
+/* Sets the job's `kind`: how to answer it from a version with this serial. With KIND_IXFR, also
+ * sets `changes`. Caller holds the lock. */
+void transfer_choose_kind(struct transfer *transfer, struct job *job, uint32_t serial);
+
+/* Notes that the job's client has got its zone up to this serial. Only such a client can get
+ * changes later. Caller holds the lock. */
+void transfer_note_given(struct transfer *transfer, const struct job *job, uint32_t serial);
 
 /* A query, and the state of its TSIG. */
 struct asked {
