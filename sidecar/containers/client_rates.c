@@ -9,6 +9,8 @@
 _Static_assert((int)CLIENT_RATES_MAX >= 2 * (int)KUBEDNS_TOP_MAX,
     "a client that is listed now never takes the place of another one");
 
+#define FLOODER_SHARE 0.5 /* fraction of the answers */
+
 /* kubedns halves its counts each minute. After a longer pause the sidecar does not know how often that happened. */
 static const int64_t silence_max_ns = 50 * NS_PER_S;
 
@@ -159,11 +161,12 @@ counts_then(const struct buckets *when, int64_t now_ns, int age)
 }
 
 const struct client_rate *
-client_rates_meanwhile(const struct client_rates *rates, int64_t now_ns, const struct buckets *when,
+client_rates_flooder(const struct client_rates *rates, int64_t now_ns, const struct buckets *when,
     const struct buckets *all, size_t kinds, double *share)
 {
 	const struct client_rate *most = NULL;
 	uint64_t most_sum = 0, total = 0;
+	struct addr addr;
 
 	for (int age = 0; age < BUCKETS; age++)
 		for (size_t k = 0; k < kinds && counts_then(when, now_ns, age); k++)
@@ -180,5 +183,8 @@ client_rates_meanwhile(const struct client_rates *rates, int64_t now_ns, const s
 		}
 	}
 	*share = total > 0 && most_sum < total ? (double)most_sum / (double)total : most != NULL;
+	if (most == NULL || *share < FLOODER_SHARE || addr_parse(most->name, &addr) < 0 ||
+	    strcmp(most->name, "127.0.0.1") == 0 || strcmp(most->name, "::1") == 0)
+		return NULL;
 	return most;
 }

@@ -59,10 +59,11 @@ size_t client_rates_heaviest(const struct client_rates *rates, int64_t now_ns,
     const struct client_rate *heaviest[CLIENT_RATES_SHOWN]);
 
 /*
- * Finds the client with the most answers in certain buckets: each bucket in which `when` is not zero, and the next bucket. Returns NULL if
- * there is no such client. Sets `share` to the client's share of the answers in `all`, an array of `kinds` buckets.
+ * Finds the client to blame for overload: the one with at least half of the answers in certain buckets. These are each bucket in which `when`
+ * is not zero, and the next bucket. Returns NULL if there is no such client. Loopback clients do not count, because dnsmasq is such a client
+ * and forwards the queries of other clients. Sets `share` to the client's share of the answers in `all`, an array of `kinds` buckets.
  */
-const struct client_rate *client_rates_meanwhile(const struct client_rates *rates, int64_t now_ns,
+const struct client_rate *client_rates_flooder(const struct client_rates *rates, int64_t now_ns,
     const struct buckets *when, const struct buckets *all, size_t kinds, double *share);
 
 #endif

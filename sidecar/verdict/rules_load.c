@@ -12,25 +12,16 @@ enum {
 	MEMORY_PERCENT = 85, /* percentage of the memory limit */
 };
 
-#define FLOODER_SHARE 0.5 /* fraction of kubedns's answers */
-
-/* Returns the client that got at least half of kubedns's answers while packets were dropped, or NULL if there is none. Loopback clients do
- * not count, because dnsmasq is such a client and forwards the queries of other clients. */
+/* Returns the client that caused most of kubedns's load while packets were dropped, or NULL. */
 static const struct client_rate *
 flooder(const struct view *view, const struct buckets *drops, double *share)
 {
 	const struct kubedns_view *k = view->kubedns;
-	const struct client_rate *client;
-	struct addr addr;
 
 	if (k == NULL || drops != &k->recent[KUBEDNS_DROPPED] || !view->may_ask)
 		return NULL;
-	client = client_rates_meanwhile(&k->rates, view->now_ns, drops, &k->recent[KUBEDNS_NOERROR],
+	return client_rates_flooder(&k->rates, view->now_ns, drops, &k->recent[KUBEDNS_NOERROR],
 	    KUBEDNS_OTHER - KUBEDNS_NOERROR + 1, share);
-	if (client == NULL || *share < FLOODER_SHARE || addr_parse(client->name, &addr) < 0 ||
-	    strcmp(client->name, "127.0.0.1") == 0 || strcmp(client->name, "::1") == 0)
-		return NULL;
-	return client;
 }
 
 /* Whether any of the last LOAD_BUCKETS buckets has a count. */
