@@ -165,8 +165,15 @@ smoke() {
 		1053 notcp web.default.svc.cluster.local A status: NOERROR
 		1053 tcp missing.default.svc.cluster.local A status: NXDOMAIN
 	LIST
-	curl -fsS http://127.0.0.1:10054/metrics | grep -q '^dns_probe_success{.*} 1' || {
-		say "the sidecar has no metrics of probes" >&2
+	# The sidecar starts last, and `make run` does not wait for it. Under qemu-user, its first probe takes a while.
+	for _ in $(seq 300); do
+		curl -fsS http://127.0.0.1:10054/metrics 2>/tmp/curl.log | grep '^dns_probe_success' >/tmp/probes || :
+		grep -q '} 1' /tmp/probes && break
+		sleep 0.1
+	done
+	grep -q '} 1' /tmp/probes || {
+		say "no probe of the sidecar succeeds within 30 s: $(cat /tmp/probes /tmp/curl.log)" >&2
+		cat /tmp/run.log >&2
 		return 1
 	}
 	kill $run
