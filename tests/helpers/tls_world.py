@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from waiting import free_port
+
 DAY = datetime.timedelta(days=1)
 
 
@@ -59,8 +61,8 @@ class TlsDns:
     def __init__(self, certificate, answer, stalled=False, tls=True):
         self.answer, self.stalled, self.tls = answer, stalled, tls
         self.queries, self.plain, self.handshakes, self.certificate = 0, 0, 0, certificate
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = self.listener.getsockname()[1]
+        self.port = free_port()
+        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", self.port))
         self.held = []  # stalled connections
