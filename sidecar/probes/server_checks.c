@@ -42,7 +42,7 @@ is_same_server(const struct check *a, const struct check *b)
 	return server_equal(&a->server, &b->server) && strcmp(a->tls_name, b->tls_name) == 0;
 }
 
-/* Whether the sandbox allows a query to the server. Logs a port that it does not allow. */
+/* Whether the sandbox allows a query to the server. Logs each port that it does not allow, once. */
 static bool
 may_connect(struct server_checks *checks, const struct check *check)
 {
@@ -50,11 +50,13 @@ may_connect(struct server_checks *checks, const struct check *check)
 
 	if (check->tls_name[0] == '\0' || sandbox_may_connect(port))
 		return true;
-	if (checks->closed_port != port)
+	if (checks->closed_ports == NULL)
+		checks->closed_ports = xcalloc(1, UINT16_MAX / 8 + 1);
+	if ((checks->closed_ports[port / 8] & 1u << port % 8) == 0)
 		log_warnx("tls:// servers at port %u are not checked: the sandbox does not allow "
 			  "the port: add --upstream-port=%u",
 		    port, port);
-	checks->closed_port = port;
+	checks->closed_ports[port / 8] |= (uint8_t)(1u << port % 8);
 	return false;
 }
 
@@ -119,6 +121,8 @@ server_checks_close(struct server_checks *checks)
 	checks->count = 0;
 	tls_trust_free(checks->trust);
 	checks->trust = NULL;
+	free(checks->closed_ports);
+	checks->closed_ports = NULL;
 }
 
 /* Reads a server that is given by address. Returns false if it is not. */

@@ -54,8 +54,9 @@ struct check {
 struct server_checks {
 	struct server dnsmasq;
 	struct tls_trust *trust;
-	uint16_t
-	    closed_port; /* port of a tls:// server that the sandbox does not allow, as last logged */
+	/* A bit for each port of a tls:// server that the sandbox does not allow and that was logged.
+	 * NULL if there is none. */
+	uint8_t *closed_ports;
 	struct dname outside;
 	bool has_outside;
 	/* `skipped` is the number of servers beyond CHECKS_MAX, or a lower bound of it */

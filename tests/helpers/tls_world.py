@@ -137,14 +137,18 @@ class TlsDns:
 
 
 class NannyPage:
-    """The nanny's page /config with these upstream servers, and with `engine` as its object "dnsmasq". `upstreams` and `engine` may be changed."""
+    """
+    The nanny's page /config with these upstream servers, and with `engine` as its object "dnsmasq". `upstreams` and `engine` may be changed.
+    `reads` is how often the page was read.
+    """
 
     def __init__(self, upstreams, stubs=None, engine=None):
-        self.upstreams, self.stubs, self.engine = upstreams, stubs or {}, engine or {}
+        self.upstreams, self.stubs, self.engine, self.reads = upstreams, stubs or {}, engine or {}, 0
         page = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):  # noqa: N802 (the name is part of the interface)
+                page.reads += 1
                 body = json.dumps({"upstreams": {"source": "upstreamNameservers", "servers": page.upstreams}, "dnsmasq": page.engine,
                                    "keys": {"stubDomains": {"inForce": page.stubs, "count": len(page.stubs)}}}).encode()
                 self.send_response(200)
