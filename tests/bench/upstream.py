@@ -9,8 +9,9 @@ Each kind of trouble begins while both servers are healthy. If only one server i
 last second. The trouble ends after some seconds. Then the bench measures the time until that server gets queries again.
 
 Servers: the classic and the front topology (kubedns, the nanny and its engine, with the manifests' arguments), with dnsmasq and with
-unbound (classic-unbound, front-unbound). Also dnsmasq and unbound alone, and CoreDNS with the forward and cache lines of kubeadm's
-Corefile (PEERS/coredns). All are measured at the same time. Each measured server has two upstream servers of its own.
+unbound (classic-unbound, front-unbound). Also dnsmasq and unbound alone, and two versions of CoreDNS with the forward and cache lines of
+kubeadm's Corefile (PEERS/coredns and PEERS/coredns-1.15). All are measured at the same time. Each measured server has two upstream servers of
+its own. In the cases "tls", the upstream servers speak TLS, so dnsmasq is not measured.
 
 At the end one client attacks another: with new names while both servers are silent, and with idle TCP connections (upstream_attacks.py).
 
@@ -37,7 +38,7 @@ WARM_S, WARM_RATE = 3, 60
 REPEATED = 200
 HEALED_S = 40
 
-# name: (mode, servers in trouble, queries a second, seconds, prefix of the names, EDNS size)
+# name: (mode, servers in trouble, queries a second, seconds, prefix of the names, EDNS size). In the cases "tls", upstream servers speak TLS.
 CASES = {
     "healthy": (upstreams.HEALTHY, 1, 120, 10, "new", 1200),
     "silent": (upstreams.SILENT, 1, 120, 10, "new", 1200),
@@ -48,6 +49,10 @@ CASES = {
     "drops large": (upstreams.DROPS_LARGE, 1, 40, 10, "big", 4096),
     "healthy tcp": (upstreams.HEALTHY, 1, 8, 10, "big", 1200),
     "half-open tcp": (upstreams.HALF_OPEN, 1, 8, 10, "big", 1200),
+    "tls healthy": (upstreams.HEALTHY, 1, 40, 10, "new", 1200),
+    "tls silent": (upstreams.SILENT, 1, 40, 10, "new", 1200),
+    "tls refuses": (upstreams.REFUSES, 1, 40, 10, "new", 1200),
+    "tls stalled handshake": (upstreams.STALLED, 1, 40, 10, "new", 1200),
     "both silent": (upstreams.SILENT, 2, 120, 10, "new", 1200),
     "both servfail": (upstreams.SERVFAIL, 2, 120, 10, "new", 1200),
 }
@@ -110,11 +115,13 @@ async def measure(port, servers, case):
 
 
 def run_case(a, names, case):
+    tls = a.tls if case.startswith("tls") else None
+    names = [name for name in names if not tls or name in engines.ENCRYPTED]
     with contextlib.ExitStack() as stack:
         placed = []
         for name in names:
-            servers = stack.enter_context(upstreams.Upstreams([free_port(), free_port()]))
-            placed.append((name, engines.start(stack, a, name, servers.ports), servers))
+            servers = stack.enter_context(upstreams.Upstreams([free_port(), free_port()], tls and tls.certificate))
+            placed.append((name, engines.start(stack, a, name, servers.ports, tls), servers))
 
         async def all_of_them():
             return await asyncio.gather(*(measure(port, servers, case) for _, port, servers in placed))
@@ -122,12 +129,12 @@ def run_case(a, names, case):
         rows = asyncio.run(all_of_them())
     for name, row in zip(names, rows):
         row.update({"server": name, "case": case})
-        say(f"{case:20} {name:15} failed {row['failed']:4} of {row['asked']}, retried {row['retried']:4}, p50 {row['p50_ms']} p99 {row['p99_ms']} max {row['max_ms']} ms, "
+        say(f"{case:21} {name:15} failed {row['failed']:4} of {row['asked']}, retried {row['retried']:4}, p50 {row['p50_ms']} p99 {row['p99_ms']} max {row['max_ms']} ms, "
             f"p99 of the first second {row['p99_first_second_ms']}, then {row['p99_after_ms']} ms, first {row['first_ms']} ms, "
             f"{row['seen'] or ''} EDE {row['extended'] or '-'}, {row['upstream_queries']} upstream queries each, healed after {row.get('healed_s', '-')} s")  # fmt: skip
         if "repeated" in row:
             r = row["repeated"]
-            say(f"{'':20} {'':15} known names: failed {r['failed']} of {r['asked']}, p99 {r['p99_ms']} ms, {r['seen'] or ''} EDE {r['extended'] or '-'}")
+            say(f"{'':21} {'':15} known names: failed {r['failed']} of {r['asked']}, p99 {r['p99_ms']} ms, {r['seen'] or ''} EDE {r['extended'] or '-'}")
     return rows
 
 
@@ -135,7 +142,7 @@ def goals(rows):
     by = {(r["server"], r["case"]): r for r in rows}
     out = []
     for (server, case), r in by.items():
-        if server in ("coredns", "dnsmasq", "unbound") or case.startswith("healthy"):
+        if server in engines.ALONE or CASES[case][0] == upstreams.HEALTHY:
             continue
         if CASES[case][1] == 2:
             if CASES[case][0] == upstreams.SILENT:
@@ -157,12 +164,14 @@ def download(argv):
 def main(argv):
     a = arguments(argv)
     names = a.servers.split(",")
-    if "coredns" in names and not os.path.exists(os.path.join(a.peers, "coredns")):
-        say(f"without CoreDNS, because {a.peers}/coredns does not exist: {engines.COREDNS.format(a.peers)}")
-        names.remove("coredns")
+    for name, version in engines.COREDNS.items():
+        if name in names and not os.path.exists(os.path.join(a.peers, name)):
+            say(f"without {name}, because {a.peers}/{name} does not exist. Build it from github.com/coredns/coredns@{version}: CGO_ENABLED=0 go install")
+            names.remove(name)
     if any("unbound" in name for name in names):
         a.unbound_found = engines.unbound_program(a.unbound, a.roots)
         say(f"unbound {'.'.join(map(str, engines.version(a.unbound_found[0])))}: {a.unbound_found[0]}")
+    a.tls = engines.Tls()
     own = attacks.addresses()
     if not own:
         say("without the attacks, because the bench does not have its own network namespace")

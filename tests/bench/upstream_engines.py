@@ -7,18 +7,28 @@ nannies with such an unbound run with --sandbox=off. The sidecar runs beside the
 
 import asyncio
 import glob
+import json
 import os
+import pathlib
 import re
 import subprocess
+import sys
 
 import upstream_clients as clients
 from results import DIRECTORY, say
 from servers import Kubedns, Server
 from waiting import free_port
 
-COREDNS = "GOBIN={} CGO_ENABLED=0 go install github.com/coredns/coredns@v1.14.7"
-OBJECTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "conf", "example", "objects")
-NAMES = ("classic", "front", "dnsmasq", "classic-unbound", "front-unbound", "unbound", "coredns")
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+
+from tls_world import Authority  # noqa: E402
+
+OBJECTS = os.path.join(HERE, "..", "..", "conf", "example", "objects")
+COREDNS = {"coredns": "v1.14.7", "coredns-1.15": "v1.15.0"}  # 1.15 limits the time of a TLS handshake (coredns#8543)
+ALONE = ("dnsmasq", "unbound", *COREDNS)
+NAMES = ("classic", "front", "classic-unbound", "front-unbound", *ALONE)
+ENCRYPTED = ("classic-unbound", "front-unbound", "unbound", *COREDNS)  # can use TLS upstream servers
 OLDEST_UNBOUND = (1, 25)
 
 
@@ -51,6 +61,20 @@ def unbound_program(wanted, roots):
     return script, False
 
 
+class Tls:
+    """The certificate of the upstream servers (with its key), and its CA. `name` is the servers' name."""
+
+    name = "dns.test"
+
+    def __init__(self):
+        os.makedirs(DIRECTORY, exist_ok=True)
+        authority = Authority()
+        self.certificate = authority.issue(pathlib.Path(DIRECTORY), self.name)
+        self.bundle = os.path.join(DIRECTORY, "upstream-ca.pem")
+        with open(self.bundle, "w", encoding="utf-8") as f:
+            f.write(authority.bundle)
+
+
 class AtName(Server):
     """A server that is ready when it answers an external name."""
 
@@ -65,16 +89,17 @@ class Nanny(AtName):
 
     program = os.path.join(os.path.dirname(os.path.dirname(Kubedns.program)), "bin", "nanny")
 
-    def __init__(self, name, ports, kubedns, *arguments, unbound=None, address=None):
+    def __init__(self, name, ports, kubedns, *arguments, unbound=None, address=None, tls=None):
         self.address = address or clients.ADDRESS
         self.name, self.ports, self.kubedns, self.arguments = name, ports, kubedns, arguments
         self.engine = ["--engine=unbound", f"-unboundExec={unbound[0]}", *([] if unbound[1] else ["--sandbox=off"])] if unbound else []
-        self.http = free_port()
+        self.http, self.tls = free_port(), tls
+        self.engine += [f"--upstream-ca={tls.bundle}"] if tls else []
         super().__init__(DIRECTORY)
         os.mkdir(self.path("config"))
         os.mkdir(self.path("run"))
         os.chmod(self.path("run"), 0o777)
-        self.write("config/upstreamNameservers", str([f"127.0.0.1:{p}" for p in ports]).replace("'", '"'))
+        self.write("config/upstreamNameservers", json.dumps([f"tls://127.0.0.1:{p}#{tls.name}" if tls else f"127.0.0.1:{p}" for p in ports]))
 
     def command(self):
         return [self.program, *self.engine, f"-configDir={self.path('config')}", "-restartDnsmasq=true", f"-runDir={self.path('run')}", f"-metricsAddr=127.0.0.1:{self.http}",
@@ -92,7 +117,7 @@ class Sidecar(Server):
         super().__init__(DIRECTORY)
 
     def command(self):
-        return [self.program, "--kubedns-url=", f"--nanny-url=http://127.0.0.1:{self.nanny.http}", f"--dnsmasq-addr={self.nanny.address}", f"--dnsmasq-port={self.nanny.port}",
+        return [self.program, "--kubedns-url=", f"--nanny-url=http://127.0.0.1:{self.nanny.http}", f"--dnsmasq-addr={self.nanny.address}", f"--dnsmasq-port={self.nanny.port}", *([f"--upstream-ca={self.nanny.tls.bundle}", *(f"--upstream-port={p}" for p in self.nanny.ports)] if self.nanny.tls else []),
                 "--prometheus-addr=127.0.0.1", f"--prometheus-port={self.port}", "--drain=0s"]  # fmt: skip
 
     def answers(self):
@@ -101,15 +126,15 @@ class Sidecar(Server):
 
 
 class CoreDns(AtName):
-    name = "upstream-coredns"
-
-    def __init__(self, program, ports):
+    def __init__(self, program, ports, tls):
+        self.name = f"upstream-{os.path.basename(program)}"
         super().__init__(DIRECTORY)
-        self.program, self.ports = program, ports
+        self.program, self.ports, self.tls = program, ports, tls
 
     def command(self):
-        servers = " ".join(f"127.0.0.1:{p}" for p in self.ports)
-        return [self.program, "-conf", self.write("Corefile", f".:{self.port} {{\n bind {clients.ADDRESS}\n errors\n forward . {servers} {{\n  max_concurrent 1000\n }}\n cache 30\n loadbalance\n}}\n")]
+        servers = " ".join(f"{'tls://' if self.tls else ''}127.0.0.1:{p}" for p in self.ports)
+        tls = f"  tls {self.tls.bundle}\n  tls_servername {self.tls.name}\n" if self.tls else ""
+        return [self.program, "-conf", self.write("Corefile", f".:{self.port} {{\n bind {clients.ADDRESS}\n errors\n forward . {servers} {{\n  max_concurrent 1000\n{tls} }}\n cache 30\n loadbalance\n}}\n")]
 
 
 class Dnsmasq(AtName):
@@ -131,15 +156,16 @@ class Unbound(AtName):
 
     name = "upstream-unbound"
 
-    def __init__(self, program, ports, settings=()):
+    def __init__(self, program, ports, settings=(), tls=None):
         super().__init__(DIRECTORY)
-        self.program, self.ports, self.settings = program, ports, settings
+        self.program, self.ports, self.settings, self.tls = program, ports, settings, tls
 
     def command(self):
         lines = ["server:", f" port: {self.port}", f" interface: {clients.ADDRESS}", " access-control: 0.0.0.0/0 allow", ' username: ""', ' chroot: ""', f' directory: "{self.directory}"',
                  ' pidfile: ""', " use-syslog: no", " do-daemonize: no", " do-not-query-localhost: no", ' module-config: "iterator"', " serve-expired: yes",
-                 " serve-expired-client-timeout: 1800", " ede: yes", " ede-serve-expired: yes", *(f" {s}" for s in self.settings), "forward-zone:", ' name: "."',
-                 *(f" forward-addr: 127.0.0.1@{p}" for p in self.ports), "remote-control:", " control-enable: no"]  # fmt: skip
+                 " serve-expired-client-timeout: 1800", " ede: yes", " ede-serve-expired: yes", *([f' tls-cert-bundle: "{self.tls.bundle}"'] if self.tls else []),
+                 *(f" {s}" for s in self.settings), "forward-zone:", ' name: "."', f" forward-tls-upstream: {'yes' if self.tls else 'no'}",
+                 *(f" forward-addr: 127.0.0.1@{p}{'#' + self.tls.name if self.tls else ''}" for p in self.ports), "remote-control:", " control-enable: no"]  # fmt: skip
         return [self.program, "-d", "-c", self.write("unbound.conf", "\n".join(lines) + "\n")]
 
 
@@ -158,25 +184,29 @@ class BehindKubedns(Kubedns):
         super().__init__(DIRECTORY, *arguments)
 
 
-def start(stack, a, name, ports):
-    """Starts the servers of this name. Each server starts before the servers that forward to it. Returns the port that clients query."""
+def start(stack, a, name, ports, tls=None):
+    """
+    Starts the servers of this name. Each server starts before the servers that forward to it. `tls` is the Tls of the upstream servers, or
+    None. Returns the port that clients query.
+    """
     source = [f"--objects-dir={OBJECTS}", *a.kubedns]
-    if name == "coredns":
-        return stack.enter_context(CoreDns(os.path.join(a.peers, "coredns"), ports)).port
+    if name in COREDNS:
+        return stack.enter_context(CoreDns(os.path.join(a.peers, name), ports, tls)).port
     if name == "dnsmasq":
         return stack.enter_context(Dnsmasq(ports)).port
     if name == "unbound":
-        return stack.enter_context(Unbound(a.unbound_found[0], ports, a.setting)).port
+        return stack.enter_context(Unbound(a.unbound_found[0], ports, a.setting, tls)).port
     topology, _, engine = name.partition("-")
     unbound = a.unbound_found if engine else None
     extra = [] if engine else a.dnsmasq
     if topology == "front":
-        cache = stack.enter_context(Nanny(f"upstream-{name}-nanny", ports, 53, *extra, unbound=unbound, address="127.0.0.1"))
+        cache = stack.enter_context(Nanny(f"upstream-{name}-nanny", ports, 53, *extra, unbound=unbound, address="127.0.0.1", tls=tls))
         if unbound:
             stack.enter_context(Sidecar(cache))
         return stack.enter_context(FrontKubedns(f"upstream-{name}-kubedns", source, f"--config-dir={cache.path('config')}", f"--resolver=127.0.0.1:{cache.port}", "--answer-cache=1M")).port
-    behind = stack.enter_context(BehindKubedns(f"upstream-{name}-kubedns", source, f"--nameservers={','.join(f'127.0.0.1:{p}' for p in ports)}"))
-    cache = stack.enter_context(Nanny(f"upstream-{name}-nanny", ports, behind.port, f"--server=/cluster.local/127.0.0.1#{behind.port}", *extra, unbound=unbound))
+    nameservers = [] if tls else [f"--nameservers={','.join(f'127.0.0.1:{p}' for p in ports)}"]
+    behind = stack.enter_context(BehindKubedns(f"upstream-{name}-kubedns", source, *nameservers))
+    cache = stack.enter_context(Nanny(f"upstream-{name}-nanny", ports, behind.port, f"--server=/cluster.local/127.0.0.1#{behind.port}", *extra, unbound=unbound, tls=tls))
     if unbound:
         stack.enter_context(Sidecar(cache))
     return cache.port

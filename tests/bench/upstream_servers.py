@@ -1,6 +1,7 @@
 """Two upstream servers in a separate process, for upstream.py. They are healthy or in one kind of trouble. They answer A for every name with
 an address, and all other types with NODATA. For names that begin with "big" the answer has more than 1,232 bytes. Names that begin with
-"again" have a TTL of AGAIN_TTL seconds. A half-open server accepts TCP connections and never answers on them.
+"again" have a TTL of AGAIN_TTL seconds. A half-open server accepts TCP connections and never answers on them. With a certificate, the
+servers speak TLS on all TCP connections. A stalled server accepts TCP connections, and their TLS handshake never ends.
 """
 
 import heapq
@@ -8,10 +9,11 @@ import multiprocessing
 import os
 import select
 import socket
+import ssl
 import struct
 import time
 
-HEALTHY, SILENT, REFUSES, SERVFAIL, SLOW, DROPS_LARGE, HALF_OPEN = range(7)
+HEALTHY, SILENT, REFUSES, SERVFAIL, SLOW, DROPS_LARGE, HALF_OPEN, STALLED = range(8)
 AGAIN_TTL = 2
 DELAY_S = 0.005  # answer time of a healthy server
 SLOW_S = 1.5
@@ -73,14 +75,30 @@ class Server:
         self.udp = self.tcp = None
 
 
-def serve(addresses, modes, counts):
+def received(client):
+    """Returns what a client has sent, or b"" if the connection ended or failed. Returns None if nothing has come, as during a TLS handshake."""
+    try:
+        piece = client.recv(65536)
+        while isinstance(client, ssl.SSLSocket) and client.pending():
+            piece += client.recv(65536)
+        return piece
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+        return None
+    except OSError:
+        return b""
+
+
+def serve(addresses, modes, counts, certificate):
     """
-    Runs until the parent process ends it. `counts` has the number of clients' queries to each server, which have type A. The sidecar's queries
+    Runs until the parent process ends it. `certificate` is the path of a certificate with its key, or None. `counts` has the number of clients' queries to each server, which have type A. The sidecar's queries
     have type NS. While a server's port refuses packets, no queries arrive and none are counted.
     """
     poller = select.epoll()
     servers = [Server(a, poller) for a in addresses]
-    later, clients, number = [], {}, 0
+    later, clients, stalled, number = [], {}, [], 0
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if certificate else None
+    if tls:
+        tls.load_cert_chain(certificate)
     parent = os.getppid()
     while os.getppid() == parent:
         for n, server in enumerate(servers):
@@ -98,7 +116,7 @@ def serve(addresses, modes, counts):
         def answer(n, wire, tcp, send):
             nonlocal number
             counts[n] += question(wire)[2] == 1
-            out = reply(wire, modes[n], tcp) if modes[n] != SILENT and not (tcp and modes[n] == HALF_OPEN) else None
+            out = None if modes[n] in (SILENT, STALLED) or (tcp and modes[n] == HALF_OPEN) else reply(wire, modes[n], tcp)
             if out is not None:
                 number += 1
                 heapq.heappush(later, (time.monotonic() + (SLOW_S if modes[n] == SLOW else DELAY_S), number, lambda: send(out)))
@@ -115,14 +133,18 @@ def serve(addresses, modes, counts):
                 elif server.tcp and fd == server.tcp.fileno():
                     client = server.tcp.accept()[0]
                     client.setblocking(False)
+                    if modes[n] == STALLED:
+                        stalled.append(client)
+                        continue
+                    if tls:
+                        client = tls.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
                     clients[client.fileno()] = (n, client, bytearray())
                     poller.register(client, select.EPOLLIN)
             if fd in clients:
                 n, client, got = clients[fd]
-                try:
-                    piece = client.recv(65536)
-                except OSError:
-                    piece = b""
+                piece = received(client)
+                if piece is None:
+                    continue
                 got += piece
                 while len(got) >= 2 and len(got) >= 2 + (got[0] << 8 | got[1]):
                     length = got[0] << 8 | got[1]
@@ -136,10 +158,10 @@ def serve(addresses, modes, counts):
 class Upstreams:
     """Both servers, as the bench sees them. `modes[n]` may be set at any time, and `counts[n]` is the number of queries to server n."""
 
-    def __init__(self, ports):
+    def __init__(self, ports, certificate=None):
         self.ports = ports
         self.modes, self.counts = multiprocessing.Array("i", 2, lock=False), multiprocessing.Array("l", 2, lock=False)
-        self.process = multiprocessing.Process(target=serve, args=([("127.0.0.1", p) for p in ports], self.modes, self.counts), daemon=True)
+        self.process = multiprocessing.Process(target=serve, args=([("127.0.0.1", p) for p in ports], self.modes, self.counts, certificate), daemon=True)
 
     def __enter__(self):
         self.process.start()
