@@ -1,5 +1,5 @@
 /*
- * The host names of external.h: the claims of each name, and its records in the tree. external.c
+ * The host names of external.h: the claims of each name, and its records in the tree. host_claims.c
  * decides which object claims which name. This module stores the claims of a name in their order of
  * precedence. It does not handle events.
  */
