@@ -110,7 +110,7 @@ pytest_phase() {
 	# 5: PYTEST_ARGS selected no test of this phase
 	[ $status != 0 ] && [ $status != 5 ] && [ "$bad" = 0 ] && bad=1
 	count $((all - bad - skip)) "$bad"
-	[ "$skip" = 0 ] || sed 's/<skipped /\n&/g' "$xml" | sed -n 's/^<skipped [^>]*message="\([^"]*\)".*/\1/p' | sed 's/&quot;/"/g' >>"$logs/skipped"
+	[ "$skip" = 0 ] || sed 's/<skipped /\n&/g' "$xml" | sed -n 's/^<skipped [^>]*message="\([^"]*\)".*/\1/p' | sed 's/&quot;/"/g' | awk 1 >>"$logs/skipped"
 }
 
 # Lists the names of the tests that failed in the last run of pytest.
