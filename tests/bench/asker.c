@@ -49,6 +49,9 @@ enum {
 	LOST_NS = 2000000000,
 	/* a query counts as lost after this time, which is thousands of times the usual latency */
 	FLOOD_LOST_NS = 500000000,
+	/* Longer gaps between two reads count as this long. In such a gap this program got no
+	 * processor, and neither may the server. */
+	FLOOD_STEP_NS = 100000000,
 	PER_OCTAVE = 64, /* histogram buckets per octave, so the error is at most 1 % */
 	BUCKETS = 40 * PER_OCTAVE,
 	REPLY_MAX = 4096,
@@ -291,7 +294,8 @@ struct flooder {
 	int fd;
 	uint16_t next_id;
 	unsigned in_flight;
-	int64_t heard_ns; /* time of the last reply, or time when the client gave up */
+	int64_t read_ns;   /* time of the last read */
+	int64_t silent_ns; /* time without a reply, since the last reply or since it gave up */
 };
 
 /* Reads the replies that have arrived. If no reply arrives for FLOOD_LOST_NS, the queries in flight
@@ -317,11 +321,12 @@ flood_receive(struct flooder *f, int64_t now)
 		load.answered++;
 		load.rcodes[replies[i][3] & 15]++;
 	}
-	if (n > 0) {
-		f->heard_ns = now;
-	} else if (now - f->heard_ns > FLOOD_LOST_NS) {
+	int64_t step = now - f->read_ns;
+	f->read_ns = now;
+	f->silent_ns = n > 0 ? 0 : f->silent_ns + (step < FLOOD_STEP_NS ? step : FLOOD_STEP_NS);
+	if (f->silent_ns > FLOOD_LOST_NS) {
 		f->in_flight = 0;
-		f->heard_ns = now;
+		f->silent_ns = 0;
 	}
 }
 
@@ -360,7 +365,7 @@ run_flood(char **argv)
 	read_questions(argv[1]);
 	int64_t begun = now_ns(), end = begun + (int64_t)(seconds * 1e9), now;
 	for (size_t i = 0; i < count; i++)
-		flooders[i] = (struct flooder){ .fd = connect_to(argv[0]), .heard_ns = begun };
+		flooders[i] = (struct flooder){ .fd = connect_to(argv[0]), .read_ns = begun };
 	while ((now = now_ns()) < end)
 		for (size_t i = 0; i < count; i++) {
 			struct flooder *f = &flooders[i];
