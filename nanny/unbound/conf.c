@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "lib/xalloc.h"
 
@@ -228,8 +229,6 @@ static const char fixed_part[] =
     "\tunknown-server-time-limit: 200\n"
     /* With one attempt, names of a server that answers after 200 ms got SERVFAIL. */
     "\toutbound-msg-retry: 4\n"
-    /* Four attempts over TCP end before a pod's resolver gives up. */
-    "\ttcp-auth-query-timeout: 1000\n"
     "\tjostle-timeout: 1000\n";
 
 char *
@@ -388,6 +387,24 @@ put_zone(FILE *out, const struct servers_domain *domain)
 		    tls ? "#" : "", tls ? domain->tls_names[i] : "");
 }
 
+/* Whether the upstream servers speak TLS, and so do all servers of other domains, except kubedns on
+ * this host. */
+static bool
+all_tls(const struct servers_file *file)
+{
+	static const struct addr loopback = { AF_INET, { 127 } };
+
+	for (size_t i = 0; i < file->count; i++) {
+		const struct servers_domain *domain = &file->items[i];
+		bool upstream = domain->domain[0] == '\0';
+
+		for (size_t k = 0; k < domain->count && domain->tls_names == NULL; k++)
+			if (upstream || !addr_in_prefix(&domain->lines[k].addr, &loopback, 8))
+				return false;
+	}
+	return unbound_has_tls(file);
+}
+
 char *
 unbound_servers_render(const struct servers_file *file, const char *bundle, bool validate,
     uint32_t generation, uint16_t port, size_t *len)
@@ -400,6 +417,8 @@ unbound_servers_render(const struct servers_file *file, const char *bundle, bool
 	fputs("server:\n", out);
 	if (bundle != NULL)
 		fprintf(out, "\ttls-cert-bundle: \"%s\"\n", bundle);
+	fprintf(
+	    out, "\ttcp-auth-query-timeout: %d\n", all_tls(file) ? UNBOUND_TLS_MS : UNBOUND_TCP_MS);
 	put_local_zones(out, file);
 	for (size_t i = 0; i < file->count && validate; i++)
 		if (file->items[i].count > 0 && file->items[i].domain[0] != '\0')

@@ -35,6 +35,14 @@ enum {
 	/* Queries of one client that may wait at the same time. Further queries are dropped. Clients
 	 * on a loopback address, such as kubedns, have no limit. */
 	UNBOUND_CLIENT_WAITS = 256,
+	/* Time that a server has to reply over TCP or TLS, in milliseconds. A server without TLS gets
+	 * it only after its UDP reply did not fit. If one of two servers never replies over TCP,
+	 * unbound may try it four times before it tries the other one. In front, kubedns then fails the
+	 * client's first attempt. The second one ends after 3.6 s and still gets the answer. */
+	UNBOUND_TCP_MS = 700,
+	/* The same, if all servers speak TLS. The time then doubles after each attempt without a reply,
+	 * up to a second. It is unbound's own first guess for a server that it does not know. */
+	UNBOUND_TLS_MS = 376,
 	/* Receive buffer of each thread's UDP socket. The kernel doubles it, and a small packet takes
 	 * 768 bytes, so 2,700 queries can wait while the thread has no processor. The kernel's default
 	 * has space for 277 queries. 3,000 queries a second of one client fill that in 0.1 s, and then

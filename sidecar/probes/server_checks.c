@@ -277,11 +277,22 @@ log_check(const struct check *check, bool was)
 		    cause_text(check->cause, 0, text));
 }
 
+/* Whether the server, which has replied, was slow before and is not any more. */
+static bool
+became_fast(struct check *check)
+{
+	bool was = check->slow;
+	int64_t latency_ms = check->exchange.latency_ns / NS_PER_MS;
+
+	check->slow = latency_ms >= (was ? CHECK_FAST_MS : CHECK_SLOW_MS);
+	return was && !check->slow;
+}
+
 static void
 take_result(struct server_checks *checks, struct check *check, int64_t now_ns)
 {
 	bool was = check_failing(check);
-	unsigned before = check->failures;
+	bool recovered = false;
 
 	check->asked = true;
 	check->cause = check->exchange.reply.cause;
@@ -291,17 +302,17 @@ take_result(struct server_checks *checks, struct check *check, int64_t now_ns)
 			check->failures++;
 	} else {
 		check->answered++;
+		recovered = became_fast(check) || check->failures > 0;
 		check->failures = 0;
 	}
 	if (was != check_failing(check))
 		check->since_ns = now_ns;
-	if (before > 0 && check->failures == 0 &&
-	    (check->kind == CHECK_UPSTREAM || check->kind == CHECK_STUB))
-		checks->recovered = true;
-	/* A server is queried every second until it answers again. dnsmasq is not, because the check counts as a query of its clients. */
-	bool suspect =
-	    check->failures > 0 &&
-	    (!check_failing(check) || check->kind == CHECK_UPSTREAM || check->kind == CHECK_STUB);
+	bool is_server = check->kind == CHECK_UPSTREAM || check->kind == CHECK_STUB;
+	checks->recovered |= recovered && is_server;
+	/* A server is queried every second until it answers again, and while it is slow. dnsmasq is not, because the check counts as a query
+	 * of its clients. */
+	bool suspect = is_server ? check->failures > 0 || check->slow
+				 : check->failures > 0 && !check_failing(check);
 	check->due_ns = suspect ? check->exchange.sent_ns + CHECK_RETRY_MS * NS_PER_MS
 				: now_ns + CHECK_INTERVAL_MS * NS_PER_MS;
 	log_check(check, was);

@@ -34,6 +34,10 @@ enum {
 	CHECK_RETRY_MS = 1000,
 	CHECK_TIMEOUT_MS = 2000,
 	CHECK_FAILURES = 2,
+	/* A server is slow if a reply takes at least CHECK_SLOW_MS, until one takes less than CHECK_FAST_MS. unbound avoids a server that
+	 * takes 400 ms more than the others. */
+	CHECK_SLOW_MS = 1000,
+	CHECK_FAST_MS = 400,
 };
 
 struct check {
@@ -44,9 +48,10 @@ struct check {
 	char domain[256]; /* first stub domain that uses this stub server; "" for other checks */
 	struct dns_exchange exchange;
 	int64_t due_ns;
-	enum cause cause;          /* result of the newest query */
-	unsigned failures;         /* number of failed queries in a row */
-	bool asked;                /* at least one query has ended */
+	enum cause cause;  /* result of the newest query */
+	unsigned failures; /* number of failed queries in a row */
+	bool asked;        /* at least one query has ended */
+	bool slow;
 	int64_t since_ns;          /* time when the server last started or stopped failing */
 	uint64_t answered, failed; /* numbers of queries since the server was configured */
 };
@@ -62,7 +67,8 @@ struct server_checks {
 	/* `skipped` is the number of servers beyond CHECKS_MAX, or a lower bound of it */
 	size_t count, skipped;
 	struct check *items[CHECKS_MAX];
-	bool recovered;     /* a server answers again; the caller sets it to false */
+	/* a server answers again, or is no longer slow; the caller sets it to false */
+	bool recovered;
 	uint64_t forwarded; /* number of the sidecar's queries that dnsmasq had to forward */
 };
 

@@ -139,11 +139,12 @@ class TlsDns:
 class NannyPage:
     """
     The nanny's page /config with these upstream servers, and with `engine` as its object "dnsmasq". `upstreams` and `engine` may be changed.
-    `reads` is how often the page was read.
+    `reads` is how often the page was read, and `recovered` how often the sidecar sent PUT /recovered.
     """
 
     def __init__(self, upstreams, stubs=None, engine=None):
         self.upstreams, self.stubs, self.engine, self.reads = upstreams, stubs or {}, engine or {}, 0
+        self.recovered = 0
         page = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -155,6 +156,12 @@ class NannyPage:
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            def do_PUT(self):  # noqa: N802
+                page.recovered += self.path == "/recovered"
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
 
             def log_message(self, *_):
                 pass

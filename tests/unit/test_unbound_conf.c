@@ -247,7 +247,7 @@ each_domain_is_a_forward_zone(void **state)
 	add(&fixed, "cluster.local", "127.0.0.1:10053");
 	char *rendered = render_plan(&wanted, &fixed, &merged);
 	assert_string_equal(rendered,
-	    "server:\n"
+	    "server:\n\ttcp-auth-query-timeout: 700\n"
 	    "forward-zone:\n\tname: \".\"\n\tforward-addr: 8.8.8.8@53\n"
 	    "forward-zone:\n\tname: \"cluster.local.\"\n\tforward-addr: 127.0.0.1@10053\n"
 	    "forward-zone:\n\tname: \"corp.\"\n\tforward-addr: 10.0.0.1@53\n"
@@ -271,7 +271,7 @@ without_upstreams_other_names_are_refused_and_local_names_do_not_exist(void **st
 	add(&fixed, "local.test", NULL);
 	char *rendered = render_plan(&wanted, &fixed, &merged);
 	assert_string_equal(rendered,
-	    "server:\n"
+	    "server:\n\ttcp-auth-query-timeout: 700\n"
 	    "\tlocal-zone: \".\" refuse\n"
 	    "\tlocal-zone: \"generation.nanny.invalid.\" transparent\n"
 	    "\tlocal-zone: \"local.test.\" static\n"
@@ -299,6 +299,7 @@ tls_servers_are_never_mixed_with_plain_ones(void **state)
 	assert_true(unbound_has_tls(&file));
 	char *rendered = unbound_servers_render(&file, "/run/nanny/ca.pem", false, 0, 0, &len);
 	assert_string_equal(rendered, "server:\n\ttls-cert-bundle: \"/run/nanny/ca.pem\"\n"
+				      "\ttcp-auth-query-timeout: 376\n"
 				      "forward-zone:\n\tname: \".\"\n\tforward-tls-upstream: yes\n"
 				      "\tforward-addr: 8.8.8.8@853#dns.google\n"
 				      "\tforward-addr: 9.9.9.9@853#dns.quad9.net\n");
@@ -316,6 +317,35 @@ tls_servers_are_never_mixed_with_plain_ones(void **state)
 	domain_table_free(&fixed);
 }
 
+/* Returns whether the time for a reply over TCP is the short one, with these servers of "corp". */
+static bool
+waits_shortly(const char *corp, const char *tls_name)
+{
+	struct domain_table wanted = { 0 }, fixed = { 0 };
+	struct server nine = server("9.9.9.9:853"), other = server(corp);
+	size_t merged;
+	domain_servers_add_tls(domain_table_add(&wanted, ""), &nine, "dns.quad9.net");
+	domain_servers_add_tls(domain_table_add(&wanted, "corp"), &other, tls_name);
+	char *rendered = render_plan(&wanted, &fixed, &merged);
+	bool shortly = strstr(rendered, "tcp-auth-query-timeout: 376\n") != NULL;
+	assert_true(shortly != (strstr(rendered, "tcp-auth-query-timeout: 700\n") != NULL));
+	free(rendered);
+	domain_table_free(&wanted);
+	domain_table_free(&fixed);
+	return shortly;
+}
+
+/* A plain server gets one time, which must suffice for a distant server. kubedns is on this host. */
+static void
+a_plain_server_has_more_time_over_tcp(void **state)
+{
+	(void)state;
+	assert_true(waits_shortly("10.0.0.1:853", "dns.corp"));
+	assert_true(waits_shortly("127.0.0.1:10053", ""));
+	assert_false(waits_shortly("10.0.0.1:53", ""));
+	assert_false(waits_shortly("[::ffff:127.0.0.1]:53", ""));
+}
+
 static void
 with_validation_stub_domains_are_insecure(void **state)
 {
@@ -326,9 +356,9 @@ with_validation_stub_domains_are_insecure(void **state)
 	add(&wanted, "corp", "10.0.0.1");
 	struct servers_file file = unbound_plan(&wanted, &fixed, &merged);
 	char *rendered = unbound_servers_render(&file, NULL, true, 0x010203, 4711, &len);
-	assert_non_null(
-	    strstr(rendered, "server:\n\tdomain-insecure: \"corp.\"\n"
-			     "\tdomain-insecure: \"generation.nanny.invalid.\"\nforward-zone:"));
+	assert_non_null(strstr(rendered,
+	    "server:\n\ttcp-auth-query-timeout: 700\n\tdomain-insecure: \"corp.\"\n"
+	    "\tdomain-insecure: \"generation.nanny.invalid.\"\nforward-zone:"));
 	free(rendered);
 	servers_free(&file);
 	domain_table_free(&wanted);
@@ -434,6 +464,7 @@ main(void)
 		cmocka_unit_test(
 		    without_upstreams_other_names_are_refused_and_local_names_do_not_exist),
 		cmocka_unit_test(tls_servers_are_never_mixed_with_plain_ones),
+		cmocka_unit_test(a_plain_server_has_more_time_over_tcp),
 		cmocka_unit_test(with_validation_stub_domains_are_insecure),
 		cmocka_unit_test(a_domain_wins_over_the_names_below_it),
 		cmocka_unit_test(only_domains_with_other_servers_have_changed),

@@ -381,8 +381,8 @@ forward_families(const struct stats *stats, struct metrics *m)
 	    "Queries that waited for the answer to an identical query in flight.",
 	    stats->forward_joined);
 	one(m, "kubedns_forward_servfail_total", METRIC_COUNTER,
-	    "Queries sent to the upstream servers after the resolver's SERVFAIL.",
-	    stats->forward_servfail);
+	    "Queries sent to the upstream servers after the resolver's SERVFAIL or silence.",
+	    stats->forward_fallback);
 	one(m, "kubedns_forward_retries_total", METRIC_COUNTER,
 	    "Times a query was sent again or to the next server.", stats->forward_retries);
 	one(m, "kubedns_forward_failed_total", METRIC_COUNTER,

@@ -48,11 +48,13 @@ enum stats_cause {
 
 /* Why a query or reply was dropped or refused. */
 enum stats_drop {
-	DROP_NOT_A_QUERY,    /* the message is too short or a response, so no reply may be sent */
-	DROP_OVERSIZE,       /* FORMERR: a UDP query above 4,096 bytes */
-	DROP_SEND,           /* a reply that could not be sent */
-	DROP_FORWARD_TOTAL,  /* REFUSED: too many queries in flight to other servers */
-	DROP_FORWARD_CLIENT, /* REFUSED: too many queries in flight from one client */
+	DROP_NOT_A_QUERY, /* the message is too short or a response, so no reply may be sent */
+	DROP_OVERSIZE,    /* FORMERR: a UDP query above 4,096 bytes */
+	DROP_SEND,        /* a reply that could not be sent */
+	/* Too many queries at other servers, in total or from one client. REFUSED, or SERVFAIL if
+	 * the other server still stores queries that it could not answer. */
+	DROP_FORWARD_TOTAL,
+	DROP_FORWARD_CLIENT,
 	/* SERVFAIL: the query ended early, as the oldest query of the client with the most
 	 * queries. */
 	DROP_FORWARD_EVICTED,
@@ -125,8 +127,8 @@ struct stats {
 	uint64_t forward_in_flight; /* queries in flight now */
 	/* Queries that waited for the answer to another query with the same question. */
 	uint64_t forward_joined;
-	/* Queries sent to the upstream servers after dnsmasq's SERVFAIL. */
-	uint64_t forward_servfail;
+	/* Queries sent to the upstream servers because dnsmasq did not answer them. */
+	uint64_t forward_fallback;
 	uint64_t forward_retries; /* queries sent again to the same or to the next server */
 	uint64_t forward_failed;  /* queries answered SERVFAIL because no server had an answer */
 	/* Times that a server did not answer or could not be reached. */

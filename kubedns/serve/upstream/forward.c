@@ -614,6 +614,7 @@ forward_servers(struct forward *forward, const struct server *servers, size_t co
 	memcpy(forward->upstreams, next, sizeof next);
 	forward->upstream_count = count;
 	forward->generation++;
+	forward->ops->has_servers = count > 0;
 	set_retry_time(forward);
 }
 

@@ -79,8 +79,8 @@ struct inflight_table {
 	struct inflight_table *until_synced;
 	/* Takes queries for which answer() returned CHASE, or NULL. */
 	struct inflight_table *chased;
-	/* Takes queries to which the reply was SERVFAIL, or NULL. */
-	struct inflight_table *servfail;
+	/* Takes queries that the other server did not answer, or NULL. */
+	struct inflight_table *fallback;
 	struct forwarded_cache *cache; /* NULL with --answer-cache=off */
 };
 
@@ -113,9 +113,9 @@ inflight_chased(struct inflight_table *table, struct inflight_table *chased)
 }
 
 void
-inflight_servfail(struct inflight_table *table, struct inflight_table *servfail)
+inflight_fallback(struct inflight_table *table, struct inflight_table *fallback)
 {
-	table->servfail = servfail;
+	table->fallback = fallback;
 }
 
 void
@@ -563,21 +563,26 @@ inflight_link(struct inflight_table *table, struct inflight *inflight)
 }
 
 /*
- * For a resolver that stores queries: returns which limit this query would exceed, or DROP_COUNT. A question that had an answer before is
- * allowed, because the resolver most likely has the answer in its cache or gets it again. A client that queries names that no server
- * answers can therefore still query known names.
+ * For a resolver that stores queries. If this query would exceed a limit on the resolver's places, replies SERVFAIL and returns true. A
+ * question that had an answer before is allowed, because the resolver most likely has the answer in its cache or gets it again. A client
+ * that queries names that no server answers can therefore still query known names.
  */
-static enum stats_drop
-new_bound_reached(const struct inflight_table *table, const struct inflight_client *account,
+static bool
+fail_if_full(struct inflight_table *table, const struct inflight_client *account,
     const struct client *client, const uint8_t *query, size_t len, enum answer_outcome outcome,
     const struct answer_info *info)
 {
 	enum stats_drop bound = hold_bound_reached(table, account);
 
 	if (bound == DROP_COUNT)
-		return DROP_COUNT;
+		return false;
 	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
-	return is_known(&table->known, question_hash(table, &asking)) ? DROP_COUNT : bound;
+	if (is_known(&table->known, question_hash(table, &asking)))
+		return false;
+	stats_drop(table->context->stats, bound);
+	forwarded_reply_send(
+	    table->context, &table->clients, &asking, &(struct upstream_reply){ 0 }, MADE_REFUSED);
+	return true;
 }
 
 void
@@ -605,12 +610,13 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 	table->context->stirred = true;
 	const struct inflight_client *account = client_find(table, client->hash);
 	enum stats_drop bound = bound_reached(table, account, query_len);
-	if (bound == DROP_COUNT && table->ops.hold_ns != 0)
-		bound = new_bound_reached(table, account, client, query, query_len, outcome, info);
 	if (bound != DROP_COUNT) {
 		refuse_query(table, client, query, query_len, info, bound);
 		return;
 	}
+	if (table->ops.hold_ns != 0 &&
+	    fail_if_full(table, account, client, query, query_len, outcome, info))
+		return;
 	if (table->count >= table->max)
 		evict_query(table);
 	inflight_link(table, inflight_make(table, client, query, query_len, outcome, info, 0));
@@ -700,19 +706,26 @@ is_trouble(int extended_error)
 	}
 }
 
+/* Whether the servers of the next table can be queried for the name. */
+static bool
+can_hand_on(const struct inflight_table *table, const struct inflight *inflight)
+{
+	return table->fallback != NULL && table->fallback->ops.has_servers && !table->ending &&
+	       !forwarded_reply_in_stub_domain(table->context, inflight);
+}
+
 /*
- * Called when the other server has replied SERVFAIL. Sends the query to the servers of the next table. Returns false if the SERVFAIL is
- * final, the query's time is over, the next servers do not know this name, or the client has too many queries there.
+ * Moves the query to the next table, which sends it to its servers. `said` is the SERVFAIL of the other server, or empty. Returns false if
+ * the query's time is over, or the client has too many queries there.
  */
 static bool
 hand_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
 {
-	struct inflight_table *to = table->servfail;
-	int extended_error = forwarded_reply_extended_error(said);
-	size_t len = inflight->query_len, kept = extended_error >= 0 ? said->len : 0;
+	struct inflight_table *to = table->fallback;
+	size_t len = inflight->query_len,
+	       kept = forwarded_reply_extended_error(said) >= 0 ? said->len : 0;
 
-	if (!is_trouble(extended_error) || deadline_ns(table, inflight) <= table->context->now_ns ||
-	    forwarded_reply_in_stub_domain(table->context, inflight) ||
+	if (deadline_ns(table, inflight) <= table->context->now_ns ||
 	    bound_reached(to, client_find(to, inflight->client.hash), len) != DROP_COUNT)
 		return false;
 	struct inflight *next = inflight_make(to, &inflight->client, inflight->query, len,
@@ -728,26 +741,27 @@ hand_on(struct inflight_table *table, struct inflight *inflight, const struct up
 	inflight_unlink(table, inflight);
 	client_release(inflight->account);
 	free(inflight);
-	stats_add(&to->context->stats->forward_servfail, 1);
+	stats_add(&to->context->stats->forward_fallback, 1);
 	if (to->count >= to->max)
 		evict_query(to);
 	inflight_link(to, next);
 	return true;
 }
 
-void
-inflight_finish(struct inflight_table *table, struct inflight *inflight, const uint8_t *upstream,
-    size_t upstream_len)
+/*
+ * Ends the query's question. If `on`, hands the query, and the queries that wait for the same answer, on to the next table. Otherwise replies.
+ * A query that cannot be handed on gets the other server's SERVFAIL, or one with our extended error if that has none.
+ */
+static void
+end_question(struct inflight_table *table, struct inflight *inflight,
+    const struct upstream_reply *said, bool on)
 {
-	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
 	struct inflight_joined joined = TAILQ_HEAD_INITIALIZER(joined);
+	struct upstream_reply reply = *said;
 	struct inflight *other;
-	bool servfail = table->servfail != NULL && upstream != NULL &&
-			(upstream[3] & 15) == RCODE_SERVFAIL && !table->ending;
 
-	forwarded_reply_keep(table->context, table->cache, inflight, &said);
-	if (upstream != NULL)
-		know(table, inflight, upstream);
+	if (on && forwarded_reply_extended_error(said) < 0)
+		reply = (struct upstream_reply){ 0 };
 	TAILQ_CONCAT(&joined, &inflight->joined, by_joined);
 	stop_asking(table, inflight);
 	/* This query is last, because it has the text of `refused_by`. */
@@ -755,9 +769,34 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 	while ((other = TAILQ_FIRST(&joined)) != NULL) {
 		TAILQ_REMOVE(&joined, other, by_joined);
 		other->leader = NULL;
-		if (!servfail || !hand_on(table, other, &said))
-			finish_one(table, other, said);
+		if (on && hand_on(table, other, said))
+			continue;
+		if (on) /* the other server stores this query no more, or never did */
+			other->asked = false;
+		finish_one(table, other, reply);
 	}
+}
+
+void
+inflight_finish(struct inflight_table *table, struct inflight *inflight, const uint8_t *upstream,
+    size_t upstream_len)
+{
+	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
+	bool failed = upstream != NULL && (upstream[3] & 15) == RCODE_SERVFAIL;
+
+	forwarded_reply_keep(table->context, table->cache, inflight, &said);
+	if (upstream != NULL)
+		know(table, inflight, upstream);
+	end_question(table, inflight, &said,
+	    failed && can_hand_on(table, inflight) &&
+		is_trouble(forwarded_reply_extended_error(&said)));
+}
+
+void
+inflight_no_reply(struct inflight_table *table, struct inflight *inflight)
+{
+	if (can_hand_on(table, inflight))
+		end_question(table, inflight, &(struct upstream_reply){ 0 }, true);
 }
 
 /* Ends a query because its time is over, or because another query takes its place. */
@@ -769,13 +808,12 @@ end_unanswered(struct inflight_table *table, struct inflight *inflight)
 	finish_one(table, inflight, (struct upstream_reply){ 0 });
 }
 
-static void
-retry_query(struct inflight_table *table, struct inflight *inflight)
+void
+inflight_restart_retry(struct inflight_table *table, struct inflight *inflight)
 {
 	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
 	inflight->retry_ns = table->context->now_ns + table->ops.retry_ns;
 	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
-	table->ops.retry(table->ops.arg, inflight);
 }
 
 int64_t
@@ -789,8 +827,10 @@ inflight_iteration(struct inflight_table *table)
 	       deadline_ns(table, inflight) <= table->context->now_ns)
 		end_unanswered(table, inflight);
 	while ((inflight = TAILQ_FIRST(&table->by_retry)) != NULL &&
-	       inflight->retry_ns <= table->context->now_ns)
-		retry_query(table, inflight);
+	       inflight->retry_ns <= table->context->now_ns) {
+		inflight_restart_retry(table, inflight);
+		table->ops.retry(table->ops.arg, inflight);
+	}
 	const struct inflight *deadline = TAILQ_FIRST(&table->by_deadline),
 			      *next = TAILQ_FIRST(&table->by_retry);
 	if (deadline == NULL)

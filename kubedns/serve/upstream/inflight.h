@@ -24,8 +24,8 @@
  * may have half of the free places. If the table is full, the oldest query of the client with the
  * most queries ends with SERVFAIL. Some servers still store a query after it has ended here
  * (forward_ops.hold_ns). Such a server has its own number of places. A query takes a place until
- * the server has dropped the query. Each client may have half of the free places there too. When
- * all places are taken, new queries are REFUSED. A small reserve is for clients that have no query.
+ * the server has dropped the query. Each client may have half of the free places there too. Further
+ * queries get SERVFAIL at once. A small reserve is for clients that have no query.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_INFLIGHT_H
 #define KUBEDNS_SERVE_UPSTREAM_INFLIGHT_H
@@ -95,6 +95,7 @@ struct forward_ops {
 	int64_t hold_ns;
 	/* With hold_ns: number of places at the other server. 0 means as many as in the table. */
 	unsigned hold_max;
+	bool has_servers;   /* there is a server to which a query can be sent */
 	int64_t timeout_ns; /* an unanswered query ends after this time; if 0, FORWARD_TIMEOUT_MS */
 	enum answer_made made; /* for /queries: MADE_FORWARDED or MADE_RELAYED */
 	/* Sends the query for the first time. Must not finish the query before it returns. */
@@ -132,10 +133,10 @@ void inflight_chased(struct inflight_table *table, struct inflight_table *chased
  * table `until_synced`. That table must outlive `table`. */
 void inflight_until_synced(struct inflight_table *table, struct inflight_table *until_synced);
 
-/* From now on, queries to which the other server replies SERVFAIL are moved to the table
- * `servfail`. That table must outlive `table`. Queries for names of stub domains are not moved,
- * because the servers of that table do not know these names. */
-void inflight_servfail(struct inflight_table *table, struct inflight_table *servfail);
+/* From now on, queries that the other server cannot answer are moved to the table `fallback`: after
+ * SERVFAIL, and after inflight_no_reply(). That table must outlive `table`. Queries for names of stub
+ * domains are not moved, because the servers of that table do not know these names. */
+void inflight_fallback(struct inflight_table *table, struct inflight_table *fallback);
 
 /* Sets the cache that is used before another server is queried (forwarded_cache.h). Call it once,
  * and only for a table whose queries all go to the same server. */
@@ -148,13 +149,14 @@ typedef void inflight_take_waiting(
 /* Sets the function that takes queries for which answer() returned WAIT. Call it once. */
 void inflight_hold_with(struct inflight_table *table, inflight_take_waiting *take, void *arg);
 
-/* Returns the operations. The caller sets them before the first inflight_start(). Only retry_ns
- * may change later. */
+/* Returns the operations. The caller sets them before the first inflight_start(). Only retry_ns and
+ * has_servers may change later. */
 struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*
- * Takes a query for which answer() returned FORWARD, CHASE or WAIT. Replies REFUSED if a limit is
- * reached.
+ * Takes a query for which answer() returned FORWARD, CHASE or WAIT. Replies REFUSED if a limit of the
+ * table is reached. Replies SERVFAIL with the extended error 22 if a limit of the places at the other
+ * server is reached, because those places are taken by queries that it could not answer.
  */
 void inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info);
@@ -163,6 +165,13 @@ void inflight_start(struct inflight_table *table, const struct client *client, c
  * frees `inflight`, or continues with the next candidate of a search list. */
 void inflight_finish(struct inflight_table *table, struct inflight *inflight,
     const uint8_t *upstream, size_t upstream_len);
+
+/* Starts a new retry interval. The query must have been sent. */
+void inflight_restart_retry(struct inflight_table *table, struct inflight *inflight);
+
+/* Called when the other server is late. If there is a table for the queries that it cannot answer,
+ * moves this query there. Otherwise the query stays in flight. */
+void inflight_no_reply(struct inflight_table *table, struct inflight *inflight);
 
 enum { INFLIGHT_QUESTION_MAX = 512 /* space for a name, a question and an OPT */ };
 

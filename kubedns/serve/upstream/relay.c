@@ -273,7 +273,11 @@ relay_retry(void *arg, struct inflight *inflight)
 	struct relay_query *query = relay_query_of(inflight);
 
 	query->waited++;
-	if (query->conn != NULL || query->queued ||
+	if (query->over_tcp && (query->conn != NULL || query->queued)) {
+		inflight_no_reply(relay->inflight, inflight);
+		return;
+	}
+	if (query->queued ||
 	    (query->port != NULL && query->waited != RETRY_FIRST && query->waited != RETRY_SECOND))
 		return;
 	if (query->port != NULL)
@@ -325,6 +329,7 @@ take_reply(struct relay *relay, struct relay_port *port, const uint8_t *reply, s
 		return; /* the query will be sent again anyway */
 	leave_port(relay, query);
 	query->over_tcp = true;
+	inflight_restart_retry(relay->inflight, &query->base);
 	relay_tcp_ask(relay->tcp, query);
 }
 

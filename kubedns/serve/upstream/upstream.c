@@ -11,9 +11,9 @@ struct upstream {
 	struct inflight_table *inflight;
 	/* The relay's table if it exists in addition to the forwarder's table, else NULL. */
 	struct inflight_table *chased;
-	/* Front topology: the forwarder's table for queries that the resolver answered SERVFAIL, or NULL. */
-	struct inflight_table *servfail;
-	struct forward *forward; /* in the front topology, the forwarder of `servfail`, or NULL */
+	/* Front topology: the forwarder's table for queries that the resolver cannot answer, or NULL. */
+	struct inflight_table *fallback;
+	struct forward *forward; /* in the front topology, the forwarder of `fallback`, or NULL */
 	struct relay *relay;     /* the relay, or NULL */
 	struct inflight_table *until_synced;
 	struct forward *until_synced_forward; /* NULL without --until-synced */
@@ -53,18 +53,21 @@ make_until_synced(struct upstream *f, struct worker_context *context,
  * dnsmasq passes on the first SERVFAIL that any of its servers sends, and continues to use that server. With one faulty server, dnsmasq
  * answers SERVFAIL for names that the other servers know. Queries for these names are therefore sent to the upstream servers directly, one
  * server after the other. Both steps together take at most 4 s.
+ *
+ * The same happens over TCP if the resolver has not replied after 250 ms. dnsmasq waits for one server, even if that server never answers
+ * on its TCP connections, and tries no other one.
  */
 static void
-make_servfail(struct upstream *f, struct worker_context *context, const struct client_ops *clients,
+make_fallback(struct upstream *f, struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned threads)
 {
 	const struct forward_way way = { PART_FORWARD, false, RELAY_TIMEOUT_MS };
 
-	f->servfail = make_table(context, clients, config, FORWARD_MAX, threads);
+	f->fallback = make_table(context, clients, config, FORWARD_MAX, threads);
 	f->forward =
-	    forward_new(context, f->servfail, way, config->upstreams, config->upstream_count);
-	inflight_cache(f->servfail, config->answer_cache);
-	inflight_servfail(f->inflight, f->servfail);
+	    forward_new(context, f->fallback, way, config->upstreams, config->upstream_count);
+	inflight_cache(f->fallback, config->answer_cache);
+	inflight_fallback(f->inflight, f->fallback);
 }
 
 struct upstream *
@@ -84,7 +87,7 @@ upstream_new(struct worker_context *context, const struct client_ops *clients,
 			inflight_ops(f->inflight)->hold_max = worker_share(RESOLVER_MAX, threads);
 		inflight_cache(f->inflight, config->answer_cache);
 		if (config->servfail_retry)
-			make_servfail(f, context, clients, config, threads);
+			make_fallback(f, context, clients, config, threads);
 		return f;
 	}
 	f->forward =
@@ -150,8 +153,8 @@ upstream_iteration(struct upstream *f)
 	if (f->until_synced != NULL)
 		due_ns = clock_earlier(due_ns, clock_earlier(inflight_iteration(f->until_synced),
 						   forward_iteration(f->until_synced_forward)));
-	if (f->servfail != NULL)
-		due_ns = clock_earlier(due_ns, inflight_iteration(f->servfail));
+	if (f->fallback != NULL)
+		due_ns = clock_earlier(due_ns, inflight_iteration(f->fallback));
 	if (f->relay == NULL) /* the usual case, which every iteration checks */
 		return due_ns;
 	if (f->chased != NULL)
@@ -167,8 +170,8 @@ upstream_finish_all(struct upstream *f)
 		inflight_finish_all(f->chased);
 	if (f->until_synced != NULL)
 		inflight_finish_all(f->until_synced);
-	if (f->servfail != NULL)
-		inflight_finish_all(f->servfail);
+	if (f->fallback != NULL)
+		inflight_finish_all(f->fallback);
 }
 
 void
@@ -178,7 +181,7 @@ upstream_free(struct upstream *f)
 		return;
 	inflight_free(f->inflight);
 	inflight_free(f->chased);
-	inflight_free(f->servfail);
+	inflight_free(f->fallback);
 	inflight_free(f->until_synced);
 	forward_free(f->until_synced_forward);
 	forward_free(f->forward);

@@ -6,8 +6,8 @@
  *			CNAMEs that leave our zones, candidates of search lists -> the same
  *			the last two with --search-resolver -> relay -> dnsmasq
  *	front		all of these -> relay -> dnsmasq
- *			names for which dnsmasq answers SERVFAIL -> forward -> upstream servers, except
- *			names of stub domains (--servfail-retry)
+ *			names for which dnsmasq answers SERVFAIL, or is late over TCP -> forward ->
+ *			upstream servers, except names of stub domains (--servfail-retry)
  *
  * In the classic topology, dnsmasq sends queries to us, and the relay sends queries to dnsmasq. A
  * query cannot loop between them. The relay only sends names outside of our zones that answer() has
@@ -39,7 +39,7 @@ struct upstream *upstream_new(struct worker_context *context, const struct clien
 struct inflight_table *upstream_inflight(const struct upstream *forwarding);
 
 /* Does the same as forward_servers(). In the front topology, these servers only get queries that
- * the resolver answered SERVFAIL. */
+ * the resolver cannot answer. */
 void upstream_servers(struct upstream *forwarding, const struct server *servers, size_t count);
 
 /* Handles an epoll event of a forwarder or the relay. */

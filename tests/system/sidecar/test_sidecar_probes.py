@@ -8,6 +8,7 @@ import pytest
 
 from netns import has_ipv6, needs_ipv6
 from sidecar_world import NAME, PROGRAM, FakeDns, Sidecar, cut, empty, garbage, good, rcode, silent, slow, truncated, until, wrong_id, wrong_question
+from tls_world import NannyPage
 from waiting import free_port
 
 # For each behaviour of the server (UDP, TCP): the error in health, and the result that the sidecar counts.
@@ -171,3 +172,27 @@ def test_mistakes_end_with_2_and_a_reason(args, words):
         run = subprocess.run([PROGRAM, *args, *extra], capture_output=True, timeout=10)
         assert run.returncode == 2
         assert words in run.stderr.decode("utf-8", "replace")
+
+
+@pytest.mark.quiet
+def test_the_nanny_is_told_when_a_slow_server_becomes_fast():
+    """unbound avoids a slow server and does not notice that it has become fast. A reply after 0.6 s proves neither."""
+    delay_s, replied = [0.6], []
+
+    def behave(request):
+        wait = delay_s[0]
+        time.sleep(wait)
+        replied.append(wait)
+        return good(request)
+
+    upstream = FakeDns(behave)
+    try:
+        with NannyPage([upstream.server]) as nanny, Sidecar(f"--dnsmasq-port={free_port()}", f"--nanny-url={nanny.url}", "--kubedns-url=", peers=True):
+            for wait, count in ((0.6, 1), (0, 1), (1.2, 2), (0.6, 3)):
+                delay_s[0] = wait
+                until(lambda: replied.count(wait) >= count, 15)
+            assert nanny.recovered == 0
+            delay_s[0] = 0
+            until(lambda: nanny.recovered == 1, 5)
+    finally:
+        upstream.stop()

@@ -10,6 +10,7 @@ import time
 import dns.edns
 import dns.flags
 import dns.message
+import dns.query
 import dns.rcode
 import dns.rdatatype
 import pytest
@@ -270,6 +271,40 @@ def test_a_name_that_dnsmasq_fails_is_asked_of_the_upstream_servers(tmp_path):
         assert {str(m.question[0].name) for m, _, _ in good.asked} == {"www.example.com."}
 
 
+def late_over_tcp(after):
+    """A resolver that replies over TCP after this number of seconds (or never), and over UDP at once."""
+    def behave(request, tcp):
+        if tcp:
+            time.sleep(after or 0)
+        return by_name(request, tcp) if after or not tcp else None
+
+    return behave
+
+
+def test_a_resolver_that_is_silent_over_tcp_is_replaced_by_the_upstream_servers(tmp_path):
+    """dnsmasq waits for one server over TCP, even if that server never answers there. Two equal queries in flight are one query."""
+    with Upstream(late_over_tcp(None)) as dead, Upstream(by_name) as good:
+        with front(tmp_path, dead, f"--nameservers={good.address}", *stub_world(tmp_path)) as k:
+            conns = [Tcp(k), Tcp(k)]
+            for conn in conns:
+                conn.send(query("big.example.com"))
+            assert [len(addresses(conn.read())) for conn in conns] == [BIG, BIG]
+            assert k.metric("kubedns_forward_servfail_total") == 2 and k.metric("kubedns_forward_joined_total") == 2
+            reply = Tcp(k).ask(query("big.corp.example", use_edns=0))
+            assert reply.rcode() == dns.rcode.SERVFAIL and k.metric("kubedns_forward_servfail_total") == 2
+            assert k.metric("kubedns_forward_in_flight") == 0
+        assert {str(m.question[0].name) for m, _, _ in good.asked} == {"big.example.com."}
+
+
+@pytest.mark.parametrize("upstreams, args", [("[]", ["--servfail-retry=off"]), ('["tls://192.0.2.53#dns.test"]', [])], ids=["off", "encrypted"])
+def test_a_resolver_that_is_late_over_tcp_is_waited_for_if_nobody_else_may_be_asked(tmp_path, upstreams, args):
+    world_args = stub_world(tmp_path, *args)
+    (tmp_path / "config" / "upstreamNameservers").write_text(upstreams)
+    with Upstream(late_over_tcp(0.7)) as slow, front(tmp_path, slow, *world_args) as k:
+        assert len(addresses(Tcp(k).ask(query("big.example.com")))) == BIG
+        assert k.metric("kubedns_forward_servfail_total") == 0
+
+
 def test_when_all_upstream_servers_fail_the_client_is_told(tmp_path):
     with Upstream(failing) as u, front(tmp_path, u, f"--nameservers={u.address}") as k:
         reply = udp(k, query("www.example.com", use_edns=0))
@@ -426,9 +461,14 @@ def test_places_have_a_bound_for_each_client_and_in_total(tmp_path):
     with Upstream(silent) as u, front(tmp_path, u) as k:
         one, other, *more = floods(k, ("127.0.0.3", 700, "a"), ("127.0.0.4", 100, "b"), *((f"127.0.0.{n}", 512, f"c{n}") for n in (5, 6, 7)))
         assert one == {dns.rcode.REFUSED: 700 - 512} and other == {}, "the maximum for one client"
-        refused = sum(got.get(dns.rcode.REFUSED, 0) for got in more)
-        assert k.metric("kubedns_dns_dropped_total", reason="forward_client") == 700 - 512 + refused
-        assert k.metric("kubedns_forward_in_flight") == 512 + 100 + 3 * 512 - refused < 2048
+        failed = sum(got.get(dns.rcode.SERVFAIL, 0) for got in more)
+        assert failed > 0 and {rcode for got in more for rcode in got} == {dns.rcode.SERVFAIL}, "the maximum of what dnsmasq stores"
+        assert k.metric("kubedns_dns_dropped_total", reason="forward_client") == 700 - 512 + failed
+        assert k.metric("kubedns_forward_in_flight") == 512 + 100 + 3 * 512 - failed < 2048
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.bind(("127.0.0.7", 0))
+            reply = dns.query.udp(query("one-more.example.com", use_edns=0), k.host, port=k.port, timeout=1, sock=s)
+        assert reply.rcode() == dns.rcode.SERVFAIL and [o.code for o in reply.options if o.otype == dns.edns.OptionType.EDE] == [22]
         assert addresses(udp(k, query(WEB))) == [WEB_IP]
         k.wait(lambda: k.metric("kubedns_forward_in_flight") == 0, 30)
         u.behave = lambda request, tcp: answered(request, "192.0.2.1")
