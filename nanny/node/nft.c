@@ -553,7 +553,8 @@ read_object(const struct nlmsghdr *message, void *data)
 int
 nft_read_counter(struct nft *nft, const char *table, const char *counter, uint64_t *packets)
 {
-	_Alignas(struct nlmsghdr) uint8_t buffer[8192];
+	/* Zeroed, because Debian 12's libmnl does not set the padding of attributes. */
+	_Alignas(struct nlmsghdr) uint8_t buffer[8192] = { 0 };
 	struct nlmsghdr *message =
 	    put_header(buffer, nft_type(NFT_MSG_GETOBJ), 0, ++nft->seq, NFPROTO_INET, 0);
 
@@ -578,7 +579,7 @@ nft_count_fd(const struct nft *nft)
 int
 nft_count_begin(struct nft *nft, const char *table, const char *set)
 {
-	_Alignas(struct nlmsghdr) uint8_t buffer[1024];
+	_Alignas(struct nlmsghdr) uint8_t buffer[1024] = { 0 }; /* as in nft_read_counter() */
 
 	nft->counted = 0;
 	struct nlmsghdr *message = put_header(

