@@ -12,9 +12,9 @@
 struct dname;
 
 /*
- * Returns the number of a type that records may have, given by name or as TYPE123. If the type is
- * refused, returns 0 and a static reason in `why`. Types that are used only in signed zones, or not
- * in zones at all, are refused.
+ * Returns the number of a record type. `word` is the name of the type, or has the form TYPE123. If
+ * the type is refused, returns 0 and a static reason in `why`. Types that are used only in signed
+ * zones, or not in zones at all, are refused.
  */
 uint16_t rdata_type(const char *word, const char **why);
 

@@ -205,8 +205,8 @@ allow_reading(struct filter *filter)
 	allow_if(filter, "openat", 1, (struct scmp_arg_cmp[]){ ARG_MASKED(2, mask, O_RDONLY) });
 }
 
-/* Some calls are allowed only to a process that starts a child. Allows a few forms of these calls
- * to other processes. */
+/* Some system calls are allowed in full only to a process that starts a child. Every other process
+ * may use a few forms of these calls, which are allowed here. */
 static void
 allow_without_child(struct filter *filter)
 {

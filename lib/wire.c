@@ -74,7 +74,8 @@ read_opt(struct query *query, const struct record *record, bool at_root)
 	return read_options(query, record->rdata, record->rdata_len);
 }
 
-/* Reads an OPT without options, which nearly every client sends, without the general reader. */
+/* Reads an OPT record without options. Nearly every client sends such a record, so it does not need
+ * the general reader. */
 static bool
 read_plain_opt(struct query *query, const uint8_t *opt)
 {

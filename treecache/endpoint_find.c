@@ -35,8 +35,8 @@ endpoint_name_key(
 	uint8_t padded[1 + DNAME_LABEL_MAX + LABEL_PAD];
 
 	memcpy(padded, label, 1u + *label);
-	/* Because of the length byte, a label of 4 or 16 bytes and an address have different
-	 * hashes. A label never contains a zero byte. */
+	/* The hash includes the length byte. So the hash of a label of 4 or 16 bytes is not the hash
+	 * of an address with the same bytes. A label never contains a zero byte. */
 	endpoint_key(tree, owner, padded, 1u + *label, key);
 }
 

@@ -308,8 +308,8 @@ endpoint_index_reverse(
 
 /*
  * Whether no other slice of the owner publishes a host name of `slice`. Clears `alone` in every
- * other slice that does. If `old` (may be NULL) was alone, skips the names that it has in the same
- * position.
+ * other slice that does. `old` is the former version of the slice, or NULL. If `alone` is set in `old`,
+ * names that are at the same index in both versions need no search, and are skipped.
  */
 static bool
 endpoint_index_names_alone(struct treecache *cache, struct owner *owner,

@@ -37,7 +37,8 @@ struct ports {
 	/* These three members belong to the code that shares the lists. */
 	uint32_t hash;
 	uint32_t uses;
-	/* Hash of the ports in any order, the same in every process, for the digest of records. */
+	/* Hash for the digest of records. The order of the ports does not change it, and it is the
+	 * same in every process. */
 	uint64_t content;
 	uint32_t count; /* number of `items` */
 	uint16_t number_count;

@@ -128,7 +128,7 @@ void slice_reorder(struct slice_endpoints *slice, const uint16_t *order);
 /* Returns the size of a slice in bytes, including its host names. */
 size_t slice_bytes(const struct slice_endpoints *slice);
 
-/* Makes an unpublished slice. Its entries are in the order of the source, and its runs are not set yet. */
+/* Makes an unpublished slice. The entries are in the order of `source`. The runs are not set yet. */
 struct slice_endpoints *slice_pack(struct treecache *cache, const struct owner *owner,
     uint32_t slot, const struct slice_source *source);
 

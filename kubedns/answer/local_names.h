@@ -145,7 +145,7 @@ struct own_answer local_names_ask(
 struct own_answer own_ask(
     const struct answer_config *config, const struct tree *tree, const struct name *name);
 
-/* Returns the text of the name's source, or "" if the sources have no texts. */
+/* Returns the text that names the source of this name, or "" if the sources have no texts. */
 const char *local_names_source(const struct local_names *names, const struct own_name *name);
 
 /* Returns the name's records of this type, or NULL. */

@@ -13,9 +13,9 @@
  *
  * Endpoints at a place are found by the place's number in each slice (slice_at_place). An endpoint
  * for a node and a zone also has a third place (place_of_both). Therefore, the endpoints of both
- * can be counted without a look at each endpoint. An answer costs its own records, and two or three
- * binary searches in each slice of the Service. (Controllers make a slice for 100 endpoints.) An
- * answer also costs a look at each endpoint of the slices whose records it has. A set with more
+ * can be counted without a look at each endpoint. The cost of an answer is its own records, and two
+ * or three binary searches in each slice of the Service. (Controllers make a slice for 100
+ * endpoints.) kubedns also looks at each endpoint of the slices whose records the answer has. A set with more
  * than NEAREST_SLICES slices is answered in any order, and --zonal examines only that many.
  */
 #ifndef KUBEDNS_ANSWER_NEAREST_H

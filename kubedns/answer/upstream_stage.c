@@ -139,7 +139,7 @@ comes_back(const struct reply *reply, const struct dname *target)
 	return rewrites_come_back(reply->tree->context, &name);
 }
 
-/* Returns the outcome for a target that is looked up at other servers. */
+/* Returns the outcome for a CNAME target that other servers must look up. */
 static enum answer_outcome
 chase(struct reply *reply, struct answer_info *info)
 {

@@ -1,8 +1,8 @@
 /*
  * All records of one of our zones, one by one, for --print-zone and zone transfers. Pure.
  *
- * The zones are ours, the reverse zones of --reverse-cidrs, the external zones, and the zone of a
- * cluster set. A static zone cannot contain names of pods, names without records (empty
+ * The zones are the cluster's zone, the reverse zones of --reverse-cidrs, the external zones, and the
+ * zone of a cluster set. A static zone cannot contain names of pods, names without records (empty
  * namespaces), or addresses that need a CNAME out of our zones. The walk leaves these out. Names of
  * --external-headless are in the external zones, with records from the cluster's tree. PTR records
  * of a cluster set's names are in the reverse zones, with records from the tree of external zones.

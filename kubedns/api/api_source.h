@@ -160,8 +160,8 @@ struct api_list_end {
 
 enum api_list_start {
 	API_LIST_STARTED,
-	/* Another list is running, the watch of a kind is not complete, or the server does not
-	 * answer. */
+	/* Not possible now: another list is running, the watch of a resource is not complete, or the
+	 * server does not answer. */
 	API_LIST_LATER,
 	API_LIST_DENIED, /* this kind is not watched, or may not be read */
 };

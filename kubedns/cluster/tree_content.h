@@ -32,7 +32,7 @@ enum node_flags {
 	NODE_HAS_HEADLESS = 128
 };
 
-/* Value of node.number for the nodes of the zone itself: `svc`, `pod`. */
+/* Value of node.number for nodes that always exist: `svc` and `pod` below the zone's name. */
 enum { NODE_PERMANENT = UINT32_MAX };
 
 /*

@@ -52,8 +52,8 @@ bool settings_location(struct settings *settings, const char *zone, const char *
  */
 bool settings_families(struct settings *settings, bool v4, bool v6);
 
-/* Sets since when the API server has not responded (monotonic time; 0: it responds). Returns true
- * if settings_context() changes: answers are marked as stale from now on, or no longer marked. */
+/* Stores the monotonic time since which the API server has not responded, or 0 if it responds. Returns
+ * true if settings_context() changes: answers are marked as stale from now on, or no longer marked. */
 bool settings_failing(struct settings *settings, int64_t since_ms, int64_t now_ms);
 
 /*

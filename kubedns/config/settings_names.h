@@ -62,7 +62,7 @@ bool settings_names_rewrites(
     struct settings_names *names, const struct conf_rewrites *conf, char **why);
 
 /*
- * Activates all changes, with the names of all sources together. Returns true if there were
+ * Activates all changes. Builds the local names of all sources again. Returns true if there were
  * changes. `stubs` are the names of stub domains in wire format, one after the other. Queries for
  * these names still go to the stub domains' servers, even inside zones of the key `records`.
  */

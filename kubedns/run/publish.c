@@ -193,8 +193,8 @@ publish_iteration(struct kubedns *k)
 		publish_settings(k);
 	if (clock_mono_ms() >= hosts_maps_due_ms(s->hosts))
 		publish_context(k);
-	/* Until the first sync only the settings are published. All answers are SERVFAIL until
-	 * then, and a tree that readers have not seen can be changed in place. */
+	/* Until the first sync, all answers are SERVFAIL, so only the settings are published. A tree
+	 * that readers have not seen can be changed in place. */
 	if (!s->synced && k->published_context)
 		return;
 	if (k->options.clients.view.visibility)

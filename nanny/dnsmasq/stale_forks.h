@@ -4,9 +4,9 @@
  *
  * dnsmasq forks a process for each TCP connection. Until the connection ends, the process keeps
  * using the configuration from the time of the fork. A connection can last 150 s or 100 queries.
- * After a reload, the nanny ends each older process as soon as it waits for its client's next
- * query. A client whose idle connection is closed opens a new one (RFC 7766 section 6.2.4). A
- * process that is working on a query answers it first.
+ * After a reload, the nanny ends each older process as soon as this process has nothing to do
+ * except to wait for a query. A client whose idle connection is closed opens a new one (RFC 7766
+ * section 6.2.4). A process that is working on a query answers it first.
  *
  * At its connection limit, dnsmasq accepts no new connection until an old one ends, which may take
  * 150 s. When the number of connections is near the limit, the nanny ends idle connections until

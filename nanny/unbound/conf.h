@@ -43,10 +43,10 @@ enum {
 	/* The same, if all servers speak TLS. The time then doubles after each attempt without a reply,
 	 * up to a second. It is unbound's own first guess for a server that it does not know. */
 	UNBOUND_TLS_MS = 376,
-	/* Receive buffer of each thread's UDP socket. The kernel doubles it, and a small packet takes
-	 * 768 bytes, so 2,700 queries can wait while the thread has no processor. The kernel's default
-	 * has space for 277 queries. 3,000 queries a second of one client fill that in 0.1 s, and then
-	 * the kernel drops the queries of all clients. */
+	/* Receive buffer of each thread's UDP socket. The kernel doubles this size. A small packet
+	 * takes 768 bytes, so 2,700 queries can wait while the thread does not run. The kernel's default
+	 * size has space for 277 queries. One client with 3,000 queries a second fills that in 0.1 s. The
+	 * kernel then drops the queries of all clients. */
 	UNBOUND_RECEIVE_BUFFER = 1024 * 1024,
 };
 
@@ -82,8 +82,9 @@ char *unbound_servers_render(const struct servers_file *file, const char *bundle
 bool unbound_has_tls(const struct servers_file *file);
 
 /*
- * Compares two plans. Returns the domains whose servers differ, which is where the cache may have
- * answers of other servers. `*count` is their number. Caller frees the list, but not the names.
+ * Compares two plans. Returns the domains whose servers are not the same in both plans. For these
+ * domains, the cache may have answers of the old servers. `*count` is the number of domains. Caller
+ * frees the list, but not the names.
  */
 const char **unbound_changed(
     const struct servers_file *before, const struct servers_file *after, size_t *count);

@@ -86,7 +86,7 @@ void server_checks_configure(
 /* Sends the query of the `i`th check if it is due. If the query is in flight, continues it after poll() reported `revents`. */
 void server_checks_run(struct server_checks *checks, size_t i, short revents, int64_t now_ns);
 
-/* Returns when server_checks_run must be called at the latest. */
+/* Returns the latest time at which the caller must call server_checks_run. */
 int64_t server_checks_deadline(const struct server_checks *checks);
 
 static inline bool

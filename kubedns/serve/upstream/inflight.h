@@ -155,8 +155,8 @@ struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*
  * Takes a query for which answer() returned FORWARD, CHASE or WAIT. Replies REFUSED if a limit of the
- * table is reached. Replies SERVFAIL with the extended error 22 if a limit of the places at the other
- * server is reached, because those places are taken by queries that it could not answer.
+ * table is reached. If queries that the other server could not answer take all of its places, replies
+ * SERVFAIL with the extended error 22.
  */
 void inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info);
