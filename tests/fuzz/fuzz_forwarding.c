@@ -31,7 +31,8 @@ enum {
 	ROUNDS_MAX = 10000,
 	FDS = 64,
 	AT_ONCE = 128,
-	FAILSAFE_MS = 5000
+	FAILSAFE_MS = 5000,
+	RETRY_MS = 250
 };
 enum {
 	OPTION_CACHE = 1,
@@ -181,6 +182,26 @@ timeout_ns(void)
 	return (classic || until_synced ? FORWARD_TIMEOUT_MS : 2 * RELAY_TIMEOUT_MS) * ms_ns;
 }
 
+/* Whether a limit on queries has been reached since the last call. */
+static bool
+limited(void)
+{
+	static uint64_t before;
+	uint64_t now = stats.dropped[DROP_FORWARD_CLIENT] + stats.dropped[DROP_FORWARD_TOTAL];
+	bool more = now > before;
+
+	before = now;
+	return more;
+}
+
+/* Whether the query may have been sent to the upstream servers in the front topology, because the resolver was late over TCP. */
+static bool
+may_be_handed_on(unsigned id)
+{
+	return queries[id].proto == PROTO_TCP &&
+	       context.now_ns >= queries[id].start_ns + RETRY_MS * ms_ns;
+}
+
 /*
  * Whether the query may end now. A query may end because of a limit, at its deadline, or after a reply of the resolver. The forwarder gives
  * up when all servers have failed. The relay waits, because its resolver comes back.
@@ -188,8 +209,11 @@ timeout_ns(void)
 static bool
 may_end(unsigned id)
 {
-	return ending || (capacity[3] & 15) == RCODE_REFUSED || said[queries[id].name] ||
-	       ((classic || until_synced) && has_failed) ||
+	bool at_limit = limited();
+
+	return ending || at_limit || (capacity[3] & 15) == RCODE_REFUSED ||
+	       said[queries[id].name] ||
+	       ((classic || until_synced || may_be_handed_on(id)) && has_failed) ||
 	       context.now_ns >=
 		   queries[id].start_ns + (has_relay ? RELAY_TIMEOUT_MS * ms_ns : timeout_ns());
 }

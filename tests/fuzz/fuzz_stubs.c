@@ -40,7 +40,8 @@ static void
 check_zones(const struct domain_table *wanted, const struct domain_table *fixed)
 {
 	static const char *const lines[] = { "server:\n", "forward-zone:\n", "\tname: \"",
-		"\tforward-addr: ", "\tlocal-zone: \"" };
+		"\tforward-addr: ", "\tlocal-zone: \"", "\ttcp-auth-query-timeout: 700\n" };
+	enum { LINES = sizeof lines / sizeof *lines };
 	size_t merged, len;
 	struct servers_file file = unbound_plan(wanted, fixed, &merged);
 	char *text = unbound_servers_render(&file, NULL, false, SERVERS_GENERATION_MIN, 1, &len);
@@ -50,9 +51,9 @@ check_zones(const struct domain_table *wanted, const struct domain_table *fixed)
 	for (char *at = text; *at != '\0';) {
 		size_t known = 0, line = strcspn(at, "\n") + 1;
 
-		while (known < 5 && strncmp(at, lines[known], strlen(lines[known])) != 0)
+		while (known < LINES && strncmp(at, lines[known], strlen(lines[known])) != 0)
 			known++;
-		if (known == 5)
+		if (known == LINES)
 			abort();
 		at += strlen(lines[known]);
 		size_t left = line - strlen(lines[known]);
