@@ -324,6 +324,7 @@ waits_shortly(const char *corp, const char *tls_name)
 	struct domain_table wanted = { 0 }, fixed = { 0 };
 	struct server nine = server("9.9.9.9:853"), other = server(corp);
 	size_t merged;
+
 	domain_servers_add_tls(domain_table_add(&wanted, ""), &nine, "dns.quad9.net");
 	domain_servers_add_tls(domain_table_add(&wanted, "corp"), &other, tls_name);
 	char *rendered = render_plan(&wanted, &fixed, &merged);

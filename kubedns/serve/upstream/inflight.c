@@ -706,20 +706,21 @@ is_trouble(int extended_error)
 	}
 }
 
-/* Whether the servers of the next table can be queried for the name. */
+/* Whether the servers of the fallback table may be queried for this name. */
 static bool
-can_hand_on(const struct inflight_table *table, const struct inflight *inflight)
+has_fallback(const struct inflight_table *table, const struct inflight *inflight)
 {
 	return table->fallback != NULL && table->fallback->ops.has_servers && !table->ending &&
 	       !forwarded_reply_in_stub_domain(table->context, inflight);
 }
 
 /*
- * Moves the query to the next table, which sends it to its servers. `said` is the SERVFAIL of the other server, or empty. Returns false if
+ * Moves the query to the fallback table, which sends it to its servers. `said` is the SERVFAIL of the other server, or empty. Returns false if
  * the query's time is over, or the client has too many queries there.
  */
 static bool
-hand_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
+move_to_fallback(
+    struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
 {
 	struct inflight_table *to = table->fallback;
 	size_t len = inflight->query_len,
@@ -749,18 +750,19 @@ hand_on(struct inflight_table *table, struct inflight *inflight, const struct up
 }
 
 /*
- * Ends the query's question. If `on`, hands the query, and the queries that wait for the same answer, on to the next table. Otherwise replies.
- * A query that cannot be handed on gets the other server's SERVFAIL, or one with our extended error if that has none.
+ * Ends the query's question. If `move` is set, moves the query, and the queries that wait for the same answer, to the fallback table.
+ * Otherwise replies. A query that cannot be moved gets the other server's SERVFAIL. If this SERVFAIL has no extended error, the query gets
+ * our SERVFAIL, which has one.
  */
 static void
 end_question(struct inflight_table *table, struct inflight *inflight,
-    const struct upstream_reply *said, bool on)
+    const struct upstream_reply *said, bool move)
 {
 	struct inflight_joined joined = TAILQ_HEAD_INITIALIZER(joined);
 	struct upstream_reply reply = *said;
 	struct inflight *other;
 
-	if (on && forwarded_reply_extended_error(said) < 0)
+	if (move && forwarded_reply_extended_error(said) < 0)
 		reply = (struct upstream_reply){ 0 };
 	TAILQ_CONCAT(&joined, &inflight->joined, by_joined);
 	stop_asking(table, inflight);
@@ -769,9 +771,9 @@ end_question(struct inflight_table *table, struct inflight *inflight,
 	while ((other = TAILQ_FIRST(&joined)) != NULL) {
 		TAILQ_REMOVE(&joined, other, by_joined);
 		other->leader = NULL;
-		if (on && hand_on(table, other, said))
+		if (move && move_to_fallback(table, other, said))
 			continue;
-		if (on) /* the other server stores this query no more, or never did */
+		if (move) /* the other server does not store this query */
 			other->asked = false;
 		finish_one(table, other, reply);
 	}
@@ -788,14 +790,14 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 	if (upstream != NULL)
 		know(table, inflight, upstream);
 	end_question(table, inflight, &said,
-	    failed && can_hand_on(table, inflight) &&
+	    failed && has_fallback(table, inflight) &&
 		is_trouble(forwarded_reply_extended_error(&said)));
 }
 
 void
 inflight_no_reply(struct inflight_table *table, struct inflight *inflight)
 {
-	if (can_hand_on(table, inflight))
+	if (has_fallback(table, inflight))
 		end_question(table, inflight, &(struct upstream_reply){ 0 }, true);
 }
 
