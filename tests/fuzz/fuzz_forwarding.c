@@ -31,8 +31,7 @@ enum {
 	ROUNDS_MAX = 10000,
 	FDS = 64,
 	AT_ONCE = 128,
-	FAILSAFE_MS = 5000,
-	RETRY_MS = 250
+	FAILSAFE_MS = 5000
 };
 enum {
 	OPTION_CACHE = 1,
@@ -145,6 +144,7 @@ static struct {
 	int64_t start_ns;
 } queries[QUERIES];
 static unsigned query_count;
+static uint64_t limits_before; /* limits_reached() before the newest query */
 static bool ending;
 static uint8_t capacity[DNS_TCP_MAX];
 
@@ -182,24 +182,10 @@ timeout_ns(void)
 	return (classic || until_synced ? FORWARD_TIMEOUT_MS : 2 * RELAY_TIMEOUT_MS) * ms_ns;
 }
 
-/* Whether a limit on queries has been reached since the last call. */
-static bool
-limited(void)
+static uint64_t
+limits_reached(void)
 {
-	static uint64_t before;
-	uint64_t now = stats.dropped[DROP_FORWARD_CLIENT] + stats.dropped[DROP_FORWARD_TOTAL];
-	bool more = now > before;
-
-	before = now;
-	return more;
-}
-
-/* Whether the query may have been sent to the upstream servers in the front topology, because the resolver was late over TCP. */
-static bool
-may_be_handed_on(unsigned id)
-{
-	return queries[id].proto == PROTO_TCP &&
-	       context.now_ns >= queries[id].start_ns + RETRY_MS * ms_ns;
+	return stats.dropped[DROP_FORWARD_CLIENT] + stats.dropped[DROP_FORWARD_TOTAL];
 }
 
 /*
@@ -209,11 +195,11 @@ may_be_handed_on(unsigned id)
 static bool
 may_end(unsigned id)
 {
-	bool at_limit = limited();
+	/* A query over a limit ends before inflight_start() returns. */
+	bool over_limit = id == query_count - 1 && limits_reached() > limits_before;
 
-	return ending || at_limit || (capacity[3] & 15) == RCODE_REFUSED ||
-	       said[queries[id].name] ||
-	       ((classic || until_synced || may_be_handed_on(id)) && has_failed) ||
+	return ending || over_limit || (capacity[3] & 15) == RCODE_REFUSED ||
+	       said[queries[id].name] || ((classic || until_synced) && has_failed) ||
 	       context.now_ns >=
 		   queries[id].start_ns + (has_relay ? RELAY_TIMEOUT_MS * ms_ns : timeout_ns());
 }
@@ -275,6 +261,7 @@ client_asks(unsigned how)
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();
 	CHECK(outcome == ANSWER_FORWARD || outcome == ANSWER_CHASE);
+	limits_before = limits_reached();
 	inflight_start(upstream_inflight(forwarding), &client, wire, len, outcome, &info);
 }
 
