@@ -312,6 +312,20 @@ def test_when_all_upstream_servers_fail_the_client_is_told(tmp_path):
         assert k.metric("kubedns_forward_in_flight") == 0
 
 
+def test_a_servfail_that_cannot_be_passed_to_the_upstream_servers_has_an_extended_error(tmp_path):
+    """One client may have 512 queries at the upstream servers. The resolver's SERVFAIL has no extended error."""
+    with Upstream(failing) as bad, Upstream(silent) as dead, front(tmp_path, bad, f"--nameservers={dead.address}") as k:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            s.connect((k.host, k.port))
+            s.settimeout(5)
+            for n in range(520):
+                s.send(query(f"n{n}.example.com", use_edns=0).to_wire())
+            replies = [dns.message.from_wire(s.recv(512)) for _ in range(520)]
+        assert k.metric("kubedns_forward_servfail_total") < 520
+        assert {(r.rcode(), *(int(o.code) for o in r.options)) for r in replies} == {(dns.rcode.SERVFAIL, 22)}
+
+
 @pytest.mark.parametrize("code, asked", [(6, False), (7, False), (9, False), (15, False), (22, True), (23, True), (0, True)])
 def test_a_servfail_that_says_what_is_wrong_with_the_name_is_the_answer(tmp_path, code, asked):
     """dnsmasq with --dnssec answers SERVFAIL with DNSSEC Bogus (6). kubedns must not query servers that do not validate instead."""
