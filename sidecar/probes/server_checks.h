@@ -48,10 +48,10 @@ struct check {
 	char domain[256]; /* first stub domain that uses this stub server; "" for other checks */
 	struct dns_exchange exchange;
 	int64_t due_ns;
-	enum cause cause;  /* result of the newest query */
-	unsigned failures; /* number of failed queries in a row */
-	bool asked;        /* at least one query has ended */
-	bool slow;
+	enum cause cause;          /* result of the newest query */
+	unsigned failures;         /* number of failed queries in a row */
+	bool asked;                /* at least one query has ended */
+	bool slow;                 /* see CHECK_SLOW_MS */
 	int64_t since_ns;          /* time when the server last started or stopped failing */
 	uint64_t answered, failed; /* numbers of queries since the server was configured */
 };
