@@ -175,7 +175,7 @@ def test_a_name_that_is_a_stub_domain_too_keeps_its_servers():
         w.write(hosts="10.0.0.5 a.example b.example\n", stubDomains={"a.example": ["192.0.2.1"]}, upstreamNameservers=["192.0.2.53"])
         w.start(args=["-k", "--no-hosts", "--log-facility=-", f"--server=/{Z}/127.0.0.1#10053"])
         assert "server=/b.example/127.0.0.1#10053" in w.file() and "server=/a.example/127.0.0.1#10053" not in w.file()
-        w.wait_log("local name a.example is also a stub domain: its servers get the queries instead of kubedns")
+        w.wait_log("local name a.example is also a stub domain: queries for it go to the stub domain's servers, not to kubedns")
 
 
 def test_what_the_nanny_says_of_many_names_is_read_by_the_sidecar():

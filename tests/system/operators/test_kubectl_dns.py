@@ -131,8 +131,9 @@ def test_usage(tmp_path, args):
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_is_printed_to_stdout(tmp_path, flag):
-    code, out, err = plugin(tmp_path, flag)
-    assert code == 0 and "why NAME" in out and err == ""
+    for args in ([flag], ["why", flag], ["status", flag]):
+        code, out, err = plugin(tmp_path, *args)
+        assert code == 0 and "why NAME" in out and err == ""
     check = subprocess.run([PLUGIN.parent / "check", flag], capture_output=True, text=True, timeout=20)
     assert check.returncode == 0 and "check beside front" in check.stdout and check.stderr == ""
 
