@@ -19,7 +19,7 @@ from dnsnet import Tcp, framed, query, udp
 from kubedns_process import PROGRAM
 from objects import endpoint_slice, service
 from secondaries import Knot
-from waiting import free_port
+from waiting import free_port, sanitized
 from world import Z, one_of_everything, start, write
 
 pytestmark = pytest.mark.spread
@@ -186,7 +186,7 @@ def test_a_slow_reader_does_not_hold_the_writer_back_and_loses_its_transfer(tmp_
                 write(k.objects, [service("new", f"10.96.1.{i}")], name="new.json")
                 k.wait(lambda i=i: k.ask(f"new.default.svc.{Z}") == {f"10.96.1.{i}"}, 5)
                 time.sleep(0.1)
-            assert k.memory()["VmRSS"] < whole + 3000
+            assert sanitized() or k.memory()["VmRSS"] < whole + 3000
             k.wait(lambda: k.metric("kubedns_transfers_total", result="cut") == 1, 30)
             assert "the client stopped reading" in k.log()
         k.wait(lambda: k.metric("kubedns_transfer_held_bytes") < 1000000, 30)
@@ -206,7 +206,7 @@ def test_many_at_once(tmp_path):
             begun = time.monotonic()
             assert k.ask(f"web.default.svc.{Z}") == {"10.96.0.10"}
             slowest = max(slowest, time.monotonic() - begun)
-        assert k.memory()["VmRSS"] < before + 3000
+        assert sanitized() or k.memory()["VmRSS"] < before + 3000
         k.wait(lambda: k.metric("kubedns_transfer_refused_total", reason="queue") > 300)
         for client in clients:
             client.socket.close()
