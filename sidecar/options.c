@@ -46,7 +46,7 @@ static const struct flag flags[] = {
 	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
 	    .help = "also publish cache metrics under CoreDNS names" },
 	{ "journal", FLAG_STRING, AT(journal), NULL, "FILE",
-	    .help = "file for the page's journal; without it, the journal is only in memory" },
+	    .help = "file for the page's journal; without it, it is in memory only" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
 	    .help = "let all peers use the question box, not only local ones" },
 	{ "Commands", .type = FLAG_GROUP_FIRST },
