@@ -251,7 +251,8 @@ config_domain_table(struct config *config, const struct resolv *resolv,
 	free(two.items);
 	free(own.items);
 	if (note_loop(&config->clash, clash))
-		log_warnx("%s: queries for it go to the stub domain's servers, not to kubedns", clash);
+		log_warnx(
+		    "%s: queries for it go to the stub domain's servers, not to kubedns", clash);
 	if (note_loop(&config->host_loop, loop))
 		log_errorx("stubDomains: %s; not used", loop);
 	return table;
