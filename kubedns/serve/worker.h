@@ -48,7 +48,7 @@ enum {
 	 * it for 10 s, long after our client has got SERVFAIL. Its CPU time for each query grows
 	 * with the number of stored queries. Other clients wait 3 ms with 1,700 stored queries, and
 	 * 0.7 ms with 500. Therefore dnsmasq should not store more queries, although it could. An
-	 * operator's own dnsmasq must accept 2,200 queries (--dns-forward-max). One client can use
+	 * operator's own dnsmasq must accept 2,400 queries (--dns-forward-max). One client can use
 	 * a third of these places (see inflight.h).
 	 */
 	RESOLVER_MAX = 2000,

@@ -479,12 +479,42 @@ known_names_are_asked_when_the_resolver_holds_too_many(void **state)
 	assert_int_equal(query_from(1, 1), RCODE_SERVFAIL);
 	assert_int_equal(query_for(udp_1, 1, "WWW.example.com."), -1);
 	assert_int_equal(seen.count, asked + 1);
-	for (unsigned i = 0; i < 200;
-	     i++) { /* these are unanswered too: no place is left, and nothing breaks */
+	for (unsigned i = 0; i < 200; i++) { /* these are unanswered too */
 		pass_ms(DEADLINE_MS / 20);
 		query_for(udp_1, 1, "www.example.com.");
 		query_from(1, 1);
 	}
+	finish();
+}
+
+/* A server answers many names once, and then no more. The client that looks them up again takes only
+ * extra places. Other clients can look up new names. */
+static void
+known_names_without_an_answer_leave_places_for_others(void **state)
+{
+	(void)state;
+	enum { NAMES = 2000 };
+	char text[64];
+	unsigned sent = 0;
+	start(4096, 512, 11000);
+	inflight_ops(table)->hold_max = 512;
+	for (unsigned i = 0; i < NAMES; i++) {
+		snprintf(text, sizeof text, "known%u.example.com.", i);
+		assert_int_equal(query_for(udp_1, 1, text), -1);
+		reply_to(seen.asked[seen.count - 1]);
+		if (seen.count == ASKED_MAX / 2)
+			seen.count = 0;
+	}
+	seen.count = 0;
+	for (unsigned i = 0; i < NAMES; i++) {
+		snprintf(text, sizeof text, "known%u.example.com.", i);
+		sent += query_for(udp_1, 1, text) == -1;
+		pass_ms(4);
+	}
+	assert_in_range(sent, 512 / 3, 512 / 2 + 512 / 8);
+	for (uint32_t client = 100; client < 200; client++)
+		assert_int_equal(query_from(client, 1), -1);
+	assert_int_equal(stats.dropped[DROP_FORWARD_TOTAL], 0);
 	finish();
 }
 
@@ -508,6 +538,7 @@ main(void)
 		cmocka_unit_test(a_query_that_ends_hands_its_question_on),
 		cmocka_unit_test(what_was_never_asked_is_not_held),
 		cmocka_unit_test(known_names_are_asked_when_the_resolver_holds_too_many),
+		cmocka_unit_test(known_names_without_an_answer_leave_places_for_others),
 	};
 
 	return cmocka_run_group_tests(tests, make_world, end_world);

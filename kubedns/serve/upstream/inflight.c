@@ -20,6 +20,11 @@ enum {
 	 * addition to that limit. When the table is full, the reserve is for clients that have no query in the table.
 	 */
 	RESERVE_PART = 16,
+	/*
+	 * A client that has reached its limit on the resolver's places may still query known questions (see struct known). For these queries
+	 * there are places of their own, 1/8 of the total limit. Otherwise names whose server stops answering could fill all places.
+	 */
+	EXTRA_PART = 8,
 };
 
 /*
@@ -33,6 +38,7 @@ struct inflight_client {
 	unsigned count; /* queries in flight */
 	/* Number of queries that have ended here, but not at the resolver (see forward_ops.hold_ns). */
 	unsigned held;
+	unsigned extra; /* queries in extra places, in flight and stored by the resolver */
 	TAILQ_HEAD(, inflight) queries; /* in flight, oldest first */
 };
 LIST_HEAD(client_list, inflight_client);
@@ -43,6 +49,7 @@ struct held_query {
 	struct inflight_client *client;
 	uint64_t question; /* hash of the question */
 	unsigned next;     /* the next query in its bucket, as in held_by_question */
+	bool extra;        /* takes an extra place */
 };
 
 /*
@@ -63,6 +70,7 @@ struct inflight_table {
 	unsigned max, client_max;
 	/* numbers of queries in flight, and of queries stored by the resolver */
 	unsigned count, held_count;
+	unsigned extra; /* queries in extra places, in flight and stored by the resolver */
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
 	struct known known; /* only with ops.hold_ns; allocated when it is first needed */
 	bool ending;        /* no query is sent any more */
@@ -195,10 +203,32 @@ places(const struct inflight_table *table)
 	return setting_or(table->ops.hold_max, table->max);
 }
 
+/* Returns the number of extra places, for known questions of clients that have reached their limits. */
+static unsigned
+extra_places(const struct inflight_table *table)
+{
+	return places(table) / EXTRA_PART;
+}
+
+/* Returns the number of places for all other queries, with the reserve. */
+static unsigned
+places_with_reserve(const struct inflight_table *table)
+{
+	return places(table) + places(table) / RESERVE_PART;
+}
+
 static unsigned
 held_size(const struct inflight_table *table)
 {
-	return places(table) + places(table) / RESERVE_PART + 1;
+	return places_with_reserve(table) + extra_places(table);
+}
+
+/* Adds `by` to the number of queries in extra places. */
+static void
+extra_count(struct inflight_table *table, struct inflight_client *client, int by)
+{
+	table->extra += (unsigned)by;
+	client->extra += (unsigned)by;
 }
 
 static uint64_t
@@ -272,9 +302,7 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 	uint64_t question = question_hash(table, inflight);
 	if (is_held(table, question))
 		return;
-	/* Known questions have no limit of their own, so the ring may be full. */
-	if (table->held_count + 1 == size)
-		return;
+	assert(table->held_count < size);
 	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
 	/* The newest query in the ring may have been sent later than this query, as a candidate of a search list. The later time
 	 * preserves the order of the ring. */
@@ -286,9 +314,12 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 	}
 	unsigned at = (table->held_first + table->held_count++) % size;
 	unsigned *bucket = &table->held_by_question[question % QUESTION_BUCKETS];
-	table->held[at] = (struct held_query){ until_ns, inflight->account, question, *bucket };
+	table->held[at] =
+	    (struct held_query){ until_ns, inflight->account, question, *bucket, inflight->extra };
 	*bucket = at + 1;
 	inflight->account->held++;
+	if (inflight->extra)
+		extra_count(table, inflight->account, 1);
 }
 
 /* Called when the resolver has dropped the oldest query. */
@@ -304,6 +335,8 @@ release_first(struct inflight_table *table)
 	table->held_first = (table->held_first + 1) % held_size(table);
 	table->held_count--;
 	first->client->held--;
+	if (first->extra)
+		extra_count(table, first->client, -1);
 	client_release(first->client);
 }
 
@@ -335,12 +368,21 @@ client_limit(unsigned max, unsigned used, unsigned client_max)
 static enum stats_drop
 hold_bound_reached(const struct inflight_table *table, const struct inflight_client *client)
 {
-	unsigned max = places(table), used = table->count + table->held_count;
-	unsigned own = client != NULL ? client->count + client->held : 0;
+	unsigned max = places(table), used = table->count + table->held_count - table->extra;
+	unsigned own = client != NULL ? client->count + client->held - client->extra : 0;
 
 	if (own >= client_limit(max, used, max))
 		return DROP_FORWARD_CLIENT;
-	return used < max || used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
+	return used < places_with_reserve(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
+}
+
+/* Whether one more query of this client may take an extra place. */
+static bool
+has_extra_place(const struct inflight_table *table, const struct inflight_client *client)
+{
+	unsigned max = extra_places(table), own = client != NULL ? client->extra : 0;
+
+	return table->extra < max && own < client_limit(max, table->extra, max);
 }
 
 /* Returns the limit that one more query of this client would exceed, or DROP_COUNT. */
@@ -555,6 +597,8 @@ inflight_link(struct inflight_table *table, struct inflight *inflight)
 	table->count++;
 	client_count(table, account, 1);
 	inflight->account = account;
+	if (inflight->extra)
+		extra_count(table, account, 1);
 	TAILQ_INSERT_TAIL(&account->queries, inflight, by_client);
 	stats_add(&table->context->stats->forward_queries, 1);
 	stats_add(&table->context->stats->forward_in_flight, 1);
@@ -564,20 +608,22 @@ inflight_link(struct inflight_table *table, struct inflight *inflight)
 
 /*
  * For a resolver that stores queries. If this query would exceed a limit on the resolver's places, replies SERVFAIL and returns true. A
- * question that had an answer before is allowed, because the resolver most likely has the answer in its cache or gets it again. A client
- * that queries names that no server answers can therefore still query known names.
+ * question that had an answer before may take an extra place, because the resolver most likely has the answer in its cache or gets it again.
+ * Then `*extra` is set. A client that queries names that no server answers can therefore still query known names.
  */
 static bool
 fail_if_full(struct inflight_table *table, const struct inflight_client *account,
     const struct client *client, const uint8_t *query, size_t len, enum answer_outcome outcome,
-    const struct answer_info *info)
+    const struct answer_info *info, bool *extra)
 {
 	enum stats_drop bound = hold_bound_reached(table, account);
 
 	if (bound == DROP_COUNT)
 		return false;
 	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
-	if (is_known(&table->known, question_hash(table, &asking)))
+	*extra = has_extra_place(table, account) &&
+		 is_known(&table->known, question_hash(table, &asking));
+	if (*extra)
 		return false;
 	stats_drop(table->context->stats, bound);
 	forwarded_reply_send(
@@ -614,12 +660,16 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 		refuse_query(table, client, query, query_len, info, bound);
 		return;
 	}
+	bool extra = false;
 	if (table->ops.hold_ns != 0 &&
-	    fail_if_full(table, account, client, query, query_len, outcome, info))
+	    fail_if_full(table, account, client, query, query_len, outcome, info, &extra))
 		return;
 	if (table->count >= table->max)
 		evict_query(table);
-	inflight_link(table, inflight_make(table, client, query, query_len, outcome, info, 0));
+	struct inflight *inflight =
+	    inflight_make(table, client, query, query_len, outcome, info, 0);
+	inflight->extra = extra;
+	inflight_link(table, inflight);
 }
 
 size_t
@@ -655,6 +705,8 @@ inflight_unlink(struct inflight_table *table, struct inflight *inflight)
 	assert(table->count > 0 && inflight->account->count > 0);
 	table->count--;
 	client_count(table, inflight->account, -1);
+	if (inflight->extra)
+		extra_count(table, inflight->account, -1);
 	stats_sub(&table->context->stats->forward_in_flight, 1);
 }
 

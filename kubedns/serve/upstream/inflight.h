@@ -25,7 +25,9 @@
  * most queries ends with SERVFAIL. Some servers still store a query after it has ended here
  * (forward_ops.hold_ns). Such a server has its own number of places. A query takes a place until
  * the server has dropped the query. Each client may have half of the free places there too. Further
- * queries get SERVFAIL at once. A small reserve is for clients that have no query.
+ * queries get SERVFAIL at once. A small reserve is for clients that have no query. A client that has
+ * reached its limit can still send queries that had an answer before. These have extra places, and
+ * each client may have half of the free extra places.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_INFLIGHT_H
 #define KUBEDNS_SERVE_UPSTREAM_INFLIGHT_H
@@ -60,6 +62,7 @@ struct inflight {
 	bool asked;  /* a query was sent to the other server, for this or an earlier candidate */
 	bool asking; /* the query is in by_question and by_retry; `leader` is then NULL */
 	struct client client;
+	bool extra;     /* takes an extra place at the other server */
 	bool chase;     /* looks up the target of a CNAME, not the client's name */
 	uint16_t type;  /* query type for the other server */
 	uint16_t flags; /* the client's header flags: CD and AD are copied to the query */
