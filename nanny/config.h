@@ -94,8 +94,9 @@ size_t config_upstreams(struct config *config, const struct resolv *resolv,
  * (lib/conf_closed.h). */
 bool config_closes_all(const struct config *config);
 
-/* Whether no external name may be sent in plain text: all get SERVFAIL, or the upstreams are tls:// servers. */
-bool config_encrypts(const struct config *config);
+/* Whether the host names of stub servers may not be sent in plain text. External names may not be sent
+ * in plain text, or a host name is in a stub domain with tls:// servers. */
+bool config_encrypts_hosts(const struct config *config);
 
 /* Lists the `count` host names of stub servers. Caller frees the list, but not the names. */
 const char **config_hosts(const struct config *config, size_t *count);

@@ -61,8 +61,8 @@ reconsider(struct nanny *nanny, bool names_only)
 }
 
 /* Updates the host names to resolve, and the servers that resolve them. The servers of resolv.conf resolve them, except dnsmasq itself. If
- * resolv.conf has no other server, the upstreams of the ConfigMap resolve the host names. If external names must be encrypted, the child
- * resolves the host names, because the nanny cannot encrypt its queries. */
+ * resolv.conf has no other server, the upstreams of the ConfigMap resolve the host names. If external names, or one of these
+ * host names, must be encrypted, the child resolves all of them, because the nanny cannot encrypt its queries. */
 static void
 update_names(struct nanny *nanny)
 {
@@ -70,7 +70,7 @@ update_names(struct nanny *nanny)
 	const char *why;
 	size_t count = 0, host_count;
 
-	bool encrypted = config_encrypts(&nanny->config);
+	bool encrypted = config_encrypts_hosts(&nanny->config);
 	if (encrypted)
 		servers[count++] = args_probe_server(&nanny->args);
 	for (size_t i = 0; !encrypted && i < nanny->resolv.count && count < CONF_UPSTREAMS_MAX; i++)

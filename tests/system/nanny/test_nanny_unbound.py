@@ -121,6 +121,17 @@ def test_the_name_of_a_stub_server_is_looked_up_encrypted_too(world, tls_server,
     stub.close()
 
 
+def test_the_name_of_a_stub_server_in_an_encrypted_stub_domain_is_looked_up_encrypted(world, tls_server, authority):
+    server, stub, upstream = tls_server(address="127.0.0.1"), Server(constant("10.9.0.8")), Server(constant("127.0.0.1"))
+    stubs = {"corp.test": [server.url()], "partner.test": [f"ns.corp.test:{stub.port}"]}
+    world.write(upstreamNameservers=[str(upstream)], stubDomains=stubs)
+    world.start(write_ca(world, authority))
+    wait_for(lambda: world.ask("a.partner.test", timeout=6) == "10.9.0.8", 20, what=world.log)
+    assert server.plain == 0 and server.queries > 0 and [n for n, _ in upstream.asked if "corp" in n] == []
+    stub.close()
+    upstream.close()
+
+
 @pytest.mark.parametrize("wrong", ["name", "authority", "expired"])
 def test_a_server_with_a_wrong_certificate_gets_no_query(world, tls_server, authority, tmp_path, wrong):
     certificate = {

@@ -358,3 +358,13 @@ def test_kubedns_in_front_is_no_stub_domain_s_server(world):
         done = subprocess.run(world.command("--check", "-kubednsServer=127.0.0.1:53", args=args), capture_output=True, text=True, timeout=20)
         told[name] = done.returncode, "acme.test: server 127.0.0.1:53 is kubedns, which sends such names here: a forwarding loop" in done.stderr
     assert told == {"front": (2, True), "classic": (0, False)}
+
+
+def test_only_unbound_ignores_what_a_stub_server_says_about_other_names(world):
+    """The reply has a CNAME to a name outside the stub domain, and an address of this name. dnsmasq caches the address. SECURITY.md says so."""
+    forged = Server(lambda name, rdtype: [(name, 60, "CNAME", "www.bank.test."), ("www.bank.test.", 60, "A", "203.0.113.66")])
+    honest = Server(constant("10.9.0.1"))
+    world.write(stubDomains={"acme.test": [str(forged)]}, upstreamNameservers=[str(honest)])
+    world.start()
+    world.ask("x.acme.test")
+    assert world.ask("www.bank.test") == ("10.9.0.1" if ENGINE == "unbound" else "203.0.113.66")

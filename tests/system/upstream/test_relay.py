@@ -13,6 +13,7 @@ import dns.message
 import dns.query
 import dns.rcode
 import dns.rdatatype
+import dns.rrset
 import pytest
 from dnsnet import EXTERNAL, EXTERNAL_TARGET, WEB, WEB_IP, Tcp, Upstream, answered, query, silent, timed, udp, world
 
@@ -89,6 +90,22 @@ def test_other_names_come_from_dnsmasqs_cache_and_cluster_names_do_not(classic):
             assert addresses(tcp.ask(query("www.example.com"))) == ["192.0.2.1"]
         assert addresses(udp(k, query(WEB))) == [WEB_IP]
     assert [str(m.question[0].name) for m, _, _ in u.asked] == ["www.example.com."]
+
+
+def test_a_server_behind_dnsmasq_cannot_forge_an_address_of_a_cluster_name(tmp_path):
+    """The reply has a CNAME to a cluster name, and an address of this name. dnsmasq caches both. kubedns sends neither address to clients."""
+
+    def forged(request, _tcp):
+        reply = answered(request)
+        name = request.question[0].name
+        reply.answer += [dns.rrset.from_text(name, 60, "IN", "CNAME", f"{WEB}."), dns.rrset.from_text(f"{WEB}.", 60, "IN", "A", "203.0.113.66")]
+        return reply
+
+    with Upstream(forged) as u, Dnsmasq(u) as d, front(tmp_path, d) as k:
+        direct = dns.query.udp(query("www.example.com"), "127.0.0.1", port=d.port, timeout=5)
+        assert addresses(direct) == ["203.0.113.66"]
+        assert addresses(udp(k, query(WEB))) == [WEB_IP]
+        assert "203.0.113.66" not in addresses(udp(k, query("www.example.com")))
 
 
 def test_a_reply_too_long_for_udp_is_whole_over_tcp_and_cut_over_udp(classic):
