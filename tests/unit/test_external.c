@@ -732,12 +732,46 @@ zone_for_a_secondary_is_without_the_key_hosts(void **state)
 	tree_hold_drop(hold);
 }
 
+/* Each host name has all addresses, so a small Service could have 64,000 records. */
+static void
+host_names_times_addresses_have_a_limit(void **state)
+{
+	(void)state;
+	struct json_object *json =
+	    quoted_json(ANNOTATED("many", JANUARY, "HOSTS", IP("192.0.2.1")));
+	struct json_object *annotations, *spec, *list = json_object_new_array();
+	char hosts[16 * 1000] = "", address[16];
+	const char *why = NULL;
+	struct object object;
+
+	for (int i = 0; i < 1000; i++)
+		snprintf(hosts + strlen(hosts), sizeof hosts - strlen(hosts), "n%d.a.b,", i);
+	for (int i = 0; i < 49; i++) {
+		snprintf(address, sizeof address, "198.51.100.%d", i);
+		json_object_array_add(list, json_object_new_string(address));
+	}
+	assert_int_equal(json_pointer_get(json, "/metadata/annotations", &annotations), 0);
+	json_object_object_add(annotations, "external-dns.alpha.kubernetes.io/hostname",
+	    json_object_new_string(hosts));
+	assert_int_equal(json_pointer_get(json, "/spec", &spec), 0);
+	json_object_object_add(spec, "externalIPs", list);
+	assert_int_equal(object_extract(json, NULL, &object, &why), 0);
+	object_read_external(json, &object, &why);
+	assert_int_equal(object.external->addr_count, 50);
+	assert_int_equal(object.external->host_count, 80);
+	assert_true(object.cut);
+	assert_string_equal(why, "host names times addresses are more than 4,000");
+	object_clear(&object);
+	json_object_put(json);
+}
+
 int
 main(void)
 {
 #define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(service_has_its_load_balancers_addresses_and_external_ips),
+		TEST(host_names_times_addresses_have_a_limit),
 		TEST(named_ports_are_srv_records_at_their_names),
 		TEST(load_balancer_known_by_its_host_name_is_an_alias),
 		TEST(alias_of_one_of_our_names_is_followed),

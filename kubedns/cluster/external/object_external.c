@@ -336,6 +336,16 @@ read_route(
 		read_parent(r, item(parents, i), namespace, to);
 }
 
+/* Each host name gets a copy of all addresses, so a small object could ask for many records. */
+static void
+limit_records(struct reader *r, struct object_external *to)
+{
+	if (to->addr_count > 0)
+		to->host_count =
+		    field_bound(r, to->host_count, EXTERNAL_RECORDS_MAX / to->addr_count,
+			"host names times addresses are more than 4,000");
+}
+
 void
 object_read_external(struct json_object *json, struct object *object, const char **why)
 {
@@ -369,6 +379,7 @@ object_read_external(struct json_object *json, struct object *object, const char
 		read_gateway(&r, json, to);
 	else
 		read_route(&r, json, object->namespace, to);
+	limit_records(&r, to);
 	if (ignored)
 		forget_names(to, object->kind);
 	object->cut = object->cut || r.cut;

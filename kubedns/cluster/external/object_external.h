@@ -20,6 +20,7 @@
 enum {
 	EXTERNAL_ADDRS_MAX = 64,
 	EXTERNAL_HOSTS_MAX = 1000,
+	EXTERNAL_RECORDS_MAX = 4000, /* host names times addresses: each name has all addresses */
 	EXTERNAL_LISTENERS_MAX = 64,
 	EXTERNAL_PARENTS_MAX = 32,
 	EXTERNAL_TTL_MAX_S = 86400,
