@@ -496,12 +496,21 @@ send_next(struct forward *forward, struct forward_query *query, bool again)
 }
 
 static void
+start_over(struct forward_query *query)
+{
+	query->tried = query->refused = 0;
+	query->rounds = 0;
+	query->declined = false;
+}
+
+static void
 forward_ask(void *arg, struct inflight *inflight)
 {
 	struct forward *forward = arg;
 	struct forward_query *query = query_of(inflight);
 	struct forward_server *upstream = choose_upstream(forward, 0);
 
+	start_over(query); /* after an earlier candidate of the search list */
 	if (upstream == NULL) {
 		send_later(forward, query); /* there is no server, so the answer is SERVFAIL */
 		return;
@@ -518,9 +527,7 @@ forward_ask_on(void *arg, struct inflight *inflight)
 {
 	struct forward_query *query = query_of(inflight);
 
-	query->tried = query->refused = 0;
-	query->rounds = 0;
-	query->declined = false;
+	start_over(query);
 	send_later(arg, query);
 }
 

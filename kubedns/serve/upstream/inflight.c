@@ -89,6 +89,7 @@ struct inflight_table {
 	struct inflight_table *chased;
 	/* Takes queries that the other server did not answer, or NULL. */
 	struct inflight_table *fallback;
+	bool is_fallback; /* of another table; its servers may not get names of stub domains */
 	struct forwarded_cache *cache; /* NULL with --answer-cache=off */
 };
 
@@ -124,6 +125,7 @@ void
 inflight_fallback(struct inflight_table *table, struct inflight_table *fallback)
 {
 	table->fallback = fallback;
+	fallback->is_fallback = true;
 }
 
 void
@@ -720,12 +722,18 @@ finish_one(struct inflight_table *table, struct inflight *inflight, struct upstr
 
 	if (failed && inflight->servfail != NULL)
 		said = (struct upstream_reply){ inflight->servfail, inflight->servfail_len, NULL };
-	while (forwarded_reply_leads_on(table->context, inflight, &said))
-		if (!forwarded_reply_find(
-			table->context, table->cache, inflight, capacity, &said)) {
-			ask_on(table, inflight);
-			return;
+	while (forwarded_reply_leads_on(table->context, inflight, &said)) {
+		if (forwarded_reply_find(table->context, table->cache, inflight, capacity, &said))
+			continue;
+		if (table->is_fallback &&
+		    forwarded_reply_in_stub_domain(table->context, inflight)) {
+			said = (struct upstream_reply){ 0 };
+			failed = true;
+			break;
 		}
+		ask_on(table, inflight);
+		return;
+	}
 	inflight_unlink(table, inflight);
 	if (failed) {
 		stats_add(&stats->forward_failed, 1);
@@ -766,6 +774,14 @@ has_fallback(const struct inflight_table *table, const struct inflight *inflight
 	       !forwarded_reply_in_stub_domain(table->context, inflight);
 }
 
+/* Whether the client may have one more query in the fallback table. */
+static bool
+may_move(struct inflight_table *fallback, const struct inflight *inflight)
+{
+	return bound_reached(fallback, client_find(fallback, inflight->client.hash),
+		   inflight->query_len) == DROP_COUNT;
+}
+
 /*
  * Moves the query to the fallback table, which sends it to its servers. `said` is the SERVFAIL of the other server, or empty. Returns false if
  * the query's time is over, or the client has too many queries there.
@@ -778,8 +794,7 @@ move_to_fallback(
 	size_t len = inflight->query_len,
 	       kept = forwarded_reply_extended_error(said) >= 0 ? said->len : 0;
 
-	if (deadline_ns(table, inflight) <= table->context->now_ns ||
-	    bound_reached(to, client_find(to, inflight->client.hash), len) != DROP_COUNT)
+	if (deadline_ns(table, inflight) <= table->context->now_ns || !may_move(to, inflight))
 		return false;
 	struct inflight *next = inflight_make(to, &inflight->client, inflight->query, len,
 	    inflight->chase ? ANSWER_CHASE : ANSWER_FORWARD, &inflight->info, kept);
@@ -849,7 +864,7 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 void
 inflight_no_reply(struct inflight_table *table, struct inflight *inflight)
 {
-	if (has_fallback(table, inflight))
+	if (has_fallback(table, inflight) && may_move(table->fallback, inflight))
 		end_question(table, inflight, &(struct upstream_reply){ 0 }, true);
 }
 

@@ -138,7 +138,8 @@ void inflight_until_synced(struct inflight_table *table, struct inflight_table *
 
 /* From now on, queries that the other server cannot answer are moved to the table `fallback`: after
  * SERVFAIL, and after inflight_no_reply(). That table must outlive `table`. Queries for names of stub
- * domains are not moved, because the servers of that table do not know these names. */
+ * domains are not moved, because the servers of that table do not know these names. If the search list of
+ * a moved query leads to such a name, the query gets SERVFAIL. */
 void inflight_fallback(struct inflight_table *table, struct inflight_table *fallback);
 
 /* Sets the cache that is used before another server is queried (forwarded_cache.h). Call it once,
@@ -172,8 +173,9 @@ void inflight_finish(struct inflight_table *table, struct inflight *inflight,
 /* Starts a new retry interval. The query must have been sent. */
 void inflight_restart_retry(struct inflight_table *table, struct inflight *inflight);
 
-/* Called when the other server is late. If there is a table for the queries that it cannot answer,
- * moves this query there. Otherwise the query stays in flight. */
+/* Called when the other server is late. If there is a table for the queries that it cannot answer, and
+ * the client has a place there, moves this query to it. Otherwise the query stays in flight. Queries that
+ * wait for the same answer are moved too. If their client has no place there, they get SERVFAIL. */
 void inflight_no_reply(struct inflight_table *table, struct inflight *inflight);
 
 enum { INFLIGHT_QUESTION_MAX = 512 /* space for a name, a question and an OPT */ };

@@ -220,12 +220,10 @@ take_place(struct relay *relay, struct relay_query *query)
 
 /* --- forward_ops --- */
 
+/* Sends the query from a new place. */
 static void
-relay_ask(void *arg, struct inflight *inflight)
+send_first(struct relay *relay, struct relay_query *query)
 {
-	struct relay *relay = arg;
-	struct relay_query *query = relay_query_of(inflight);
-
 	if (!take_place(relay, query))
 		return; /* there is no descriptor, so the query waits for its retry */
 	uint8_t *capacity = relay_batch_capacity(&relay->batch);
@@ -235,14 +233,15 @@ relay_ask(void *arg, struct inflight *inflight)
 	relay_batch_add(&relay->batch, len);
 }
 
+/* An earlier candidate of the search list may have been sent over TCP. */
 static void
-relay_ask_on(void *arg, struct inflight *inflight)
+relay_ask(void *arg, struct inflight *inflight)
 {
 	struct relay_query *query = relay_query_of(inflight);
 
 	query->over_tcp = false;
 	query->waited = 0;
-	relay_ask(arg, inflight);
+	send_first(arg, query);
 }
 
 /* Sends the query again from the same port with the same ID. A reply to the first message then counts too. */
@@ -253,7 +252,7 @@ send_again(struct relay *relay, struct relay_query *query)
 
 	stats_add(&relay->context->stats->forward_retries, 1);
 	if (query->port == NULL) {
-		relay_ask(relay, &query->base);
+		send_first(relay, query);
 		return;
 	}
 	size_t len = inflight_question(&query->base, query->port->ids[query->place], message);
@@ -398,7 +397,7 @@ relay_new(
 		.ask = relay_ask,
 		.retry = relay_retry,
 		.forget = relay_forget,
-		.ask_on = relay_ask_on,
+		.ask_on = relay_ask,
 		.retry_ns = retry_ns,
 		.timeout_ns = RELAY_TIMEOUT_MS * INT64_C(1000000),
 		.hold_ns = hold_ns };

@@ -298,6 +298,22 @@ def late_over_tcp(after):
     return behave
 
 
+def test_a_search_list_does_not_lead_a_query_at_the_upstream_servers_to_a_name_of_a_stub_domain(tmp_path):
+    """dnsmasq fails one candidate. The upstream servers say that this name does not exist. The next candidate is in a stub domain."""
+
+    def nothing(request, _tcp):
+        reply = dns.message.make_response(request, recursion_available=True)
+        reply.set_rcode(dns.rcode.NXDOMAIN)
+        reply.authority.append(dns.rrset.from_text(".", 60, "IN", "SOA", "ns. host. 1 2 3 4 60"))
+        return reply
+
+    with Upstream(failing) as bad, Upstream(nothing) as good:
+        with front(tmp_path, bad, f"--nameservers={good.address}", "--search-extra=lan.example", *stub_world(tmp_path)) as k:
+            reply = udp(k, query("db.corp.example.default.s.cluster.local"))
+            assert reply.rcode() == dns.rcode.SERVFAIL
+            assert [str(m.question[0].name) for m, _, _ in good.asked] == ["db.corp.example.lan.example."]
+
+
 def test_a_resolver_that_is_silent_over_tcp_is_replaced_by_the_upstream_servers(tmp_path):
     """dnsmasq waits for one server over TCP, even if that server never answers there. Two equal queries in flight are one query."""
     with Upstream(late_over_tcp(None)) as dead, Upstream(by_name) as good:
