@@ -229,6 +229,8 @@ run_tls(struct dns_exchange *exchange)
 		return false;
 	if (rc < 0)
 		return end(exchange, cause, clock_mono_ns());
+	/* The time of the handshakes does not count: a client's query uses an open connection. */
+	exchange->sent_ns = clock_mono_ns();
 	exchange->phase = EXCHANGE_TCP_SEND;
 	exchange->events = POLLOUT;
 	return false;
