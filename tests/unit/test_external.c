@@ -740,7 +740,7 @@ host_names_times_addresses_have_a_limit(void **state)
 	struct json_object *json =
 	    quoted_json(ANNOTATED("many", JANUARY, "HOSTS", IP("192.0.2.1")));
 	struct json_object *annotations, *spec, *list = json_object_new_array();
-	char hosts[16 * 1000] = "", address[16];
+	char hosts[16 * 1000] = "", address[32];
 	const char *why = NULL;
 	struct object object;
 
