@@ -1,13 +1,16 @@
 """The manual pages as a set: links between pages, their order, and where a flag is described."""
 
+import pathlib
 import re
 import shlex
 import subprocess
 
 import pytest
 import yaml
+from kubedns_process import PROGRAM
 from overlays import ROOT
 
+BIN = pathlib.Path(PROGRAM).parent
 PAGES = {path.name: path.read_text() for program in ("kubedns", "nanny", "sidecar", "migrate") for path in sorted((ROOT / program).rglob("*.[578]"))}
 FEATURES = sorted(name for name in PAGES if name.endswith((".5", ".7")))
 REFERENCES = {"kubedns-metrics.7"}  # these flags turn nothing on or off
@@ -77,7 +80,7 @@ def test_the_commands_that_are_shown_are_accepted(tmp_path, page, command):
     if not any("print-zone" in arg for arg in command):
         added.append("--check")
     end = command.index("--") if "--" in command else len(command)
-    done = subprocess.run([ROOT / "build/bin" / command[0], *command[1:end], *added, *command[end:]], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([BIN / command[0], *command[1:end], *added, *command[end:]], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, f"{page}: {' '.join(command)}\n{done.stderr}"
 
 
@@ -92,5 +95,5 @@ def test_the_configmaps_that_are_shown_are_accepted(tmp_path):
             (config / key).write_text(value)
         for command in (["nanny", "--check", f"-configDir={config}", f"-resolvConf={tmp_path}/resolv.conf"],
                         ["kubedns", "--check", f"--config-dir={config}", f"--objects-dir={ROOT}/conf/example/objects"]):  # fmt: skip
-            done = subprocess.run([ROOT / "build/bin" / command[0], *command[1:]], capture_output=True, text=True, timeout=30, check=False)
+            done = subprocess.run([BIN / command[0], *command[1:]], capture_output=True, text=True, timeout=30, check=False)
             assert done.returncode == 0 and "refused" not in done.stderr, done.stdout + done.stderr

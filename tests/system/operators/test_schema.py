@@ -1,12 +1,15 @@
 """Compares each program's schema (the source of --help) with its manual, the chart and the manifests."""
 
+import pathlib
 import re
 import subprocess
 
 import pytest
 import yaml
+from kubedns_process import PROGRAM
 from overlays import ROOT
 
+BIN = pathlib.Path(PROGRAM).parent
 PROGRAMS = {"kubedns": "kubedns/kubedns.8", "nanny": "nanny/nanny.8", "sidecar": "sidecar/sidecar.8"}
 KEYS = "Keys of the ConfigMap, which take effect while the program runs"
 # klog's own flags are the same for all programs. One paragraph of each manual covers them.
@@ -15,7 +18,7 @@ COMMON = {"check", "log-format", "sandbox", "v", "version", "help"}
 
 def schema(program):
     """Returns {group: {name: (argument, help)}} from the program's --help."""
-    text = subprocess.run([ROOT / "build/bin" / program, "--help=all"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([BIN / program, "--help=all"], capture_output=True, text=True, check=True).stdout
     groups, group = {}, None
     for line in text.splitlines():
         heading = re.fullmatch(r"(\S.*):", line)
@@ -59,8 +62,8 @@ def test_each_flag_belongs_to_a_group_and_has_a_line(program):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_help_shows_at_most_15_flags_and_says_how_to_see_all(program):
-    first = subprocess.run([ROOT / "build/bin" / program, "--help"], capture_output=True, text=True, check=True).stdout
-    whole = subprocess.run([ROOT / "build/bin" / program, "--help=all"], capture_output=True, text=True, check=True).stdout
+    first = subprocess.run([BIN / program, "--help"], capture_output=True, text=True, check=True).stdout
+    whole = subprocess.run([BIN / program, "--help=all"], capture_output=True, text=True, check=True).stdout
     assert set(re.findall(r"^(\S.*):$", first, re.M)) == {"Basics", "Commands", "Common to the programs"}
     own = {name for name in re.findall(r"^  --([\w-]+)", first, re.M) if name not in COMMON}
     assert 5 < len(own) <= 15
@@ -71,7 +74,7 @@ def test_help_shows_at_most_15_flags_and_says_how_to_see_all(program):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_help_takes_all_or_nothing(program):
-    done = subprocess.run([ROOT / "build/bin" / program, "--help=everything"], capture_output=True, text=True)
+    done = subprocess.run([BIN / program, "--help=everything"], capture_output=True, text=True)
     assert done.returncode == 2 and '--help: "everything" is not all' in done.stderr
 
 
