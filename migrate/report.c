@@ -482,11 +482,9 @@ print_steps(const struct report *r, FILE *out)
 
 	fprintf(out,
 	    "#\n# On kubeadm, k3s, RKE2, GKE and EKS, follow docs/install: these distributions "
-	    "restore the old "
-	    "DNS. For other clusters, docs/from-coredns.md and docs/from-kube-dns.md have the "
-	    "steps, "
-	    "with a trial beside the old DNS.\n# Without a trial, do this below "
-	    "conf/kubernetes:\n#  1. settings/settings.yaml: clusterDomain: "
+	    "restore the old DNS. For other clusters, docs/from-coredns.md and "
+	    "docs/from-kube-dns.md have the steps, with a trial beside the old DNS.\n# Without a "
+	    "trial, do this below conf/kubernetes:\n#  1. settings/settings.yaml: clusterDomain: "
 	    "%s%s%s, clusterIP: %s, registry: where you pushed the images\n#  2. kubectl apply -f "
 	    "of the ConfigMap below, if there is one\n#  3. save the Kustomization below as "
 	    "mine/kustomization.yaml; run conf/kubernetes/check mine; kubectl apply -k "
