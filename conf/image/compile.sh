@@ -1,6 +1,7 @@
 #!/bin/sh
-# compile.sh ARCHITECTURE SOURCE [VERSION]: compiles dnsmasq, curl or libmicrohttpd from Debian's source package, with Debian's patches and compiler flags
-# but with fewer features, and installs the result as a Debian package with Debian's name and version. The Dockerfile calls this script.
+# compile.sh ARCHITECTURE SOURCE [VERSION]: compiles dnsmasq, libmicrohttpd, gnutls28 or curl from Debian's source package, with Debian's
+# patches and compiler flags but with fewer features, and installs the result as a Debian package with Debian's name and version. The
+# Dockerfile calls this script.
 # Without VERSION it takes the newest source package that the archive has. If the archive has a newer binary package but not its source, the
 # field Newer of the package names that version. `make images` then prints a warning, and `make release` and `make freshen` fail.
 set -eu
@@ -16,14 +17,17 @@ work=/tmp/compile
 trap 'rm -rf "$work"' EXIT
 export DEB_BUILD_MAINT_OPTIONS=hardening=+all PKG_CONFIG=pkg-config PKG_CONFIG_LIBDIR="$libdir/pkgconfig:/usr/share/pkgconfig"
 
-# Downloads and unpacks the source package. Sets $version and the current directory.
+# Downloads and unpacks the source package. Sets $version and the current directory. apt verifies each file with Debian's signed index. A .asc
+# file in a source package is a signature by the software's own project, which is not verified here. Some mirrors lack such files, so the
+# source package is unpacked without them.
 fetch() {
 	mkdir -p "$work/source"
 	cd "$work/source"
 	for version in ${version:-$(apt-cache showsrc --only-source "$source" | sed -n 's/^Version: //p' | sort -Vru)}; do
 		echo "compile.sh: $source $version"
-		if apt-get source -qq --download-only "$source=$version"; then
-			dpkg-source -x "${source}_${version#*:}.dsc" tree
+		apt-get source -qq --download-only "$source=$version" || echo "compile.sh: $source $version: the archive lacks a file"
+		dsc=${source}_${version#*:}.dsc
+		if [ -f "$dsc" ] && sed -i '/[.]asc$/d' "$dsc" && dpkg-source -x "$dsc" tree; then
 			cd tree
 			return
 		fi
@@ -78,6 +82,17 @@ compile_libmicrohttpd() {
 	library "src/include src/microhttpd" "$name" --disable-https --disable-bauth --disable-dauth --disable-httpupgrade --disable-cookie \
 		--disable-postprocessor --disable-curl --disable-doc --disable-examples --disable-tools
 	install_package "$name" "HTTP server library"
+}
+
+# Without PKCS #11, internationalized names and compressed certificates, GnuTLS needs neither p11-kit nor libidn2, and contains the part of
+# libunistring that it uses. These libraries have 4 MB. Names of tls:// servers and of the API server are ASCII.
+compile_gnutls28() {
+	name=$(sed -n 's/^Package: \(libgnutls30.*\)$/\1/p' debian/control)
+	GTKDOCIZE=true AUTOPOINT=true autoreconf -fi
+	library "gl lib" "$name" --without-p11-kit --without-idn --with-included-unistring --without-tpm --without-tpm2 --without-zlib --without-brotli \
+		--without-zstd --disable-cxx --disable-libdane --disable-nls --disable-doc --disable-tools --disable-tests \
+		--with-default-trust-store-file=/etc/ssl/certs/ca-certificates.crt PYTHON=true
+	install_package "$name" "TLS library"
 }
 
 # Only HTTP/1.1, HTTP/2 and proxies. GnuTLS has almost the size of OpenSSL's libraries, and is what Debian's libcurl-gnutls uses, with which
