@@ -392,14 +392,16 @@ put_zone(FILE *out, const struct servers_domain *domain)
 static bool
 all_tls(const struct servers_file *file)
 {
-	static const struct addr loopback = { AF_INET, { 127 } };
+	static const struct addr loopback = { AF_INET, { 127 } },
+				 loopback6 = { AF_INET6, { [15] = 1 } };
 
 	for (size_t i = 0; i < file->count; i++) {
 		const struct servers_domain *domain = &file->items[i];
 		bool upstream = domain->domain[0] == '\0';
 
 		for (size_t k = 0; k < domain->count && domain->tls_names == NULL; k++)
-			if (upstream || !addr_in_prefix(&domain->lines[k].addr, &loopback, 8))
+			if (upstream || !(addr_in_prefix(&domain->lines[k].addr, &loopback, 8) ||
+					    addr_equal(&domain->lines[k].addr, &loopback6)))
 				return false;
 	}
 	return unbound_has_tls(file);

@@ -343,6 +343,8 @@ a_plain_server_has_more_time_over_tcp(void **state)
 	(void)state;
 	assert_true(waits_shortly("10.0.0.1:853", "dns.corp"));
 	assert_true(waits_shortly("127.0.0.1:10053", ""));
+	assert_true(waits_shortly("[::1]:10053", ""));
+	assert_false(waits_shortly("[::2]:10053", ""));
 	assert_false(waits_shortly("10.0.0.1:53", ""));
 	assert_false(waits_shortly("[::ffff:127.0.0.1]:53", ""));
 }
