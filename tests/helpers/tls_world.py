@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import dns.message
@@ -58,8 +59,8 @@ class TlsDns:
     does not begin with a TLS handshake.
     """
 
-    def __init__(self, certificate, answer, stalled=False, tls=True):
-        self.answer, self.stalled, self.tls = answer, stalled, tls
+    def __init__(self, certificate, answer, stalled=False, tls=True, handshake_s=0):
+        self.answer, self.stalled, self.tls, self.handshake_s = answer, stalled, tls, handshake_s
         self.queries, self.plain, self.handshakes, self.certificate = 0, 0, 0, certificate
         self.port = free_port()
         self.listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
@@ -105,6 +106,7 @@ class TlsDns:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self.certificate)
             context.set_alpn_protocols(["dot"])
+            time.sleep(self.handshake_s)
             with context.wrap_socket(connection, server_side=True) as secure:
                 self.handshakes += 1
                 self._talk(secure)

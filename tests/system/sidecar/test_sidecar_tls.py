@@ -3,6 +3,8 @@ The sidecar queries tls:// upstream servers over TLS, and says why one of them f
 tests make.
 """
 
+import time
+
 import dns.rcode
 import pytest
 
@@ -138,6 +140,21 @@ def test_stalled_handshakes_delay_no_other_query(tmp_path, authority, bundle):
     finally:
         for s in stalled:
             s.close()
+
+
+def test_a_slow_handshake_is_not_a_slow_reply(tmp_path, authority, bundle):
+    """A server whose replies take a second or more is queried every second, not every 5 seconds."""
+    asked = []
+
+    def note(request):
+        asked.append(time.monotonic())
+        return good(request)
+
+    with TlsDns(authority.issue(tmp_path), note, handshake_s=1.1) as upstream, NannyPage([url(upstream.port)]) as nanny, \
+            watch(nanny, bundle, [upstream.port]) as sidecar:
+        until(lambda: len(asked) >= 2, 20)
+        assert is_well(sidecar, upstream.port)
+        assert asked[1] - asked[0] > 4
 
 
 def test_stub_domains_use_tls_too(tmp_path, authority, bundle):

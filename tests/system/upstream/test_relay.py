@@ -338,6 +338,23 @@ def test_a_resolver_that_is_late_over_tcp_is_waited_for_if_nobody_else_may_be_as
         assert k.metric("kubedns_forward_servfail_total") == 0
 
 
+def test_a_resolver_that_is_late_over_tcp_is_waited_for_if_the_client_has_no_place_at_the_upstream_servers(tmp_path):
+    """One client may have 512 queries at the upstream servers, which do not answer here."""
+
+    def behave(request, tcp):
+        big = str(request.question[0].name).startswith("big")
+        return late_over_tcp(0.7)(request, tcp) if big else failing(request, tcp)
+
+    with Upstream(behave) as slow, Upstream(silent) as dead, front(tmp_path, slow, f"--nameservers={dead.address}") as k:
+        with Tcp(k) as conn, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.connect((k.host, k.port))
+            for n in range(520):
+                s.send(query(f"n{n}.example.com").to_wire())
+            k.wait(lambda: k.metric("kubedns_forward_servfail_total") == 512)
+            assert len(addresses(conn.ask(query("big.example.com")))) == BIG
+            assert k.metric("kubedns_forward_servfail_total") == 512
+
+
 def test_when_all_upstream_servers_fail_the_client_is_told(tmp_path):
     with Upstream(failing) as u, front(tmp_path, u, f"--nameservers={u.address}") as k:
         reply = udp(k, query("www.example.com", use_edns=0))
