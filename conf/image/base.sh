@@ -2,8 +2,9 @@
 # base.sh [--again] IMAGE: makes sure that the base image of all other images exists. --again makes it even if it exists. It pulls no image by its
 # tag, because a tag can change:
 #
-#	kubedns-base:RELEASE	is made here from Debian's archive, whose signatures apt verifies. RELEASE is trixie (Debian 13) or bookworm
-#				(Debian 12). Needs root (or a subuid range), mmdebstrap, docker and a Debian mirror; about half a minute
+#	kubedns-base:RELEASE	is made here from Debian's archive, whose signatures apt verifies. RELEASE is trixie (Debian 13), or bookworm
+#				(Debian 12), on which only the Debian packages are tested. Needs root (or a subuid range), mmdebstrap,
+#				docker and a Debian mirror; about half a minute
 #	NAME@sha256:DIGEST	is pulled
 #	any other		must be on the machine already
 set -eu

@@ -9,6 +9,12 @@ set -eu
 arch=$1
 source=$2
 version=${3:-}
+# shellcheck disable=SC1091 # of the base image
+. /etc/os-release
+[ "${VERSION_ID:-13}" -ge 13 ] || { # Debian testing has no VERSION_ID
+	echo "compile.sh: the images need Debian 13 or newer, but the base image has $PRETTY_NAME" >&2
+	exit 1
+}
 eval "$(dpkg-architecture "-a$arch" -s 2>/dev/null)"
 gnu=$DEB_HOST_GNU_TYPE
 libdir=/usr/lib/$DEB_HOST_MULTIARCH
