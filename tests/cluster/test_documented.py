@@ -8,6 +8,7 @@ import yaml
 
 from operator_shell import Operator, commands, section
 from realapi import RealApi
+from waiting import wait_for
 
 NODE = "node-1"
 NODE_LOCAL = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "node-local-dns", "namespace": "kube-system"}, "spec": {
@@ -28,7 +29,9 @@ def definition(kind, plural):
 def real(tmp_path_factory):
     api = RealApi(tmp_path_factory.mktemp("documented"), controllers="endpointslice,deployment,replicaset,serviceaccount,rootca,gc,kubelet")
     try:
-        for name in ("node-0", NODE, "node-2"):
+        nodes = ("node-0", NODE, "node-2")
+        wait_for(lambda: set(nodes) <= set(api.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()), 60, "the kubelets' nodes")
+        for name in nodes:
             api.kubectl("label", "node", name, "kubernetes.io/os=linux", "--overwrite")
         yield api
     finally:
