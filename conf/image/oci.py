@@ -6,7 +6,7 @@ Converts the image to an OCI archive: a tar file of an OCI image layout (image-s
 containerd and oras read it. It also has the manifest.json that `docker load` needs. The same image gives the same bytes, and therefore the
 same digest in a registry if the archive is copied there unchanged. SECONDS (SOURCE_DATE_EPOCH) is the time of the archive's files. Several images
 must be the same program for different architectures. The archive then has one image index, with a manifest for each architecture. Its name
-is the name of the first image.
+is the first of their names in alphabetical order, so NAME:TAG and not NAME:TAG-arm64.
 """
 
 import hashlib
@@ -82,7 +82,8 @@ def convert(archive, out, seconds):
     """Converts the output of `docker save`. Input and output are binary files."""
     layout = Layout()
     with tarfile.open(fileobj=archive) as saved:
-        manifests, entries = zip(*(add_image(layout, saved, image) for image in json.load(saved.extractfile("manifest.json"))))
+        images = sorted(json.load(saved.extractfile("manifest.json")), key=lambda image: image["RepoTags"])  # docker's order is arbitrary
+        manifests, entries = zip(*(add_image(layout, saved, image) for image in images))
     platforms = [m["platform"] for m in manifests]
     if any(p in platforms[:i] for i, p in enumerate(platforms)):
         sys.exit(f"oci.py: two images have the platform {platforms[0]}: an index has one image for each")

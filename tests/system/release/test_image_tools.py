@@ -119,8 +119,8 @@ def test_each_blob_of_the_archive_is_named_for_its_digest_and_the_manifest_leads
     assert {"blobs/" + d["digest"].replace(":", "/"): d["size"] for d in named} == {name: len(content) for name, content in blobs.items()}
 
 
-def two_architectures(seconds=1000):
-    """Returns what `docker save` prints for the program's images for amd64 and arm64, whose programs differ."""
+def two_architectures(seconds=1000, turned=False):
+    """Returns what `docker save` prints for the program's images for amd64 and arm64, whose programs differ. Docker's order is arbitrary."""
     arm = {**FILES, "usr/sbin/program": b"\x7fELF arm", "var/lib/dpkg/status.d/libx": STATUS.replace(b"amd64", b"arm64")}
     images = [(saved(FILES, seconds), [], "program:1"), (saved(arm, seconds + 1), ["arm64"], "program:1-arm64")]
     members, manifest = [], []
@@ -131,12 +131,13 @@ def two_architectures(seconds=1000):
                     manifest += [{**image, "RepoTags": [tag]} for image in json.load(tar.extractfile(m))]
                 else:
                     members.append((m.name, tar.extractfile(m).read()))
-    return pack([*members, ("manifest.json", json.dumps(manifest).encode())], 1000)
+    return pack([*members, ("manifest.json", json.dumps(manifest[::-1] if turned else manifest).encode())], 1000)
 
 
 def test_images_of_two_architectures_are_one_index():
     made = run("oci.py", two_architectures(), "1700000000")
     assert made == run("oci.py", two_architectures(2000), "1700000000")
+    assert made == run("oci.py", two_architectures(turned=True), "1700000000")
     with tarfile.open(fileobj=io.BytesIO(made)) as tar:
         (top,) = json.load(tar.extractfile("index.json"))["manifests"]
         assert top["mediaType"] == "application/vnd.oci.image.index.v1+json" and top["annotations"] == {"org.opencontainers.image.ref.name": "1"}
