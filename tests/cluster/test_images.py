@@ -179,6 +179,8 @@ def test_the_sidecar_of_the_image_verifies_certificates(images, tmp_path):
         docker("rm", container)
     loader, = root.glob("lib64/ld-linux-*")
     library_path, = root.glob("usr/lib/*-linux-gnu")
+    used = run(loader, "--library-path", library_path, "--list", root / "usr/sbin/sidecar")
+    assert f"libgnutls.so.30 => {library_path}/" in used, "the loader also finds this machine's own libraries"
     wrapper.write_text(f'#!/bin/sh\nexec {loader} --library-path {library_path} {root}/usr/sbin/sidecar "$@"\n')
     wrapper.chmod(0o755)
     said = run(sys.executable, "-m", "pytest", "-c", ROOT / "tests/pytest.ini", "-q", "-n", "0",
