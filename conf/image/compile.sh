@@ -31,7 +31,7 @@ fetch() {
 	cd "$work/source"
 	for version in ${version:-$(apt-cache showsrc --only-source "$source" | sed -n 's/^Version: //p' | sort -Vru)}; do
 		echo "compile.sh: $source $version"
-		apt-get source -qq --download-only "$source=$version" || echo "compile.sh: $source $version: the archive lacks a file"
+		apt-get source -qq --download-only "$source=$version" || echo "compile.sh: $source $version: not all files can be downloaded"
 		dsc=${source}_${version#*:}.dsc
 		if [ -f "$dsc" ] && sed -i '/[.]asc$/d' "$dsc" && dpkg-source -x "$dsc" tree; then
 			cd tree
@@ -90,8 +90,9 @@ compile_libmicrohttpd() {
 	install_package "$name" "HTTP server library"
 }
 
-# Without PKCS #11, internationalized names and compressed certificates, GnuTLS needs neither p11-kit nor libidn2, and contains the part of
-# libunistring that it uses. These libraries have 4 MB. Names of tls:// servers and of the API server are ASCII.
+# Without PKCS #11 and internationalized names, GnuTLS needs neither p11-kit nor libidn2, and contains the part of libunistring that it uses.
+# These libraries have 4 MB. Names of tls:// servers and of the API server are ASCII. GTKDOCIZE, AUTOPOINT and PYTHON are set to `true`, so that
+# the tools for GnuTLS's documentation, translations and tests need not be installed.
 compile_gnutls28() {
 	name=$(sed -n 's/^Package: \(libgnutls30.*\)$/\1/p' debian/control)
 	GTKDOCIZE=true AUTOPOINT=true autoreconf -fi

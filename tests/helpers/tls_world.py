@@ -55,7 +55,7 @@ class Authority:
 class TlsDns:
     """
     A DNS server over TLS on a free port of 127.0.0.1. `answer` gets a query and returns a reply, or None for none. With `stalled` the server
-    accepts a connection and then does nothing. It also listens for UDP at the port, and `plain` counts each packet and each connection that
+    accepts a connection and then does nothing. Otherwise it waits `handshake_s` seconds before the TLS handshake. It also listens for UDP at the port, and `plain` counts each packet and each connection that
     does not begin with a TLS handshake.
     """
 
