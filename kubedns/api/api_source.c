@@ -929,7 +929,7 @@ write_gauges(const struct api_source *w, struct metrics *m)
 		metrics_value(m, reflector_synced(w->streams[i].reflector), "resource",
 		    w->streams[i].label, NULL);
 	metrics_family(m, "kubedns_api_failing", METRIC_GAUGE,
-	    "1 if the last request for the resource failed.");
+	    "1 from a failed request until a list is complete or a watch works.");
 	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(
 		    m, w->streams[i].problem != NULL, "resource", w->streams[i].label, NULL);

@@ -75,19 +75,30 @@ count_request(struct resource_watch *s)
 }
 
 static void
-clear_problem(struct resource_watch *s)
+clear_server_problem(struct api_source *w)
 {
-	struct api_source *w = s->watch;
-
 	if (w->server_problem)
 		log_info("api %s: answers", w->server.shown_url);
 	w->server_problem = CURLE_OK;
-	if (s->problem != NULL && s->problem_local)
+}
+
+/*
+ * Ends the problem of a resource: a list is complete, or a watch has begun. After a malformed
+ * answer, a watch must also deliver an event. The probe before a watch ends no problem, because the
+ * watch may fail again.
+ */
+static void
+clear_problem(struct resource_watch *s)
+{
+	if (s->problem == NULL)
+		return;
+	if (s->problem_local)
 		log_info(
 		    "%s: %s works again", s->label, s->verb == API_VERB_WATCH ? "watch" : "list");
 	free(s->problem);
 	s->problem = NULL;
 	s->problem_kind = API_PROBLEM_NONE;
+	s->problem_malformed = false;
 	s->problem_since_ms = 0;
 }
 
@@ -97,6 +108,7 @@ set_problem(struct resource_watch *s, enum api_problem kind, char *text, bool lo
 {
 	free(s->problem);
 	s->problem = text;
+	s->problem_malformed = s->problem_malformed || s->malformed;
 	s->problem_kind = kind;
 	s->problem_local = local;
 	if (s->problem_since_ms == 0)
@@ -174,7 +186,10 @@ headers_arrived(struct resource_watch *s)
 		return;
 	wake_others(s);
 	response_objects_begin(s);
-	if (!reflector_answered(s->reflector, clock_mono_ms()) || !s->wanted)
+	bool lists = reflector_answered(s->reflector, clock_mono_ms());
+	if (reflector_phase(s->reflector) == REFLECTOR_WATCH && !s->problem_malformed)
+		clear_problem(s);
+	if (!lists || !s->wanted)
 		return;
 	s->objects = 0;
 	if (s->id == API_SLICES && s->watch->streams[API_ENDPOINTS].wanted) {
@@ -207,8 +222,8 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 	int error = response_objects_take(s, bytes, len);
 	if (s->own_sink != NULL)
 		s->watch->exact_ns += (uint64_t)(clock_cpu_ns() - begun_ns);
-	if (s->status == 200 && !s->malformed && !error && s->problem != NULL)
-		clear_problem(s);
+	if (s->status == 200 && !s->malformed && !error)
+		clear_server_problem(s->watch);
 	s->missing = s->missing && s->status != 200;
 	return error ? CURL_WRITEFUNC_ERROR : len;
 }
@@ -288,6 +303,7 @@ report_missing(struct resource_watch *s)
 			 "as the server does",
 		    s->resource->name, s->resource->group);
 	s->missing = s->missing || last;
+	clear_server_problem(s->watch);
 	clear_problem(s);
 }
 
@@ -317,7 +333,7 @@ report_end(struct resource_watch *s, CURLcode code, bool clean)
 		set_own_problem(s, API_PROBLEM_SILENT, xstrdup(s->curl_error));
 	else if (code != CURLE_OK)
 		set_server_problem(s, code);
-	else if (clean)
+	else if (clean && reflector_phase(s->reflector) == REFLECTOR_WATCH)
 		clear_problem(s);
 }
 
@@ -383,6 +399,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 		report_end(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
 		resource_watch_emit(s, EVENT_SYNCED, NULL);
+		clear_problem(s);
 		if (s->own_sink == NULL)
 			log_info("%s: synced, %llu objects by list", s->label,
 			    (unsigned long long)s->objects);
@@ -765,6 +782,8 @@ event_object(struct resource_watch *s, struct json_object *json, enum api_event 
 		log_info("%s: synced, %llu objects by watch list", s->label,
 		    (unsigned long long)s->objects);
 	}
+	if (!reflector_listing(s->reflector))
+		clear_problem(s);
 	return 0;
 }
 

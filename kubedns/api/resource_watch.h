@@ -69,10 +69,11 @@ struct resource_watch {
 	curl_off_t received; /* number of bytes counted so far */
 
 	/* for readiness and metrics */
-	char *problem; /* why the last request failed; NULL: it succeeded */
+	char *problem; /* why a request failed; NULL: the resource is up to date */
 	enum api_problem problem_kind;
 	/* The problem concerns this resource only, not the whole server. */
 	bool problem_local;
+	bool problem_malformed;   /* an answer was malformed since the problem began */
 	int64_t problem_since_ms; /* monotonic time; 0: there is no problem */
 	uint64_t objects;         /* number of objects in the last listing */
 	uint64_t rejected;        /* number of objects that could not be read */

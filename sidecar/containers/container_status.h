@@ -67,8 +67,8 @@ struct kubedns_view {
 	uint64_t errors;
 	double start_s;              /* start time, wall clock; 0 if unknown */
 	double memory, memory_limit; /* of the container, in bytes; 0 if unknown */
-	bool api_failing;            /* the newest request for at least one resource failed */
-	int64_t api_failing_ns;      /* since when requests have failed, monotonic */
+	bool api_failing;            /* at least one resource cannot be read */
+	int64_t api_failing_ns;      /* since when, monotonic */
 	double last[KUBEDNS_COUNTS]; /* counter values at the last reading */
 	struct buckets recent[KUBEDNS_COUNTS];
 	bool has_resolver; /* kubedns forwards external names to a resolver (the front topology) */
