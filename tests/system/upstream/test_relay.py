@@ -510,6 +510,32 @@ def test_a_restart_of_the_resolver_is_waited_out(tmp_path):
         assert all(addresses(reply) == ["192.0.2.1"] and took < 1 for took, reply in results)
 
 
+def test_a_restart_of_the_resolver_is_waited_out_after_a_candidate_that_needed_tcp(tmp_path):
+    """The first candidate of a search list is truncated over UDP. The resolver is then restarted while the next candidate waits for its answer."""
+
+    def first_half(request, tcp):
+        if not str(request.question[0].name).endswith(".lan.example."):
+            return None
+        reply = dns.message.make_response(request, recursion_available=True)
+        reply.set_rcode(dns.rcode.NXDOMAIN)
+        reply.authority.append(dns.rrset.from_text(".", 60, "IN", "SOA", "ns. host. 1 2 3 4 60"))
+        if not tcp:
+            reply.flags |= dns.flags.TC
+        return reply
+
+    port = free_port()
+    with Upstream() as good, front(tmp_path, f"127.0.0.1:{port}", f"--nameservers={good.address}", "--search-extra=lan.example") as k:
+        with Tcp(k) as conn:
+            with Upstream(first_half, port=port) as u:
+                conn.send(query("www.example.com.default.s.cluster.local"))
+                k.wait(lambda: "www.example.com." in [str(m.question[0].name) for m, _, _ in u.asked])
+                assert {tcp for m, _, tcp in u.asked if "lan.example" in str(m.question[0].name)} == {False, True}
+            k.wait(lambda: k.metric("kubedns_forward_server_failures_total") >= 8)  # refused, every 50 ms
+            with Upstream(port=port):
+                assert addresses(conn.read())[-1:] == ["192.0.2.1"]
+        assert good.asked == [] and k.metric("kubedns_forward_in_flight") == 0
+
+
 @pytest.mark.quiet
 def test_a_lost_query_is_sent_again_with_the_same_id(tmp_path):
     def deaf_once(request, _tcp):
