@@ -51,6 +51,13 @@ def by_name(request, tcp):
     return answered(request, "192.0.2.1")
 
 
+def no_such_name(request, _tcp):
+    reply = dns.message.make_response(request, recursion_available=True)
+    reply.set_rcode(dns.rcode.NXDOMAIN)
+    reply.authority.append(dns.rrset.from_text(".", 60, "IN", "SOA", "ns. host. 1 2 3 4 60"))
+    return reply
+
+
 class Dnsmasq:
     def __init__(self, upstream, port=None, args=("--cache-size=1000", "--dns-forward-max=6000")):
         self.port = port or free_port()
@@ -301,13 +308,7 @@ def late_over_tcp(after):
 def test_a_search_list_does_not_lead_a_query_at_the_upstream_servers_to_a_name_of_a_stub_domain(tmp_path):
     """dnsmasq fails one candidate. The upstream servers say that this name does not exist. The next candidate is in a stub domain."""
 
-    def nothing(request, _tcp):
-        reply = dns.message.make_response(request, recursion_available=True)
-        reply.set_rcode(dns.rcode.NXDOMAIN)
-        reply.authority.append(dns.rrset.from_text(".", 60, "IN", "SOA", "ns. host. 1 2 3 4 60"))
-        return reply
-
-    with Upstream(failing) as bad, Upstream(nothing) as good:
+    with Upstream(failing) as bad, Upstream(no_such_name) as good:
         with front(tmp_path, bad, f"--nameservers={good.address}", "--search-extra=lan.example", *stub_world(tmp_path)) as k:
             reply = udp(k, query("db.corp.example.default.s.cluster.local"))
             assert reply.rcode() == dns.rcode.SERVFAIL
@@ -513,12 +514,10 @@ def test_a_restart_of_the_resolver_is_waited_out(tmp_path):
 def test_a_restart_of_the_resolver_is_waited_out_after_a_candidate_that_needed_tcp(tmp_path):
     """The first candidate of a search list is truncated over UDP. The resolver is then restarted while the next candidate waits for its answer."""
 
-    def first_half(request, tcp):
+    def truncated_or_silent(request, tcp):
         if not str(request.question[0].name).endswith(".lan.example."):
             return None
-        reply = dns.message.make_response(request, recursion_available=True)
-        reply.set_rcode(dns.rcode.NXDOMAIN)
-        reply.authority.append(dns.rrset.from_text(".", 60, "IN", "SOA", "ns. host. 1 2 3 4 60"))
+        reply = no_such_name(request, tcp)
         if not tcp:
             reply.flags |= dns.flags.TC
         return reply
@@ -526,7 +525,7 @@ def test_a_restart_of_the_resolver_is_waited_out_after_a_candidate_that_needed_t
     port = free_port()
     with Upstream() as good, front(tmp_path, f"127.0.0.1:{port}", f"--nameservers={good.address}", "--search-extra=lan.example") as k:
         with Tcp(k) as conn:
-            with Upstream(first_half, port=port) as u:
+            with Upstream(truncated_or_silent, port=port) as u:
                 conn.send(query("www.example.com.default.s.cluster.local"))
                 k.wait(lambda: "www.example.com." in [str(m.question[0].name) for m, _, _ in u.asked])
                 assert {tcp for m, _, tcp in u.asked if "lan.example" in str(m.question[0].name)} == {False, True}
