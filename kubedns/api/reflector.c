@@ -542,18 +542,29 @@ went_back(struct reflector *r, int64_t now_ms)
 	reflector_go_back(r, now_ms);
 }
 
-/* Handles a version that the server does not have. The version has expired, or the server was
- * restored from a backup and its state is older than the version. */
-static void
-version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
+/* Whether the current or last listing also followed a lost version, and no watch has worked since. */
+static bool
+lost_again(const struct reflector *r, int64_t now_ms)
 {
+	bool relisted = r->reason == RELIST_EXPIRED || r->reason == RELIST_WENT_BACK;
 	bool just_listed = r->synced && now_ms - r->synced_ms < REFLECTOR_SILENCE_MS;
 	bool was_listing = r->listing || r->phase == REFLECTOR_LIST ||
 			   (r->phase == REFLECTOR_WATCHLIST && !r->answered_ms);
 	bool had_events = r->any_event && !r->listing;
 
+	return relisted && ((just_listed && !had_events) || was_listing);
+}
+
+/* Handles a version or token that the server does not have. It has expired, or the server was
+ * restored from a backup and its state is older than the version. The failures before it say
+ * nothing about the new listing, so only a server that repeats the response is backed off. */
+static void
+version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
+{
+	bool again = lost_again(r, now_ms);
+
 	list_anew(r, now_ms, reason);
-	if ((just_listed && !had_events) || was_listing)
+	if (again)
 		back_off(r, now_ms);
 	else
 		wait_for(r, now_ms, backoff_jitter(relist_jitter_ms(r)));
@@ -573,13 +584,12 @@ no_watchlist(struct reflector *r, int64_t now_ms)
 static void
 token_expired(struct reflector *r, int64_t now_ms, const char *token)
 {
-	r->expired_tokens++;
-	if (token != NULL && *token) {
-		reflector_set_text(&r->token, token);
-	} else {
-		list_anew(r, now_ms, RELIST_EXPIRED);
+	if (token == NULL || *token == '\0') {
+		version_lost(r, now_ms, RELIST_EXPIRED);
+		return;
 	}
-	if (r->expired_tokens > 1 || r->token == NULL)
+	reflector_set_text(&r->token, token);
+	if (++r->expired_tokens > 1)
 		back_off(r, now_ms);
 	else
 		wait_for(r, now_ms, 0);
