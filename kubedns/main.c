@@ -360,6 +360,15 @@ check(struct kubedns *k)
 	return mistakes == 0 ? EXIT_STOPPED : EXIT_MISTAKE;
 }
 
+/* Whether all objects of this zone have been read. The cluster's zone does not wait for the kinds that
+ * only external and clusterset zones use. The reverse zones do, because they have PTR records of
+ * clusterset names. */
+static bool
+is_complete(const struct kubedns *k, size_t zone)
+{
+	return k->status.synced && (zone == 0 || api_source_external_ready(k->status.watch));
+}
+
 /* --print-zone: prints the source's objects as a zone, without serving the zone. */
 static int
 print_zone(struct kubedns *k)
@@ -374,9 +383,9 @@ print_zone(struct kubedns *k)
 	if ((rc = start_source(k)) != 0)
 		return rc;
 	loop_fill_fds(k);
-	while (!k->status.synced && !k->stop)
+	while (!is_complete(k, zone) && !k->stop)
 		loop_iteration(k);
-	if (!k->status.synced)
+	if (!is_complete(k, zone))
 		return EXIT_FAILED;
 	return zone_print(stdout, &k->options.answers, treecache_next(k->cache), zone) == 0
 		   ? EXIT_STOPPED

@@ -18,7 +18,7 @@ from hurry import hurry
 from kubedns_process import PROGRAM, Kubedns
 from nanny_world import World as NannyWorld
 from objects import endpoint_slice, namespace, service
-from waiting import free_port
+from waiting import free_port, wait_for
 from world import Z, start, write
 
 ZONE, GROUP = "clusterset.local", "multicluster.x-k8s.io"
@@ -250,6 +250,28 @@ def test_the_zone_is_printed_explained_and_transferred(tmp_path):
         dns.query.inbound_xfr("127.0.0.1", got, query=query, port=k.port, timeout=30, lifetime=60)
         assert got.find_rdataset(f"more.mine.svc.{ZONE}.", "A")[0].to_text() == "10.42.0.9"
         k.wait(lambda: k.metric("kubedns_transfers_total", kind="IXFR", result="whole") == 1)  # the counter changes after the client has read the last byte
+
+
+@pytest.mark.parametrize(
+    ("flags", "zone", "resource", "record"),
+    [
+        ((SET,), ZONE, "serviceimports", f"web.mine.svc.{ZONE}. 30 IN A 10.42.0.1"),
+        ((SET, "--reverse-cidrs=10.42.0.0/16"), "42.10.in-addr.arpa", "serviceimports", f"1.0.42.10.in-addr.arpa. 30 IN PTR web.mine.svc.{ZONE}."),
+        (("--external-zones=apps.example",), "apps.example", "ingresses", "shop.apps.example. 30 IN A 192.0.2.1"),
+    ],
+)
+def test_print_zone_waits_until_the_kinds_of_the_zone_are_listed(api, tmp_path, flags, zone, resource, record):
+    """A bug: kubedns printed what had arrived when the cluster's own zone was complete, and exited with 0."""
+    shop = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "shop", "namespace": "mine"},
+            "spec": {"rules": [{"host": "shop.apps.example"}]}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}  # fmt: skip
+    api.fill([*WORLD, shop])
+    trouble = api.fault(resource=resource, status=500, message="the conversion webhook is away")
+    command = [PROGRAM, f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}", *flags, "--ns-addresses=10.96.0.10", f"--print-zone={zone}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as printing:
+        wait_for(lambda: api.met(trouble) >= 3 or printing.poll() is not None, 30, "three refused lists")
+        api.clear(trouble)
+        lines = printing.communicate(timeout=60)[0].splitlines()
+    assert printing.returncode == 0 and record in lines, lines
 
 
 def transferred(port, zone, got=None):
