@@ -324,8 +324,6 @@ answer_found(
 	bool falls = upstream_config(request->config)->fallthrough_count > 0 &&
 		     outcome == ANSWER_REPLY && forwarding && info->query.flags & FLAG_RD &&
 		     !search_walked(&info->search) && upstream_takes_denial(&reply, &info->target);
-	if (reply.about_to_exist && request->may_wait)
-		return ANSWER_WAIT;
 	if (falls) { /* the answer of other servers replaces our negative answer */
 		reply_begin(&reply, request, &info->query, forwarding);
 		reply.rewritten = info->rewritten;

@@ -94,9 +94,6 @@ enum answer_outcome {
 	ANSWER_DROP,    /* not a query that may be answered: send nothing */
 	ANSWER_REPLY,   /* `out` contains the complete reply */
 	ANSWER_FORWARD, /* not our name: pass the query to the forwarder; `out` is undefined */
-	/* The name is about to exist, and the request may wait. Call answer() again when the
-	 * tree has changed. `out` is undefined. */
-	ANSWER_WAIT,
 	/* Our records end in a CNAME that leaves our zones. Forward `target`/`qtype`, then call
 	 * answer_chased(). */
 	ANSWER_CHASE,
@@ -193,7 +190,6 @@ struct answer_request {
 	/* True for TCP, where the reply may have 65,535 bytes. For UDP, the query's EDNS size is
 	 * the limit. */
 	bool tcp;
-	bool may_wait;                /* with --hold-ms: ANSWER_WAIT is allowed */
 	uint32_t rotation;            /* random number that selects the first record of a set */
 	struct answer_thread *thread; /* if NULL, there are no clock and no explanations */
 };

@@ -25,12 +25,11 @@
 
 enum { NEAREST_SLICES = 4096 };
 
-/* The choice of --nearest, --nearest-only, --zonal and --udp-subset. These flags determine which
+/* The choice of --nearest, --nearest-only and --zonal. These flags determine which
  * endpoints of a set an answer has, and in which order. */
 struct endpoint_choice {
 	bool nearest, nearest_only;
 	bool zonal;
-	bool udp_subset; /* if a headless set is too large for UDP, send a part of it without TC */
 	/* The place of all clients, or NULL if the view contains the client's place. */
 	const struct client_place *place;
 };

@@ -42,7 +42,7 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 	reply->thread = request->thread;
 	reply->query = query;
 	const struct endpoint_choice *choice = request->config->choice;
-	reply->ordered = choice != NULL && (choice->nearest || choice->udp_subset);
+	reply->ordered = choice != NULL && choice->nearest;
 	reply->tcp = request->tcp;
 	reply->ede = -1;
 	reply->work_left = WORK_MAX;

@@ -61,11 +61,10 @@ struct reply {
 	uint16_t keepalive;
 	bool full; /* a record of this section did not fit, so the search for more records ends */
 	bool tcp;  /* the request arrived over TCP */
-	bool ordered; /* --nearest or --udp-subset determine the order of an endpoint set */
+	bool ordered; /* --nearest determines the order of an endpoint set */
 	/* The upstream reply is from a server of --until-synced. Its records of our zones are accepted. */
 	bool from_peers;
-	bool not_ready;      /* the name is ours, and the first sync has not finished */
-	bool about_to_exist; /* only used with --hold-ms */
+	bool not_ready; /* the name is ours, and the first sync has not finished */
 	/* Another server gave a negative answer for a name that may become ours. The TTL is limited to --negative-ttl. */
 	bool short_denial;
 	bool rewritten;     /* the records belong to another name than the name in the question */

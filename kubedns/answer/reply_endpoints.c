@@ -123,22 +123,17 @@ put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *e
 	}
 }
 
-/* Writes the addresses with --nearest or --udp-subset. */
+/* Writes the addresses with --nearest. */
 OWN_FRAME static void
 put_ordered(struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family,
     uint32_t total)
 {
-	unsigned before = reply->counts[SECTION_ANSWER];
 	uint32_t start = reply->rotation % total;
 
 	if (!put_nearest(reply, owner, endpoints, family)) {
 		put_endpoint_set(reply, owner, endpoints, family, start, total);
 		put_endpoint_set(reply, owner, endpoints, family, 0, start);
 	}
-	/* TC is not set. The subset begins at a random address, so over time all endpoints get the same load. */
-	if (reply->config->choice->udp_subset && !reply->tcp &&
-	    reply->counts[SECTION_ANSWER] > before)
-		reply->truncated = false;
 }
 
 void
@@ -562,7 +557,6 @@ reply_zonal(struct reply *reply, size_t owner, const struct resolved *resolved, 
 					       : AF_UNSPEC,
 		.doubles = qtype == TYPE_SRV,
 		.by_port = qtype == TYPE_SRV };
-	unsigned before = reply->counts[SECTION_ANSWER];
 	struct put put = { reply, owner };
 
 	if (qtype != TYPE_SRV && in.family == AF_UNSPEC)
@@ -582,9 +576,6 @@ reply_zonal(struct reply *reply, size_t owner, const struct resolved *resolved, 
 		return;
 	}
 	nearest_each(&in, NEAR_ZONE, reply->rotation, put_addr, &put);
-	if (reply->config->choice->udp_subset && !reply->tcp &&
-	    reply->counts[SECTION_ANSWER] > before)
-		reply->truncated = false;
 }
 
 bool

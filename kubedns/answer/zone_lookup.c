@@ -415,17 +415,3 @@ denial_of(const struct answer_config *config, const struct tree *tree, const str
 		return below > POD_LABELS ? DENIAL_NEVER : DENIAL_USUAL;
 	return resolved->node == tree->root ? DENIAL_UNLIKELY : DENIAL_NEVER;
 }
-
-bool
-denial_is_passing(const struct resolved *resolved)
-{
-	const struct endpoint_set *set =
-	    resolved->service == NULL ? NULL : resolved->service->endpoints;
-
-	if (set == NULL)
-		return false;
-	for (uint32_t i = 0; i < set->count && i < SLICES_MAX; i++)
-		if (set->slices[i].slice->count > set->slices[i].slice->published)
-			return true;
-	return set->count == 0;
-}

@@ -16,9 +16,6 @@ enum pods_mode { PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED };
 /* The zone stage's configuration. */
 struct zone_config {
 	enum pods_mode pods;
-	/* How long a query waits for a name that is about to exist. 0 means that it does not
-	 * wait. */
-	uint32_t hold_ms;
 	bool ignore_empty_service;
 	bool wildcards;
 };
@@ -130,13 +127,6 @@ enum denial {
  * have resolved them to RESOLVED_NOTHING. */
 enum denial denial_of(const struct answer_config *config, const struct tree *tree,
     const struct name *name, unsigned below, const struct resolved *resolved);
-
-/*
- * Returns whether a name with DENIAL_SOON will probably exist soon. The name will probably exist
- * soon if its headless Service has no slice yet, or has endpoints that are not ready. Examines a
- * limited number of slices.
- */
-bool denial_is_passing(const struct resolved *resolved);
 
 enum { DENIAL_UNLIKELY_S = 30, DENIAL_NEVER_S = 300 };
 

@@ -158,8 +158,6 @@ zone_deny(struct lookup *l)
 	unsigned below = (unsigned)l->below;
 	enum denial denial = denial_of(config, reply->tree, &l->name, below, resolved);
 
-	if (zone_config(config)->hold_ms > 0)
-		reply->about_to_exist = denial == DENIAL_SOON && denial_is_passing(resolved);
 	reply_negative(reply, NXDOMAIN, l->apex, denial_ttl_s(config, denial));
 	if (reply->query->has_edns)
 		give_reason(reply, &l->name, below, resolved, reply->query->qtype);

@@ -179,7 +179,6 @@ read_nearest(struct options *o)
 	choice->nearest_only = o->place.nearest_only;
 	choice->nearest = o->place.nearest || o->place.nearest_only;
 	choice->zonal = o->place.zonal;
-	choice->udp_subset = o->zone.udp_subset;
 	bool by_place = choice->nearest || choice->zonal;
 	o->clients.view.pod_places =
 	    by_place && !o->source.node_role && o->clients.pods == CLIENT_PODS_ALL;
@@ -187,7 +186,7 @@ read_nearest(struct options *o)
 		o->place.place = client_place_of(o->source.node_name, o->place.zone);
 		choice->place = &o->place.place;
 	}
-	if (by_place || choice->udp_subset)
+	if (by_place)
 		o->answers.choice = choice;
 	if (o->clients.view.visibility || o->clients.view.pod_places)
 		o->answers.view = &o->clients.view;

@@ -40,7 +40,6 @@ add_clusterset(
 struct external_names *
 external_names_new(struct options *o, const struct store *store, uint64_t seed)
 {
-	static const struct endpoint_choice subset_only = { .udp_subset = true };
 	bool default_ns = o->external.ns_count == 0 && o->external.ns_addr_count == 0;
 	struct external_config config = { .zones = o->external.zones,
 		.zone_count = o->external.zone_count,
@@ -75,7 +74,7 @@ external_names_new(struct options *o, const struct store *store, uint64_t seed)
 	/* Queries to --external-address are never forwarded. */
 	o->external.answers.stage_config[STAGE_upstream] = NULL;
 	/* A client of --external-address is not a pod of this node. */
-	o->external.answers.choice = o->zone.udp_subset ? &subset_only : NULL;
+	o->external.answers.choice = NULL;
 	stages_build(&o->answers);
 	stages_build(&o->external.answers);
 	return names;

@@ -92,9 +92,6 @@ const struct flag kubedns_flags[] = {
 	{ "Zone and answers", .type = FLAG_GROUP },
 	{ "negative-ttl", FLAG_INT, AT(zone.negative_ttl_s), "5", "SECONDS",
 	    .help = "TTL of negative answers, 0 to 3600", .min = 0, .max = 3600 },
-	{ "hold-ms", FLAG_INT, AT(zone.hold_ms), "0", "N",
-	    .help = "let a query wait for a pod that is starting, 0 to 2000 ms", .min = 0,
-	    .max = 2000 },
 	{ "pods", FLAG_CHOICE, AT(zone.pods), "insecure", "MODE",
 	    .help = "names 1-2-3-4.NS.pod: disabled, insecure or verified",
 	    .words = "disabled|insecure|verified" },
@@ -104,8 +101,6 @@ const struct flag kubedns_flags[] = {
 	    .help = "NXDOMAIN for a Service without ready endpoints" },
 	{ "wildcards", FLAG_BOOL, AT(zone.wildcards), NULL, NULL,
 	    .help = "answer `*` labels like kube-dns; lets any pod list names" },
-	{ "udp-subset", FLAG_BOOL, AT(zone.udp_subset), NULL, NULL,
-	    .help = "UDP answers that do not fit: send a random part, without TC" },
 	{ "ns-addresses", FLAG_LIST, AT(zone.ns_addresses), NULL, "IP,...",
 	    .help = "addresses of ns.dns; default: those of this host" },
 	{ "reverse-cidrs", FLAG_LIST, AT(reverse.cidrs), NULL, "CIDR,...",
@@ -237,6 +232,8 @@ const struct flag kubedns_flags[] = {
 	{ "migrate", FLAG_STRING, AT(commands.migrate), "", "FILE",
 	    .help = "moved to the program kubedns-migrate" },
 	{ "profiling", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted without effect" },
+	{ "hold-ms", FLAG_IGNORED, 0, NULL, "N", .help = "removed, without effect" },
+	{ "udp-subset", FLAG_IGNORED, 0, NULL, NULL, .help = "removed, without effect" },
 	{ .name = NULL },
 };
 
@@ -482,7 +479,6 @@ fill_answers(struct options *o)
 	struct answer_config *a = &o->answers;
 
 	o->zone.stage = (struct zone_config){ .pods = o->zone.pods,
-		.hold_ms = (uint32_t)o->zone.hold_ms,
 		.ignore_empty_service = o->zone.ignore_empty_service,
 		.wildcards = o->zone.wildcards };
 	o->search.stage.inferred = o->search.completion == SEARCH_COMPLETION_INFERRED;

@@ -63,9 +63,9 @@ struct configmap_options {
 /* The cluster's zone: --domain, TTLs, kinds of names. */
 struct zone_options {
 	char *domain, *server_id, *federations_text;
-	long ttl_s, negative_ttl_s, hold_ms;
+	long ttl_s, negative_ttl_s;
 	enum pods_mode pods;
-	bool endpoint_pod_names, ignore_empty_service, wildcards, udp_subset;
+	bool endpoint_pod_names, ignore_empty_service, wildcards;
 	struct flag_list ns_addresses;
 	struct addr *ns_addrs;
 	size_t ns_addr_count;

@@ -214,8 +214,6 @@ publish_iteration(struct kubedns *k)
 	if (treecache_publish(k->cache, serial, s->synced)) {
 		status_published(s, now_ns);
 		k->published_ms = clock_mono_ms();
-		if (s->workers != NULL)
-			workers_published(s->workers);
 		if (s->synced)
 			wanted_namespaces_check(s->namespaces, s->store);
 	}

@@ -14,8 +14,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "kubedns/answer/zone_lookup.h"
-#include "kubedns/serve/held_queries.h"
 #include "kubedns/serve/net/batch_io.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/upstream/upstream.h"
@@ -90,9 +88,8 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	struct udp *udp;
 	struct tcp *tcp;
 	struct upstream *forwarding;
-	struct held_queries *held; /* NULL without --hold-ms */
-	struct fair_share *fair;   /* NULL with --fair-share=off */
-	int64_t due_ns;            /* when the next timer expires, or CLOCK_NEVER */
+	struct fair_share *fair; /* NULL with --fair-share=off */
+	int64_t due_ns;          /* when the next timer expires, or CLOCK_NEVER */
 	pthread_t pthread;
 	int heartbeat; /* timerfd */
 	int wake;      /* eventfd that tells the worker to look at `stop` and `upstreams` */
@@ -146,7 +143,6 @@ take_orders(struct worker *worker)
 	free(list);
 	worker_apply(worker->tcp, atomic_exchange(&worker->port_order, PORT_AS_IT_IS));
 	ended_transfers_take(&worker->streamed, worker->tcp);
-	held_queries_published(worker->held);
 }
 
 /* Reads the heartbeat timer, because an unread timer stays readable. The timer's only purpose is to wake the worker. */
@@ -191,9 +187,7 @@ static void
 run_timers(struct worker *worker)
 {
 	worker->context.stirred = false;
-	/* held_queries_iteration() comes first, because it may query other servers. */
-	int64_t due_ns = held_queries_iteration(worker->held);
-	due_ns = clock_earlier(due_ns, upstream_iteration(worker->forwarding));
+	int64_t due_ns = upstream_iteration(worker->forwarding);
 	due_ns = clock_earlier(due_ns, tcp_iteration(worker->tcp));
 	if (worker->context.measuring)
 		due_ns = clock_earlier(due_ns, fair_share_iteration(worker->fair));
@@ -275,7 +269,6 @@ last_iteration(struct worker *worker)
 {
 	worker_time(&worker->context);
 	udp_poll(worker->udp);
-	held_queries_finish_all(worker->held);
 	upstream_finish_all(worker->forwarding);
 	udp_flush(worker->udp);
 }
@@ -403,13 +396,8 @@ static void
 make_forwarding(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
 	const struct client_ops clients = { worker, client_hold, client_reserve, client_done };
-	uint32_t hold_ms = zone_config(config->answers)->hold_ms;
 
 	worker->forwarding = upstream_new(&worker->context, &clients, config, threads);
-	if (hold_ms > 0)
-		worker->held = held_queries_new(&worker->context, &clients,
-		    upstream_inflight(worker->forwarding),
-		    (HELD_QUERIES_MAX + threads - 1) / threads, hold_ms);
 }
 
 /* Creates the heartbeat, a periodic timer. */
@@ -489,7 +477,6 @@ worker_new(const struct workers_config *config, struct all_sockets *sockets, uns
 static void
 worker_free(struct worker *worker)
 {
-	held_queries_free(worker->held);
 	upstream_free(worker->forwarding);
 	tcp_free(worker->tcp);
 	fair_share_free(worker->fair);
@@ -595,14 +582,6 @@ workers_upstreams(struct workers *workers, const struct server *servers, size_t 
 		free(atomic_exchange(&workers->workers[i]->upstreams, list));
 		worker_wake(workers->workers[i]);
 	}
-}
-
-void
-workers_published(const struct workers *workers)
-{
-	for (unsigned i = 0; i < workers->count; i++)
-		if (held_queries_any(workers->workers[i]->held))
-			worker_wake(workers->workers[i]);
 }
 
 void

@@ -162,10 +162,6 @@ int workers_leave(struct workers *workers);
  */
 void workers_upstreams(struct workers *workers, const struct server *servers, size_t count);
 
-/* Tells the workers that a new tree has been published. The workers retry the queries that wait
- * for a name. */
-void workers_published(const struct workers *workers);
-
 /* Returns the milliseconds since the slowest worker last completed an iteration of its loop. For
  * a healthy worker, the number stays below 2,000. */
 int64_t workers_stalled_ms(const struct workers *workers);

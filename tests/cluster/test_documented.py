@@ -73,14 +73,14 @@ def test_an_upgrade_and_its_way_back(operator):
     operator.sh("kubectl apply -k conf/kubernetes/front")
     before = get(operator, "deployment/kube-dns")["spec"]["template"]["spec"]
     path = operator.directory / "conf/kubernetes/front/kustomization.yaml"
-    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--udp-subset"}]
+    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--endpoint-pod-names"}]
     made = yaml.safe_load(path.read_text())
     made.setdefault("patches", []).append({"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(patch)})
     path.write_text(yaml.safe_dump(made))
     (steps,) = [block for block in section("docs/versions.md", "Upgrading") if "kubectl apply" in block]
     for command in commands(steps):
         operator.sh(command, codes=(0, 1) if " diff " in command else (0,))
-    assert get(operator, "deployment/kube-dns")["spec"]["template"]["spec"]["containers"][0]["args"][-1] == "--udp-subset"
+    assert get(operator, "deployment/kube-dns")["spec"]["template"]["spec"]["containers"][0]["args"][-1] == "--endpoint-pod-names"
     operator.sh("kubectl -n kube-system rollout undo deployment/kube-dns")
     assert get(operator, "deployment/kube-dns")["spec"]["template"]["spec"] == before
 

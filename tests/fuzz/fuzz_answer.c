@@ -31,9 +31,8 @@ enum {
 	OPTION_WILDCARDS = 4,
 	OPTION_VERIFIED = 16,
 	OPTION_FILTER = 32,
-	OPTION_SUBSET = 64,
+	OPTION_OWN = 64,
 	OPTION_INFERRED = 128,
-	OPTION_OWN = OPTION_VERIFIED | OPTION_SUBSET /* all bits of the options are in use */
 };
 enum { SHARED = 3000, OWNERS = 300, PORTS = 60, COMPARED_MAX = 100 };
 
@@ -460,15 +459,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool tcp = data[0] & OPTION_TCP;
 	parts.zone.wildcards = data[0] & OPTION_WILDCARDS;
 	parts.zone.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
-	parts.zone.hold_ms = data[0] & OPTION_SUBSET;
-	parts.choice.udp_subset = data[0] & OPTION_SUBSET;
 	parts.search.inferred = data[0] & OPTION_INFERRED;
 	config.stage_config[STAGE_explanation] = &explanation;
 	stages_build(&config);
 	context->filter_aaaa = data[0] & OPTION_FILTER;
 	context->filter_a = data[0] & OPTION_FILTER;
 	context->stale_since_ns = data[0] & OPTION_FILTER ? 1 : 0;
-	context->own = (data[0] & OPTION_OWN) == OPTION_OWN;
+	context->own = data[0] & OPTION_OWN;
 	size_t len = fuzz_query(data + 1, size - 1, data[0], names, NAMES, query, sizeof query);
 	struct answer_request request = { .config = &config,
 		.query = query,
@@ -476,7 +473,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.out = out,
 		.max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD,
 		.tcp = tcp,
-		.may_wait = data[0] & OPTION_SUBSET,
 		.thread = &thread,
 		.rotation = data[0] * 257u + (uint32_t)size };
 

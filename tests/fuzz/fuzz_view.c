@@ -28,7 +28,6 @@ enum {
 	OPTION_WILDCARDS = 4,
 	OPTION_POD_NAMES = 16,
 	OPTION_FILTER = 32,
-	OPTION_SUBSET = 64,
 	OPTION_INFERRED = 128,
 };
 
@@ -241,8 +240,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	parts.zone.wildcards = data[0] & OPTION_WILDCARDS;
 	parts.zone.pods = data[0] & OPTION_POD_NAMES ? PODS_VERIFIED : PODS_DISABLED;
-	parts.zone.hold_ms = data[0] & OPTION_SUBSET;
-	parts.choice.udp_subset = data[0] & OPTION_SUBSET;
 	parts.search.inferred = data[0] & OPTION_INFERRED;
 	stages_build(&config);
 	parts.choice.zonal = data[0] & OPTION_POD_NAMES;
@@ -256,7 +253,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		    fuzz_query(data + 1, size - 1, data[0], names, NAMES, query, sizeof query),
 		.max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD,
 		.tcp = tcp,
-		.may_wait = data[0] & OPTION_SUBSET,
 		.thread = &thread };
 
 	now_ns += 1000000000;

@@ -382,8 +382,6 @@ bed_ask(const char *text, const char *type)
 		return "FORWARD";
 	case ANSWER_CHASE:
 		return chase_text();
-	case ANSWER_WAIT:
-		return "WAIT";
 	case ANSWER_DROP:
 		break;
 	}

@@ -152,73 +152,6 @@ the_apexs_soa_and_nodata_are_as_they_were(void **state)
 	assert_int_equal(wire_get32(bed.out + bed.info.len - 4), 5);
 }
 
-/* Returns the outcome for a query over UDP. `may_wait` says whether the query may wait. */
-static enum answer_outcome
-outcome_of(const char *text, bool may_wait)
-{
-	uint8_t query[512];
-	struct dname name;
-	struct answer_request request = { .config = &bed.config,
-		.tree = tree_current(bed.cache),
-		.query = query,
-		.out = bed.out,
-		.max = DNS_UDP_PAYLOAD,
-		.may_wait = may_wait };
-
-	assert_int_equal(dname_from_text(&name, text), 0);
-	request.query_len = query_write(query, sizeof query, 1, name.wire, TYPE_A, CLASS_IN, 1232);
-	return answer(&request, &bed.info);
-}
-
-static void
-with_hold_ms_what_is_on_its_way_is_waited_for(void **state)
-{
-	static const char db[] = "db.default.svc.cluster.local",
-			  member[] = "db-1.db.default.svc.cluster.local";
-
-	(void)state;
-	bed_service("db", SERVICE_HEADLESS, NULL, "");
-	bed_publish();
-	assert_int_equal(outcome_of(db, true), ANSWER_REPLY); /* the option is off */
-	bed.parts.zone.hold_ms = 300;
-	assert_int_equal(outcome_of(db, true), ANSWER_WAIT); /* its slice has not arrived yet */
-	assert_int_equal(outcome_of(member, true), ANSWER_WAIT);
-	assert_int_equal(outcome_of(db, false), ANSWER_REPLY);
-	bed_slice("db", "db-1", "", "!10.1.0.1=db-0");
-	bed_publish();
-	assert_int_equal(outcome_of(db, true), ANSWER_WAIT); /* its endpoint is not ready */
-	bed_slice("db", "db-1", "", "10.1.0.1=db-0 !10.1.0.2=db-1");
-	bed_publish();
-	assert_int_equal(outcome_of(db, true), ANSWER_REPLY);
-	assert_int_equal(outcome_of(member, true), ANSWER_WAIT);
-	bed_slice("db", "db-1", "", "10.1.0.1=db-0");
-	bed_publish();
-	/* Nothing shows that the name will exist. */
-	assert_int_equal(outcome_of(member, true), ANSWER_REPLY);
-	bed_slice("db", "db-1", "", "");
-	bed_publish();
-	assert_int_equal(outcome_of(db, true), ANSWER_REPLY); /* the Service is scaled to zero */
-}
-
-static void
-with_hold_ms_nothing_else_is_waited_for(void **state)
-{
-	static const char *const names[] = { "nobody.default.svc.cluster.local",
-		"www.example.com.default.svc.cluster.local",
-		"example.com.default.svc.cluster.local", "db-0.nobody.default.svc.cluster.local",
-		"a.b.db.default.svc.cluster.local", "web.default.svc.cluster.local",
-		"default.svc.cluster.local", "cluster.local" };
-
-	(void)state;
-	bed.parts.zone.hold_ms = 300;
-	bed_service("db", SERVICE_HEADLESS, NULL, "");
-	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "");
-	bed_slice("web", "web-1", "", "!10.1.0.9");
-	bed_publish();
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		assert_int_equal(outcome_of(names[i], true), ANSWER_REPLY);
-}
-
 int
 main(void)
 {
@@ -232,8 +165,6 @@ main(void)
 		TEST(statefulset_member_whose_service_is_not_there_yet_is_not),
 		TEST(a_service_named_as_the_last_label_changes_that),
 		TEST(the_apexs_soa_and_nodata_are_as_they_were),
-		TEST(with_hold_ms_what_is_on_its_way_is_waited_for),
-		TEST(with_hold_ms_nothing_else_is_waited_for),
 	};
 #undef TEST
 

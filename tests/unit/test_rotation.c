@@ -118,56 +118,6 @@ set_that_udp_does_not_hold_is_cut_with_tc(void **state)
 	assert_true(bed.info.truncated);
 }
 
-/* The test makes 10,000 answers for clients with EDNS and for clients that accept 512 bytes. */
-static void
-with_udp_subset_it_is_a_fair_part_without_tc(void **state)
-{
-	static const char name[] = "big.default.svc.cluster.local";
-	static const uint16_t udp_sizes[] = { 512, 1232 };
-	uint64_t random = 2;
-
-	(void)state;
-	bed.parts.choice.udp_subset = true;
-	headless("big", 400);
-	for (size_t s = 0; s < 2; s++) {
-		unsigned counts[SET_MAX] = { 0 }, first[SET_MAX] = { 0 }, total = 0;
-
-		for (unsigned i = 0; i < ANSWERS; i++) {
-			unsigned n = ask(name, TYPE_A, udp_sizes[s], false, rotation_next(&random));
-
-			assert_false(bed.info.truncated);
-			assert_in_range(n, (udp_sizes[s] - 80) / 16, udp_sizes[s] / 16);
-			total += n;
-			first[address(name, 0)]++;
-			for (unsigned r = 0; r < n; r++)
-				counts[address(name, r)]++;
-		}
-		assert_true(chi_squared(first, 400, ANSWERS / 400.0) < bound(400));
-		/* Neighbours are in an answer together, so their counts are not independent. Each
-		 * count is within a fifth of the average. */
-		for (unsigned i = 0; i < 400; i++)
-			assert_in_range(counts[i], total / 400 * 8 / 10, total / 400 * 12 / 10);
-	}
-}
-
-static void
-udp_subset_leaves_the_rest_alone(void **state)
-{
-	(void)state;
-	bed.parts.choice.udp_subset = true;
-	headless("big", 400);
-	headless("small", 3);
-	assert_int_equal(ask("big.default.svc.cluster.local", TYPE_A, 1232, true, 5), 400);
-	assert_int_equal(ask("small.default.svc.cluster.local", TYPE_A, 512, false, 5), 3);
-	assert_int_equal(ask("big.default.svc.cluster.local", TYPE_AAAA, 512, false, 5), 0);
-	bed_service("ports", SERVICE_HEADLESS, NULL, "http/tcp/80");
-	bed_slice("ports", "ports", "http/tcp/80",
-	    "10.2.0.1 10.2.0.2 10.2.0.3 10.2.0.4 10.2.0.5 10.2.0.6 10.2.0.7 10.2.0.8 10.2.0.9");
-	bed_publish();
-	ask("ports.default.svc.cluster.local", TYPE_SRV, 512, false, 5);
-	assert_true(bed.info.truncated);
-}
-
 int
 main(void)
 {
@@ -175,8 +125,6 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_address_is_first_equally_often),
 		TEST(set_that_udp_does_not_hold_is_cut_with_tc),
-		TEST(with_udp_subset_it_is_a_fair_part_without_tc),
-		TEST(udp_subset_leaves_the_rest_alone),
 	};
 #undef TEST
 

@@ -133,7 +133,7 @@ who_closes_its_side_and_resets_is_gone_at_once(void **state)
 	close(context.epoll);
 }
 
-/* A query ends without a reply while the connection is being read, as with --hold-ms. Its client
+/* A query ends without a reply while the connection is being read. Its client
  * has closed its sending side. The replies that were gathered before must be sent first. */
 static void
 a_query_without_reply_does_not_close_ahead_of_gathered_replies(void **state)

@@ -289,7 +289,6 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.max = DNS_TCP_MAX,
 		.tcp = true,
 		.keepalive = keepalive_of(tcp, conn),
-		.may_wait = true,
 		.rotation = rotation_next(&tcp->rotation),
 		.thread = &context->thread,
 	};

@@ -296,7 +296,6 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		.query_len = message->msg_len,
 		.out = reply_buffer(udp, index, i),
 		.max = udp->sockets[index].reply_max,
-		.may_wait = true,
 		.rotation = rotation_next(&udp->rotation),
 		.thread = &context->thread,
 	};

@@ -414,15 +414,6 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 	    "--filter-aaaa), by type.");
 	metrics_value(m, number(stats->filtered[0]), "type", "A", (char *)NULL);
 	metrics_value(m, number(stats->filtered[1]), "type", "AAAA", (char *)NULL);
-	static const char *const held[HELD_COUNT] = {
-		[HELD_CAME] = "came", [HELD_EXPIRED] = "expired", [HELD_REFUSED] = "refused"
-	};
-	metrics_family(m, "kubedns_dns_held_total", METRIC_COUNTER,
-	    "Queries held for a name that was about to exist (--hold-ms), by result.");
-	for (size_t i = 0; i < HELD_COUNT; i++)
-		metrics_value(m, number(stats->held[i]), "result", held[i], (char *)NULL);
-	one(m, "kubedns_dns_held", METRIC_GAUGE, "Queries that wait now (--hold-ms).",
-	    stats->held_now);
 	metrics_family(m, "kubedns_dns_dropped_total", METRIC_COUNTER,
 	    "Queries, replies and connections that were not served, by reason.");
 	for (size_t d = 0; d < DROP_COUNT; d++)

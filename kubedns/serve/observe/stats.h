@@ -77,9 +77,6 @@ enum stats_drop {
 /* Result of a search list. */
 enum stats_search { SEARCH_FOUND, SEARCH_NOTHING, SEARCH_FAILED, SEARCH_RESULTS };
 
-/* Result of waiting for a name that was about to exist (--hold-ms). */
-enum stats_held { HELD_CAME, HELD_EXPIRED, HELD_REFUSED, HELD_COUNT };
-
 enum { STATS_RCODES = 18 }; /* 0 to 16 (BADVERS), and 17 for all other rcodes */
 enum { STATS_SIZE_BUCKETS = 40, STATS_TIME_BUCKETS = 32 };
 
@@ -106,8 +103,6 @@ struct stats {
 	struct stats_sizes request_sizes[PROTO_COUNT];
 	struct stats_sizes response_sizes[SYSTEM_COUNT][PROTO_COUNT];
 	struct stats_times times[SYSTEM_COUNT];
-	uint64_t held[HELD_COUNT];
-	uint64_t held_now;     /* queries that are waiting now */
 	uint64_t client_shed;  /* packets that the filter of fair_share.c has dropped */
 	uint64_t clients_held; /* clients that fair_share.c limits now */
 	uint64_t tcp_accepted;

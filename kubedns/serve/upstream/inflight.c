@@ -65,8 +65,6 @@ struct inflight_table {
 	struct worker_context *context;
 	struct client_ops clients;
 	struct forward_ops ops;
-	inflight_take_waiting *take_waiting; /* NULL if no query waits */
-	void *waiting;                       /* argument of take_waiting */
 	unsigned max, client_max;
 	/* numbers of queries in flight, and of queries stored by the resolver */
 	unsigned count, held_count;
@@ -132,13 +130,6 @@ void
 inflight_cache(struct inflight_table *table, struct forwarded_cache *cache)
 {
 	table->cache = cache;
-}
-
-void
-inflight_hold_with(struct inflight_table *table, inflight_take_waiting *take, void *arg)
-{
-	table->take_waiting = take;
-	table->waiting = arg;
 }
 
 struct forward_ops *
@@ -637,11 +628,6 @@ void
 inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
 {
-	if (outcome == ANSWER_WAIT) {
-		table->context->stirred = true;
-		table->take_waiting(table->waiting, client, query, query_len);
-		return;
-	}
 	if (outcome == ANSWER_CHASE && table->chased != NULL && !info->direct)
 		table = table->chased;
 	if (info->until_synced) {

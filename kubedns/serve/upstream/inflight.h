@@ -146,13 +146,6 @@ void inflight_fallback(struct inflight_table *table, struct inflight_table *fall
  * and only for a table whose queries all go to the same server. */
 void inflight_cache(struct inflight_table *table, struct forwarded_cache *cache);
 
-/* Takes a query for which answer() returned WAIT, and replies to it later. */
-typedef void inflight_take_waiting(
-    void *arg, const struct client *client, const uint8_t *query, size_t query_len);
-
-/* Sets the function that takes queries for which answer() returned WAIT. Call it once. */
-void inflight_hold_with(struct inflight_table *table, inflight_take_waiting *take, void *arg);
-
 /* Returns the operations. The caller sets them before the first inflight_start(). Only retry_ns and
  * has_servers may change later. */
 struct forward_ops *inflight_ops(struct inflight_table *table);

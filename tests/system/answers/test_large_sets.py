@@ -46,22 +46,9 @@ def test_each_address_is_first_equally_often_for_a_client_that_asks_for_aaaa_too
     assert chi_squared < 27.9, f"chi squared is {chi_squared:.1f}; only one of 250,000 fair samples is above the limit: {first}"
 
 
-def test_udp_subset_is_a_part_without_tc_and_tcp_has_all(tmp_path):
-    with world(tmp_path, "--udp-subset", "--threads=1") as k:
-        k.wait_ready()
-        seen = collections.Counter()
-        for wire in ask_in_turns(k, MANY, ANSWERS):
-            got = wire_addresses(wire, MANY)
-            assert not wire[2] & 2 and len(wire) <= 1232 and len(got) == len(set(got)) >= 70
-            seen.update(got)
-        assert len(seen) == MANY_COUNT, "every address appears in some answer"
-        assert len(udp(k, query(MANY)).answer[0]) >= 25, "512 bytes"
-        with Tcp(k) as tcp:
-            assert len(tcp.ask(query(MANY)).answer[0]) == MANY_COUNT
-        assert k.metric("kubedns_dns_truncated_total") == 0
-
-
-def test_without_the_flag_it_is_cut_with_tc(tmp_path):
+def test_over_udp_it_is_cut_with_tc_and_over_tcp_it_is_whole(tmp_path):
     with world(tmp_path) as k:
         k.wait_ready()
         assert udp(k, query(MANY)).flags & dns.flags.TC
+        with Tcp(k) as tcp:
+            assert len(tcp.ask(query(MANY)).answer[0]) == MANY_COUNT

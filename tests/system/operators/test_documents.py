@@ -132,7 +132,7 @@ def kubedns_families(tmp_path):
     zones = ("--external-zones=ext.example", "--external-headless", "--clusterset-domain=clusterset.local", "--transfer-to=127.0.0.1",
              "--transfer-notify=127.0.0.1:9", f"--transfer-key={tmp_path}/keys")
     clients = ("--resolver=127.0.0.1:9", "--client-pods=all", "--nearest", "--zonal", "--search-completion=inferred", "--answer-cache=1M", "--memory=64M",
-               "--dnstap=tcp:127.0.0.1:9", "--hold-ms=10", "--fallthrough", "--filter-aaaa=auto", "--coredns-metrics", "--pods=verified", "--wildcards")
+               "--dnstap=tcp:127.0.0.1:9", "--fallthrough", "--filter-aaaa=auto", "--coredns-metrics", "--pods=verified", "--wildcards")
     found = set()
     with api_world.World(tmp_path, *zones, *clients, "--hosts-namespaces=own", "--until-synced=127.0.0.1:9") as w:
         found |= families(w.kubedns.http("/metrics")[1])
