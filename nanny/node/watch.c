@@ -1,6 +1,5 @@
 #include "nanny/node/watch.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -19,6 +18,7 @@
 #include "nanny/node/alarm.h"
 #include "nanny/node/cache_rules.h"
 #include "nanny/node/link.h"
+#include "nanny/node/probe.h"
 #include "nanny/node/rules.h"
 #include "nanny/options.h"
 #include "nanny/privileges.h"
@@ -34,14 +34,6 @@ enum slot {
 };
 
 enum { PORT_TRIES = 16 };
-
-/* A server that the guard probes. */
-struct asked {
-	int fd;
-	uint16_t id;
-	int64_t answered_ms; /* 0 if there is no answer yet, or if the server has refused a probe */
-	unsigned doubts;     /* number of further probes to send without delay, after an alarm */
-};
 
 /* The state of a count of the connections in @here. Address families are counted one after the
  * other. */
@@ -61,7 +53,7 @@ struct node_watch {
 	struct node_rules rules;
 	struct node_alarm alarms[NODE_ADDRESSES_MAX];
 	struct counting counting;
-	struct asked kubedns[NODE_ADDRESSES_MAX], dnsmasq;
+	struct node_probe kubedns[NODE_ADDRESSES_MAX], dnsmasq;
 	struct dname question, version;
 	int64_t next_probe_ms, next_ensure_ms, next_node_cache_ms;
 	int64_t up_ms, set_ms; /* when the rules were last put in force, and last replaced */
@@ -131,49 +123,6 @@ open_kubedns(struct node_watch *w, size_t i)
 	}
 	log_errorx("node: no port is free for both UDP and TCP");
 	return -1;
-}
-
-static void
-ask(struct asked *asked, const struct dname *name, uint16_t class)
-{
-	uint8_t wire[512];
-
-	if (getrandom(&asked->id, sizeof asked->id, 0) != sizeof asked->id)
-		return;
-	size_t len = query_write(wire, sizeof wire, asked->id, name->wire, TYPE_TXT, class, 0);
-	asked->doubts -= asked->doubts > 0;
-	if (send(asked->fd, wire, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == ECONNREFUSED)
-		asked->answered_ms = asked->doubts = 0;
-}
-
-/* Reads answers from a server. Only answers without an error count, because kubedns returns
- * SERVFAIL before its first sync. */
-static void
-read_answers(struct asked *asked, int64_t now_ms)
-{
-	uint8_t wire[4096];
-	ssize_t got;
-
-	while ((got = recv(asked->fd, wire, sizeof wire, MSG_DONTWAIT)) >= 0 ||
-	       errno == ECONNREFUSED) {
-		uint16_t id;
-
-		if (got < 0) {
-			asked->answered_ms = asked->doubts = 0;
-			continue;
-		}
-		memcpy(&id, wire, sizeof id);
-		if (got >= DNS_HEADER && ntohs(id) == asked->id && (wire[3] & 0xf) == 0) {
-			asked->answered_ms = now_ms;
-			asked->doubts = 0;
-		}
-	}
-}
-
-static bool
-answers(const struct asked *asked, int64_t now_ms)
-{
-	return asked->answered_ms != 0 && now_ms - asked->answered_ms < NODE_PATIENCE_MS;
 }
 
 /* --- rules --- */
@@ -333,12 +282,12 @@ judge(struct node_watch *w, int64_t now_ms)
 {
 	char text[ADDR_TEXT_MAX + 64];
 	const char *why = "kubedns and dnsmasq answer";
-	bool well = !w->draining && answers(&w->dnsmasq, now_ms);
+	bool well = !w->draining && node_probe_alive(&w->dnsmasq, now_ms);
 
 	if (!well)
 		why = w->draining ? "stopping" : "dnsmasq does not answer";
 	for (size_t i = 0; i < w->rules.count && well; i++)
-		if (!answers(&w->kubedns[i], now_ms)) {
+		if (!node_probe_alive(&w->kubedns[i], now_ms)) {
 			char address[ADDR_TEXT_MAX];
 
 			snprintf(text, sizeof text, "kubedns does not answer at %s",
@@ -474,13 +423,13 @@ run_timers(struct node_watch *w, int64_t now_ms)
 		return;
 	w->next_probe_ms = now_ms + NODE_PROBE_MS;
 	for (size_t i = 0; i < w->rules.count; i++) {
-		ask(&w->kubedns[i], &w->question, CLASS_IN);
+		node_probe_send(&w->kubedns[i], &w->question, CLASS_IN, now_ms);
 		if (w->kubedns[i].doubts > 0)
 			w->next_probe_ms = now_ms + NODE_DOUBT_MS;
 		if (w->made)
 			node_alarm_connect(&w->alarms[i], now_ms);
 	}
-	ask(&w->dnsmasq, &w->version, CLASS_CH);
+	node_probe_send(&w->dnsmasq, &w->version, CLASS_CH, now_ms);
 	begin_counting(w, now_ms);
 }
 
@@ -489,7 +438,7 @@ run_timers(struct node_watch *w, int64_t now_ms)
 static void
 heed_alarm(struct node_watch *w, size_t i, int64_t now_ms)
 {
-	w->kubedns[i].doubts = NODE_DOUBTS_MAX;
+	node_probe_doubt(&w->kubedns[i]);
 	w->next_probe_ms = now_ms;
 	node_alarm_ended(&w->alarms[i], now_ms);
 }
@@ -547,9 +496,9 @@ node_watch_run(struct node_watch *w, const struct server *dnsmasq, int words)
 			w->next_ensure_ms = now_ms;
 		if (fds[FD_CONNECTIONS].revents != 0)
 			go_on_counting(w, now_ms);
-		read_answers(&w->dnsmasq, now_ms);
+		node_probe_read(&w->dnsmasq, now_ms);
 		for (size_t i = 0; i < w->rules.count; i++) {
-			read_answers(&w->kubedns[i], now_ms);
+			node_probe_read(&w->kubedns[i], now_ms);
 			if (fds[FD_ALARM + i].revents != 0)
 				heed_alarm(w, i, now_ms);
 		}

@@ -28,12 +28,7 @@ struct node_report {
 };
 
 enum {
-	NODE_PROBE_MS = 200, /* interval between probes of each server */
-	/* interval between probes after an alarm, until kubedns answers or refuses */
-	NODE_DOUBT_MS = 2,
-	NODE_DOUBTS_MAX = 50,    /* maximum number of probes after an alarm */
-	NODE_PATIENCE_MS = 1000, /* a server without an answer for this long counts as dead */
-	NODE_HIDE_MS = 10000,    /* time without kubedns during which refusals are dropped */
+	NODE_HIDE_MS = 10000, /* time without kubedns during which refusals are dropped */
 	/* interval between checks of the interface and its addresses if there is no netlink event */
 	NODE_ENSURE_MS = 1000,
 	/* minimum interval between counts of @here; longer if counting takes long */
