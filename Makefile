@@ -282,6 +282,12 @@ lint: ## check formatting, code, manual pages and scripts
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 
+report: ## print figures about the form of sources, texts and pictures; never fails (REPORT="lengths words")
+	@$(call deps,build test lint)
+	@$(again) -s BUILD=build archives
+	-@$(PYTHON) tests/report.py build $(REPORT)
+.PHONY: report
+
 # Documents and example files go to Debian's directory for examples. No program reads them.
 docdir ?= $(datadir)/doc/kubedns
 install: all ## install programs, man pages and examples below DESTDIR

@@ -1,18 +1,13 @@
-"""Checks the dialect of C in docs/contributing.md: sizeof, the blank line after declarations, and pointers compared with NULL.
+"""Finds and fixes two rules of C in docs/contributing.md: sizeof, and the blank line after declarations.
 
-	dialect.py FILE...                  prints violations; exit status 1 if there are any
-	dialect.py --fix FILE...            fixes the first two kinds
-	dialect.py --pointers FLAGS... -- FILE...  prints pointers used as truth values; clang-query reads FILE with FLAGS
+	dialect.py --fix FILE...            fixes the files; `make report` prints the places
 
 Each run first checks itself with examples. It must report every wrong example and leave every right example unchanged.
 """
 
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 
 NOT_A_TYPE = {"return", "goto", "else", "case", "default", "break", "continue", "do", "sizeof", "if", "while", "for", "switch", "typedef", "asm"}
 QUALIFIERS = r"(?:(?:static|const|volatile|register|_Thread_local|_Alignas\([^)]*\)|unsigned|signed|extern)\s+)*"
@@ -23,17 +18,6 @@ TYPE = re.compile(rf"^(?:const\s+)?(?:(?:struct|union|enum)\s+\w+|{INTEGER}|floa
 # Operands that need no parentheses after sizeof. `a + b` and a cast need them.
 UNARY = re.compile(r"^[*&]*(?:\w+|\"[^\"]*\")(?:\.\w+|->\w+|\[[^\[\]]*\])*$")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|.|\n', re.S)
-
-POINTER = ("expr(hasType(hasCanonicalType(pointerType())), unless(ignoringParenImpCasts(stringLiteral())),"
-           " unless(ignoringParenImpCasts(conditionalOperator()))).bind(\"pointer\")")
-OURS = 'isExpansionInFileMatching("(^|/)(kubedns|nanny|sidecar|migrate|treecache|lib|tests)/|dialect_example")'
-QUERY = ["set output diag", "set traversal AsIs", "set bind-root false",
-         f'match unaryOperator({OURS}, hasOperatorName("!"), hasUnaryOperand({POINTER}))',
-         f'match implicitCastExpr({OURS}, hasCastKind("CK_PointerToBoolean"), hasSourceExpression({POINTER}))',
-         *(f'match binaryOperator({OURS}, hasAnyOperatorName("&&", "||"), {side}({POINTER}))' for side in ("hasLHS", "hasRHS")),
-         *(f"match {kind}({OURS}, hasCondition({POINTER}))" for kind in ("ifStmt", "whileStmt", "doStmt", "forStmt", "conditionalOperator"))]
-# Library macros that test pointers in other ways.
-MACRO = re.compile(r"[A-Z_]{4,}|\w+_foreach|cds_\w+")
 
 
 def blanked(text):
@@ -119,30 +103,6 @@ def fixed(text):
     return "\n".join("\n" + line if number in missing else line for number, line in enumerate(lines))
 
 
-def clang_query():
-    """Returns the clang-query of the installed clang-tidy. In Debian, the program's name contains the version."""
-    beside = pathlib.Path(shutil.which("clang-tidy") or "/").resolve().with_name("clang-query")
-    return beside if beside.exists() else shutil.which("clang-query")
-
-
-def pointer_findings(path, flags):
-    """Returns {(file, line, text)} of the pointers that a source and its headers use as truth values."""
-    if not (tool := clang_query()):
-        sys.exit("dialect: clang-query is missing: install clang-tools")
-    with tempfile.NamedTemporaryFile("w", suffix=".query") as query:
-        query.write("\n".join(QUERY) + "\n")
-        query.flush()
-        ran = subprocess.run([tool, "-f", query.name, path, "--", *flags], capture_output=True, text=True)
-    if ran.returncode or "error:" in ran.stderr or ran.stdout.count("match") < len(QUERY) - 3:
-        sys.exit(f"dialect: clang-query {path}: {ran.stderr or ran.stdout}")
-    found = set()
-    for name, line, column in re.findall(r'^(/?\S+?):(\d+):(\d+): note: "pointer" binds here', ran.stdout, re.M):
-        text = pathlib.Path(name).read_bytes().split(b"\n")[int(line) - 1]
-        if not MACRO.match(text[int(column) - 1:].decode()):
-            found.add((name, int(line), text.decode().strip()))
-    return found
-
-
 WRONG = """\
 void
 f(struct s *p, char *q)
@@ -185,26 +145,6 @@ f(struct s *p)
 	};
 }
 """
-POINTERS = """\
-#include <stdbool.h>
-#include <stddef.h>
-bool
-f(char *p, int n)
-{
-	while (p)
-		p = n ? p : NULL;
-	for (; p; p++)
-		n = !p;
-	do
-		n = p ? 1 : 2;
-	while (p);
-	if (p)
-		n = n && p;
-	if (p || n)
-		n = p != NULL || p == NULL || !n;
-	return p;
-}
-"""
 
 
 def check_itself():
@@ -214,36 +154,11 @@ def check_itself():
     assert fixed(WRONG).count("\n") == WRONG.count("\n") + 2
 
 
-def check_pointers():
-    with tempfile.TemporaryDirectory() as folder:
-        example = pathlib.Path(folder, "dialect_example.c")
-        example.write_text(POINTERS)
-        lines = sorted(line for _, line, _ in pointer_findings(example, ["-std=c17"]))
-    assert lines == [6, 8, 9, 11, 12, 13, 14, 15, 17], lines
-
-
-def main(args):
-    if args[:1] == ["--pointers"]:
-        flags, paths = args[1:args.index("--")], args[args.index("--") + 1:]
-        if not paths:
-            return check_pointers()
-        found = set().union(*(pointer_findings(path, flags) for path in paths))
-        for name, line, text in sorted(found):
-            print(f"{name}:{line}: compare the pointer with NULL: {text}")
-        return bool(found)
-    check_itself()
-    bad = False
-    for path in map(pathlib.Path, args[args[:1] == ["--fix"]:]):
-        text = path.read_text()
-        if args[0] == "--fix":
-            if fixed(text) != text:
-                path.write_text(fixed(text))
-            continue
-        for line, what in findings(text):
-            print(f"{path}:{line}: {what} (tests/dialect.py --fix)")
-            bad = True
-    return bad
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if sys.argv[1:2] != ["--fix"]:
+        sys.exit(__doc__)
+    check_itself()
+    for source in map(pathlib.Path, sys.argv[2:]):
+        before = source.read_text()
+        if fixed(before) != before:
+            source.write_text(fixed(before))

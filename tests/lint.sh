@@ -1,5 +1,6 @@
 #!/bin/sh
-# `make lint`: formatting, static analysis, manuals and scripts. All steps run. The script fails if any step finds something.
+# `make lint`: what can be wrong without a test that runs: formatting, static analysis, includes between folders, manuals, scripts, and
+# documents that mislead. All steps run. The script fails if any step finds something. Figures about form are in `make report`.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 failed=0
@@ -14,74 +15,19 @@ step() {
 # Runs clang-tidy with .clang-tidy, one file per run, because with several files a finding in one once appeared in another. It analyses only
 # files that are linked into a program, because the analyser does not know that cmocka's assertions return only when they are true. A file
 # without findings is skipped until the file, a header that it includes or the configuration changes. The stamps in build/tidy/ are named by
-# the hash of all these files. dialect.py also reads the tests' sources and finds pointers used as truth values. The analyser follows each
-# function through at most 75,000 states, a third of its default. This takes 40 % of the time, and still finds as many of the planted leaks
-# (252 of 269).
+# the hash of all these files. The analyser follows each function through at most 75,000 states, a third of its default. This takes 40 % of
+# the time, and still finds as many of the planted leaks (252 of 269).
 # shellcheck disable=SC2317 # called by step
 analyse() {
 	mkdir -p build/tidy
 	find build/tidy -type f -mtime +14 -delete
-	"$python" tests/dialect.py --pointers -- || return
 	# shellcheck disable=SC2016,SC2086 # expanded by the inner shell; a list of words
-	printf '%s\n' $sources | PYTHON=$python TIDY_VERSION=$(clang-tidy --version) xargs -P "$(nproc)" -n 1 sh -c '
-		flags="-std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I. -Ibuild -Itests/unit"
+	printf '%s\n' $sources_of_programs | TIDY_VERSION=$(clang-tidy --version) xargs -P "$(nproc)" -n 1 sh -c '
+		flags="-std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I. -Ibuild"
 		read_too=$(clang -MM $flags "$1" | sed "s/^[^:]*://; s/\\\\$//") || exit 1
-		stamp=build/tidy/$({ echo "$1" "$flags" "$TIDY_VERSION"; sha256sum .clang-tidy tests/lint.sh tests/dialect.py $read_too; } | sha256sum | cut -d" " -f1)
+		stamp=build/tidy/$({ echo "$1" "$flags" "$TIDY_VERSION"; sha256sum .clang-tidy tests/lint.sh $read_too; } | sha256sum | cut -d" " -f1)
 		[ -e "$stamp" ] && exec touch "$stamp"
-		case $1 in tests/*) ;; *) clang-tidy -quiet "$1" -- $flags -Xclang -analyzer-config -Xclang max-nodes=75000 2>/dev/null ;; esac &&
-			"$PYTHON" tests/dialect.py --pointers $flags -- "$1" && touch "$stamp"' tidy
-}
-
-# The maximum length of functions and files in lines. Prints the median and the ninth decile.
-# shellcheck disable=SC2317,SC2086 # called by step; a list of words
-check_lengths() {
-	awk -v function_max=75 -v file_max=1000 '
-		function report(what, sizes, n, max,    size, seen, median, ninth) {
-			for (size = 0; seen < n; size++) {
-				seen += sizes[size]
-				if (!median && 2 * seen >= n)
-					median = size
-				if (!ninth && 10 * seen >= 9 * n)
-					ninth = size
-			}
-			printf "lint: %d %s: median %d lines, nine in ten at most %d, longest %d (allowed: %d)\n", n, what, median, ninth, size - 1, max
-		}
-		function end_of_file() {
-			if (file == "")
-				return
-			file_count++
-			files[lines]++
-			if (lines > file_max) {
-				print file ": " lines " lines, more than " file_max
-				bad = 1
-			}
-		}
-		FNR == 1 { end_of_file(); file = FILENAME; named = 0 }
-		{ lines = FNR }
-		/^[a-z_][a-z0-9_]*\(/ { named = FNR; name = $0; sub(/\(.*/, "", name) }
-		/^\{/ && named { begun = named; named = 0 }
-		/;$/ && named { named = 0 }
-		/^\}$/ && begun {
-			function_count++
-			functions[FNR - begun + 1]++
-			if (FNR - begun + 1 > function_max) {
-				print file ":" begun ": " name "() has " FNR - begun + 1 " lines, more than " function_max
-				bad = 1
-			}
-			begun = 0
-		}
-		END {
-			end_of_file()
-			report("functions", functions, function_count, function_max)
-			report("files", files, file_count, file_max)
-			exit bad
-		}' $sources_of_programs
-}
-
-# pycodestyle is run without its rules about line length, continuation lines, one-letter names and tabs in text.
-# shellcheck disable=SC2317,SC2086 # called by step; a list of words
-check_python() {
-	"$python" -m pyflakes $python_files && "$python" -m pycodestyle --ignore=E101,E127,E128,E203,E501,E731,E741,W191,W503,W504 $python_files
+		clang-tidy -quiet "$1" -- $flags -Xclang -analyzer-config -Xclang max-nodes=75000 2>/dev/null && touch "$stamp"' tidy
 }
 
 # This checks only the formatting. `make vet` looks for mistakes, but compiles 565 MB of modules the first time.
@@ -160,24 +106,6 @@ check_stages() {
 	return 1
 }
 
-# Looks for the words of tests/words.txt in all texts: documents, manuals, sources, scripts and manifests.
-# shellcheck disable=SC2317 # called by step
-check_words() {
-	grep -rIlZ '' --exclude-dir=seeds --exclude='*.svg' --exclude='*.sum' --exclude=words.txt \
-		README.md SECURITY.md CHANGELOG.md Makefile .ci docs conf mk debian lib treecache kubedns nanny sidecar migrate tests | xargs -0 "$python" tests/words.py
-}
-
-# README.md's charts must equal the charts that `make charts` draws from the published figures.
-# shellcheck disable=SC2317 # called by step
-check_charts() {
-	drawn=$(mktemp -d) && "$python" tests/bench/published.py "$drawn" && diff -r docs/charts "$drawn"
-	same=$?
-	rm -rf "$drawn"
-	[ "$same" = 0 ] && return
-	echo "docs/charts: run make charts"
-	return 1
-}
-
 sources_of_programs=$(find lib treecache kubedns nanny sidecar migrate -name '*.c' | sort)
 sources=$(find lib treecache kubedns nanny sidecar migrate tests -name '*.c' | sort)
 headers=$(find lib treecache kubedns nanny sidecar migrate tests -name '*.h' | sort)
@@ -188,15 +116,9 @@ scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.g
 # shellcheck disable=SC2086 # lists of words
 {
 	step form clang-format --dry-run -Werror $sources $headers
-	step dialect "$python" tests/dialect.py $sources $headers
 	step arrows check_arrows
-	step lengths check_lengths
 	step stages check_stages
-	step words check_words
-	step charts check_charts
-	step house "$python" tests/house.py "${BUILD:-build}"
-	step way "$python" tests/way.py "${BUILD:-build}"
-	step python check_python
+	step python "$python" -m pyflakes $python_files
 	! command -v gofmt >/dev/null || step go check_go
 	step analysis analyse
 	[ -z "$pages" ] || step manuals mandoc -Tlint -W warning $pages

@@ -1,11 +1,6 @@
-"""Refuses words that the project's texts do not use. tests/words.txt lists these words, each with its replacement. Exit status 1: a file
-contains such a word.
-
-words.py FILE...
-"""
+"""Finds words that the project's texts do not use. tests/words.txt lists these words, each with its replacement."""
 
 import re
-import sys
 from pathlib import Path
 
 LIST = Path(__file__).with_name("words.txt")
@@ -24,16 +19,3 @@ def findings(text, words):
     phrases = "|".join(BETWEEN.join(map(re.escape, w.split())) for w in sorted(words, key=len, reverse=True))
     for found in re.finditer(rf"(?<![\w-])(?:{phrases})(?![\w-])", text, re.I):
         yield text.count("\n", 0, found.start()) + 1, re.sub(BETWEEN, " ", found[0]).lower()
-
-
-def main(paths):
-    words, bad = refused(), False
-    for path in paths:
-        for line, phrase in findings(Path(path).read_text(encoding="utf-8"), words):
-            print(f'{path}:{line}: "{phrase}": write: {words[phrase]}')
-            bad = True
-    return bad
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-make bench, bench-scale, bench-change, bench-instructions, bench-hostile, bench-lookup, bench-upstream, bench-node, bench-node-conntrack,
+make bench, bench-scale, bench-change, bench-hostile, bench-lookup, bench-upstream, bench-node, bench-node-conntrack,
 bench-node-change, bench-report. BENCH_ARGS="--help" shows the options of each.
 
 Results: build/bench/results.json with one section per bench. bench-report makes build/bench/report.md and charts of it.
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODULES = {"bench": "speed", "scale": "scale", "change": "change", "instructions": "instructions", "hostile": "hostile", "lookup": "lookup", "upstream": "upstream", "node": "node", "node-conntrack": "node_conntrack", "node-change": "node_change", "report": "report", "pod": "pod"}
+MODULES = {"bench": "speed", "scale": "scale", "change": "change", "hostile": "hostile", "lookup": "lookup", "upstream": "upstream", "node": "node", "node-conntrack": "node_conntrack", "node-change": "node_change", "report": "report", "pod": "pod"}
 
 
 def own_network():

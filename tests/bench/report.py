@@ -248,14 +248,6 @@ def growth_of_one(report, sizes):
     report.add("")
 
 
-def instructions_section(report, s):
-    report.add("## Instructions", "")
-    header(report, s)
-    report.add("Instructions in user space, counted by callgrind. Each query is a single one.", "")
-    report.table(("what", "now", "kept", ""), [(k, f"{v:,}", f"{s['kept'].get(k, 0):,}", f"{v / s['kept'][k] - 1:+.1%}" if s["kept"].get(k) else "new")
-                                              for k, v in s["figures"].items()])  # fmt: skip
-
-
 def pod_section(report, s):
     runs, kinds = s["runs"], list(dict.fromkeys(r["kind"] for r in s["runs"]))
     names = list(dict.fromkeys(r["topology"] for r in runs))
@@ -307,7 +299,7 @@ def change_section(report, s):
     report.add("")
 
 
-SECTIONS = {"speed": speed_section, "scale": scale_section, "pod": pod_section, "change": change_section, "instructions": instructions_section}
+SECTIONS = {"speed": speed_section, "scale": scale_section, "pod": pod_section, "change": change_section}
 
 
 def main(argv):

@@ -75,21 +75,6 @@ def test_alerts_that_are_named_exist(document):
     assert named <= {rule["alert"] for rule in alerts()}
 
 
-def sentences(document):
-    """Yields the sentences of paragraphs, list items and table cells. A code span becomes one word. The target of a link is left out."""
-    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[*|#]|\d+\. ))", prose(document)):
-        if not block.lstrip().startswith("#"):
-            for text in block.split("|") if block.lstrip().startswith("|") else [block]:
-                text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "X", text))
-                yield from re.split(r"(?<=[.?!])[*)]*\s+", re.sub(r"\s+", " ", re.sub(r"^\s*(?:\*|\d+\.)\s", "", text)).strip())
-
-
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.parts[0] != "tests" and d.name != "CHANGELOG.md"], ids=str)
-def test_no_sentence_has_more_than_30_words(document):
-    long = [sentence for sentence in sentences(document) if len(sentence.split()) > 30]
-    assert not long, long
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_make_targets_that_are_named_exist(document):
     rules = "\n".join(path.read_text() for path in [ROOT / "Makefile", *ROOT.glob("mk/*.mk")])
