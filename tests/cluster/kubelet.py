@@ -165,7 +165,7 @@ class Container:
                 self.pod.changed()
             if kind == "livenessProbe" and probe.passing is False:
                 self.pod.kubelet.note(f"{self.name}: liveness probe failed, killed")
-                self.pod.kill(self, self.pod.grace)
+                self.pod.kill(self, probe.spec.get("terminationGracePeriodSeconds", self.pod.grace))
                 return
 
     def status(self):

@@ -26,7 +26,7 @@ CONTAINER_KNOWN = {"args", "command", "env", "image", "imagePullPolicy", "lifecy
 SECURITY_KNOWN = {"allowPrivilegeEscalation", "capabilities", "readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot", "runAsUser",
                   "seccompProfile"}
 PROBE_KNOWN = {"failureThreshold", "httpGet", "initialDelaySeconds", "periodSeconds", "successThreshold",
-               "tcpSocket", "timeoutSeconds"}
+               "tcpSocket", "terminationGracePeriodSeconds", "timeoutSeconds"}
 
 # Namespaced sysctls that the kubelet permits by default.
 SAFE_SYSCTLS = {"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",

@@ -26,6 +26,7 @@ TOGETHER = ("front", "control-plane", "networkpolicy", "proportional", "external
 
 # The objects that need a newer server than 1.22. Each entry has the first version that accepts the object, and the error of an older server.
 SINCE = {
+    **dict.fromkeys(("replace-kube-dns", "beside", "front", "autoscale"), (29, "matchLabelKeys")),
     "evict-unready": (26, "unhealthyPodEvictionPolicy"),
     "node-local": (29, "flowcontrol.apiserver.k8s.io/v1"),
     "node-service": (34, "PreferSameNode|trafficDistribution|flowcontrol.apiserver.k8s.io/v1"),
@@ -58,15 +59,17 @@ def rendered(what, directory, server):
     if what.startswith("chart "):
         sets = [a for v in (f"registry={REGISTRY}", f"service.clusterIP={DNS_IP}", *CHART[what.removeprefix("chart ")]) for a in ("-set", v)]
         return run(ROOT / "build/helm", "-kube", f"v1.{server}.0", *sets, "kube-dns-chart", ROOT / "conf/helm/kubedns")
-    components = {"components": TOGETHER, "evict-unready": ("evict-unready",)}.get(what)
+    components = {"components": TOGETHER, "evict-unready": ("evict-unready",), "no-match-label-keys": ()}.get(what)
     if components is None:
         return manifests(directory, what)
+    if server < 31 or what == "no-match-label-keys":
+        components = (*components, "no-match-label-keys")
     mine = {"resources": ["../replace-kube-dns"], "components": [f"../components/{c}" for c in components]}
     return manifests(directory, "mine", files={"mine/kustomization.yaml": yaml.safe_dump(mine)})
 
 
-@pytest.mark.parametrize("what", ["replace-kube-dns", "beside", "front", "autoscale", "components", "evict-unready", "node-service", "node-local",
-                                  "search", *(f"chart {t}" for t in CHART)])
+@pytest.mark.parametrize("what", ["replace-kube-dns", "beside", "front", "autoscale", "components", "evict-unready", "no-match-label-keys", "node-service",
+                                  "node-local", "search", *(f"chart {t}" for t in CHART)])
 def test_it_accepts_what_the_document_says(real, tmp_path, what):
     text = rendered(what, tmp_path, real.minor)
     since, said = SINCE.get(what, (22, ""))

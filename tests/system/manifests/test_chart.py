@@ -100,6 +100,15 @@ def test_same_objects_as_the_manifests(tmp_path, case):
     assert mine == theirs
 
 
+@pytest.mark.parametrize(("version", "values", "there"), [
+    ("v1.30.0", [], False), ("v1.31.0", [], True), ("v1.36.0", ["-set", "matchLabelKeys=false"], False),
+    ("v1.28.0", ["-set", "matchLabelKeys=true"], True),
+])  # fmt: skip
+def test_match_label_keys_depend_on_the_version_of_kubernetes(version, values, there):
+    text = helm("-kube", version, *SETTINGS, *values)[1]
+    assert text.count("matchLabelKeys") == (2 if there else 0)
+
+
 @needs_kubectl
 def test_one_setting_says_where_the_runbook_is(tmp_path):
     there = "https://wiki.example/dns/runbook"

@@ -177,6 +177,51 @@ esac
     assert ("scale deployment/kube-dns --replicas=2" in p.stderr) == new, p.stderr
 
 
+def match_label_keys(objects, name):
+    """The matchLabelKeys of the Deployment's anti-affinity, and of its spread over zones."""
+    pod = objects["Deployment", name]["spec"]["template"]["spec"]
+    (preferred,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    (spread,) = pod["topologySpreadConstraints"]
+    return preferred["podAffinityTerm"].get("matchLabelKeys"), spread.get("matchLabelKeys")
+
+
+@needs_kubectl
+@pytest.mark.parametrize(("overlay", "components", "name"), [("replace-kube-dns", [], "kube-dns"), ("beside", [], "kube-dns-beside"),
+                                                             ("front", ["keep-old"], "kubedns"), ("autoscale", [], "kube-dns"),
+                                                             ("front", ["proportional"], "kube-dns")])  # fmt: skip
+def test_an_update_does_not_count_the_old_pods(tmp_path, overlay, components, name):
+    """A bug: the old pods of an update counted too, so both new pods could go to the same node, and stayed there."""
+    made = copy(tmp_path)
+    plain, old = render(made, overlay, *components), render(made, overlay, *components, "no-match-label-keys")
+    assert match_label_keys(plain, name) == (["pod-template-hash"],) * 2
+    assert match_label_keys(old, name) == (None, None)
+    assert {k: o for k, o in plain.items() if k != ("Deployment", name)} == {k: o for k, o in old.items() if k != ("Deployment", name)}
+
+
+@needs_kubectl
+@pytest.mark.parametrize(("minor", "accepted"), [("28+", False), ("30", False), ("31", True)])
+def test_check_names_the_component_for_an_older_api_server(tmp_path, minor, accepted):
+    stand_in = tmp_path / "kubectl-in-reach"
+    stand_in.write_text(f"""#!/bin/sh
+case "$*" in
+version*) printf '"clientVersion": {{\n"minor": "99"\n}}\n"serverVersion": {{\n"minor": "{minor}"\n}}\n' ;;
+kustomize*) exec kubectl "$@" ;;
+*apply*--dry-run=server*) exec cat >/dev/null ;;
+*) exit 1 ;;
+esac
+""")
+    stand_in.chmod(0o755)
+    p = subprocess.run([copy(tmp_path) / "check", "front"], capture_output=True, text=True, timeout=60, env={**os.environ, "KUBECTL": str(stand_in)})
+    assert (p.returncode == 0) == accepted and ("../front and ../components/no-match-label-keys" in p.stderr) != accepted, p.stderr
+
+
+@needs_kubectl
+@pytest.mark.parametrize(("overlay", "components"), [("replace-kube-dns", []), ("front", []), ("front", ["engine-unbound"]), ("node-service", []), ("node-local", [])])
+def test_a_container_that_hangs_is_killed_after_5_seconds(tmp_path, overlay, components):
+    pods = [o["spec"]["template"]["spec"] for (kind, _), o in render(copy(tmp_path), overlay, *components).items() if kind in ("Deployment", "DaemonSet")]
+    assert [c["livenessProbe"]["terminationGracePeriodSeconds"] for pod in pods for c in pod["containers"]] == [5] * 3
+
+
 OURS = {"app.kubernetes.io/name": "kubedns"}  # CoreDNS's pods do not have this label
 
 
