@@ -5,6 +5,16 @@
 
 #include "lib/xalloc.h"
 
+int
+cares_init(ares_channel *ares, struct ares_options *options, int mask)
+{
+#ifdef ARES_OPT_QUERY_CACHE
+	options->qcache_max_ttl = 0;
+	mask |= ARES_OPT_QUERY_CACHE;
+#endif
+	return ares_init_options(ares, options, mask);
+}
+
 struct request {
 	cares_callback *done;
 	void *arg;

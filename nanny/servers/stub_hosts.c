@@ -90,11 +90,7 @@ open_channel(struct stub_hosts *names, enum channel which)
 	options.lookups = lookups;
 	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB |
 		   ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS | ARES_OPT_NDOTS;
-#ifdef ARES_OPT_QUERY_CACHE /* c-ares 1.31: without it, a refresh gets the answer of the one before */
-	options.qcache_max_ttl = 0;
-	mask |= ARES_OPT_QUERY_CACHE;
-#endif
-	if (ares_init_options(&names->channels[which], &options, mask) != ARES_SUCCESS)
+	if (cares_init(&names->channels[which], &options, mask) != ARES_SUCCESS)
 		log_fatalx("names: c-ares cannot be initialised");
 	char *csv = servers_csv(names->servers[which], names->server_count[which]);
 	if (*csv && ares_set_servers_ports_csv(names->channels[which], csv) != ARES_SUCCESS)

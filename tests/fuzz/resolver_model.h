@@ -175,12 +175,13 @@ enum reply_kind {
 	REPLY_NXDOMAIN,
 	REPLY_REFUSED,
 	REPLY_CUT,
-	REPLY_OTHER_ID, /* this reply and all following replies are forged */
+	REPLY_OTHER_ID, /* this reply and all following replies but the last are forged */
 	REPLY_OTHER_NAME,
 	REPLY_OTHER_TYPE,
 	REPLY_OTHER_CLASS,
 	REPLY_QUERY,
 	REPLY_NO_QUESTION,
+	REPLY_FORMERR, /* like a server that does not know EDNS; not forged */
 	REPLY_KINDS
 };
 
@@ -202,9 +203,11 @@ reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out
 {
 	static const uint8_t rcodes[REPLY_KINDS] = { [REPLY_SERVFAIL] = RCODE_SERVFAIL,
 		[REPLY_NXDOMAIN] = RCODE_NXDOMAIN,
-		[REPLY_REFUSED] = RCODE_REFUSED };
+		[REPLY_REFUSED] = RCODE_REFUSED,
+		[REPLY_FORMERR] = RCODE_FORMERR };
 	unsigned letter = query[DNS_HEADER + 1] - 'a';
 	const uint8_t own[4] = { address[0], address[1], address[2], (uint8_t)letter };
+	bool is_forged = kind >= REPLY_OTHER_ID && kind != REPLY_FORMERR;
 	bool bare = rcodes[kind] != 0 || kind == REPLY_TRUNCATED;
 	unsigned records = bare ? 0 : kind == REPLY_MANY ? 200 : 1;
 	size_t at = DNS_HEADER;
@@ -212,7 +215,7 @@ reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out
 
 	CHECK(wire_read_name(query, len, &at, &name) == 0 && at + 4 <= len && letter < LETTERS);
 	at += 4;
-	said[letter] = said[letter] || kind < REPLY_OTHER_ID;
+	said[letter] = said[letter] || !is_forged;
 	/* c-ares does not recognise this message as a reply, and gives up. */
 	has_failed = has_failed || kind == REPLY_QUERY;
 	memcpy(out, query, at);
@@ -243,7 +246,7 @@ reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out
 		break;
 	}
 	for (unsigned i = 0; i < records; i++)
-		at += put_address(out + at, kind >= REPLY_OTHER_ID ? forged : own);
+		at += put_address(out + at, is_forged ? forged : own);
 	return kind == REPLY_CUT ? at - 7 : at;
 }
 

@@ -65,6 +65,24 @@ peer_was_asked(const struct peer *peer)
 	return poll(&ready, 1, 0) == 1;
 }
 
+static bool
+peer_got_opt(const struct peer *peer)
+{
+	return wire_get16(peer->query + 10) == 1;
+}
+
+/* Removes the OPT record, which is all after the question, from the last query, and so from the reply. */
+static void
+peer_drops_opt(struct peer *peer)
+{
+	struct dname name;
+	size_t at = DNS_HEADER;
+
+	assert_int_equal(wire_read_name(peer->query, peer->len, &at, &name), 0);
+	wire_put16(peer->query + 10, 0);
+	peer->len = at + 4;
+}
+
 /* Replies to the last query, and lets the forwarder read the reply. */
 static void
 peer_reply(struct peer *peer, unsigned rcode)
@@ -184,6 +202,73 @@ an_answer_of_a_server_that_left_the_list_is_taken(void **state)
 	finish(peers, 2);
 }
 
+/* c-ares 1.31 and later have a cache. Its answers would be older than --answer-cache allows, or of another --until-synced server. */
+static void
+the_same_query_is_sent_again(void **state)
+{
+	static const uint8_t record[] = { 0xc0, DNS_HEADER, 0, TYPE_A, 0, CLASS_IN, 0, 0, 1, 44, 0,
+		4, 192, 0, 2, 1 };
+
+	(void)state;
+	struct peer peers[] = { peer_open() };
+	start(peers, 1);
+	for (unsigned i = 1; i <= 2; i++) {
+		query("www.example.com.");
+		assert_int_equal(got.replies, i - 1);
+		peer_read(&peers[0]);
+		peer_drops_opt(&peers[0]);
+		wire_put16(peers[0].query + 6, 1);
+		memcpy(peers[0].query + peers[0].len, record, sizeof record);
+		peers[0].len += sizeof record;
+		peer_reply(&peers[0], 0);
+		assert_int_equal(got.replies, i);
+	}
+	finish(peers, 1);
+}
+
+/* Each query of a channel is repeated, not only the first one. */
+static void
+after_formerr_a_query_is_repeated_without_opt(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open() };
+	start(peers, 1);
+	for (unsigned i = 1; i <= 2; i++) {
+		query("www.example.com.");
+		peer_read(&peers[0]);
+		assert_true(peer_got_opt(&peers[0]));
+		peer_drops_opt(&peers[0]);
+		peer_reply(&peers[0], RCODE_FORMERR);
+		assert_int_equal(got.replies, i - 1);
+		peer_read(&peers[0]);
+		assert_false(peer_got_opt(&peers[0]));
+		peer_reply(&peers[0], RCODE_NXDOMAIN);
+		assert_int_equal(got.replies, i);
+		assert_int_equal(got.capacity[3] & 15, RCODE_NXDOMAIN);
+	}
+	finish(peers, 1);
+}
+
+/* c-ares 1.34 repeats the query without OPT once more. */
+static void
+a_server_that_always_replies_formerr_is_not_asked_forever(void **state)
+{
+	unsigned queries = 0;
+
+	(void)state;
+	struct peer peers[] = { peer_open() };
+	start(peers, 1);
+	for (query("www.example.com."); got.replies == 0; queries++) {
+		peer_read(&peers[0]);
+		peer_drops_opt(&peers[0]);
+		peer_reply(&peers[0], RCODE_FORMERR);
+	}
+	assert_int_equal(got.capacity[3] & 15, RCODE_SERVFAIL);
+	assert_in_range(queries, 2, 3);
+	assert_false(peer_was_asked(&peers[0]));
+	finish(peers, 1);
+}
+
 int
 main(void)
 {
@@ -191,6 +276,9 @@ main(void)
 		cmocka_unit_test(a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed),
 		cmocka_unit_test(refused_is_said_only_of_servers_that_have_refused),
 		cmocka_unit_test(an_answer_of_a_server_that_left_the_list_is_taken),
+		cmocka_unit_test(the_same_query_is_sent_again),
+		cmocka_unit_test(after_formerr_a_query_is_repeated_without_opt),
+		cmocka_unit_test(a_server_that_always_replies_formerr_is_not_asked_forever),
 	};
 
 	return cmocka_run_group_tests(tests, make_world, end_world);

@@ -161,7 +161,7 @@ static void
 reply_to(struct inflight *inflight)
 {
 	uint8_t wire[INFLIGHT_QUESTION_MAX];
-	size_t len = inflight_question(inflight, 7, wire);
+	size_t len = inflight_question(inflight, 7, true, wire);
 
 	wire[2] |= 0x80;
 	wire[3] = RCODE_NXDOMAIN;

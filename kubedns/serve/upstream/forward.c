@@ -49,8 +49,9 @@ struct forward_query {
 	LIST_HEAD(, attempt) attempts;
 	/* Generation of the server list to which `tried` and `refused` refer. */
 	uint32_t generation;
-	uint16_t tried;   /* one bit for each server */
-	uint16_t refused; /* one bit for each server */
+	/* One bit for each server. */
+	uint16_t tried, refused;
+	uint16_t without_opt; /* the server has replied FORMERR to the query with OPT */
 	char refused_by[REFUSED_TEXT_MAX];
 	uint8_t attempt_count; /* attempts that were sent and have not failed */
 	uint8_t rounds;        /* number of times that all servers have failed */
@@ -65,6 +66,7 @@ struct attempt {
 	/* NULL if another attempt answered the query, or the query ended */
 	struct forward_query *query;
 	struct channel *channel;
+	bool with_opt;   /* the query has an OPT record */
 	int64_t sent_ns; /* send time for dnstap */
 };
 
@@ -128,14 +130,15 @@ set_server(ares_channel ares, const struct server *server)
 
 /*
  * Sets every option that c-ares would otherwise read from /etc/resolv.conf or the environment. The timeout is for the whole query. The
- * forwarder has its own, shorter timeouts.
+ * forwarder has its own, shorter timeouts. It writes the OPT record itself: with ARES_FLAG_EDNS, c-ares 1.18 would shorten a message that
+ * it is still sending over TCP.
  */
 static int
 open_ares(struct channel *channel)
 {
 	static char lookups[] = "b";
 	struct ares_options options = {
-		.flags = ARES_FLAG_EDNS | ARES_FLAG_NOCHECKRESP | ARES_FLAG_NOSEARCH |
+		.flags = ARES_FLAG_NOCHECKRESP | ARES_FLAG_NOSEARCH |
 			 (channel->forward->way.tcp ? ARES_FLAG_USEVC | ARES_FLAG_STAYOPEN : 0),
 		.timeout = FORWARD_TIMEOUT_MS,
 		.tries = 1,
@@ -143,12 +146,11 @@ open_ares(struct channel *channel)
 		.lookups = lookups,
 		.sock_state_cb = socket_state,
 		.sock_state_cb_data = channel,
-		.ednspsz = DNS_UDP_PAYLOAD,
 	};
 	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
 		   ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS | ARES_OPT_SERVERS | ARES_OPT_SORTLIST |
-		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ | ARES_OPT_NOROTATE;
-	int status = ares_init_options(&channel->ares, &options, mask);
+		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_NOROTATE;
+	int status = cares_init(&channel->ares, &options, mask);
 
 	if (status != ARES_SUCCESS)
 		return status;
@@ -317,6 +319,14 @@ channel_for(struct forward *forward, struct forward_server *upstream)
 
 /* --- attempts --- */
 
+static void
+start_over(struct forward_query *query)
+{
+	query->tried = query->refused = query->without_opt = 0;
+	query->rounds = 0;
+	query->declined = false;
+}
+
 /*
  * If the list of servers has changed since the query was sent, starts over with the new list. The servers that the query has tried are from
  * the old list.
@@ -327,9 +337,7 @@ follow_servers(const struct forward *forward, struct forward_query *query)
 	if (query->generation == forward->generation)
 		return;
 	query->generation = forward->generation;
-	query->tried = query->refused = 0;
-	query->rounds = 0;
-	query->declined = false;
+	start_over(query);
 }
 
 /* Sends the query to the next server at the end of this iteration, because a callback of c-ares must not send a query. */
@@ -377,18 +385,27 @@ attempt_verdict(int status, const uint8_t *reply, size_t len)
 	}
 }
 
+/* Handles a reply that declines a query. A server that does not know EDNS replies FORMERR to a query with OPT (RFC 6891 section 7), so it
+ * has not been tried until it gets the query without OPT. */
 static void
 server_declined(struct forward *forward, struct forward_query *query, const struct server *server,
-    const uint8_t *reply)
+    bool with_opt, const uint8_t *reply)
 {
 	const struct forward_server *upstream = find_upstream(forward, server);
+	unsigned rcode = reply[3] & 15;
 
 	follow_servers(forward, query);
 	if (upstream == NULL) /* the server is no longer in the list */
 		return;
+	uint16_t bit = (uint16_t)(1u << (upstream - forward->upstreams));
+	if (rcode == RCODE_FORMERR && with_opt) {
+		query->without_opt |= bit;
+		query->tried &= (uint16_t)~bit;
+		return;
+	}
 	query->declined = true;
-	if ((reply[3] & 15) == RCODE_REFUSED)
-		query->refused |= (uint16_t)(1u << (upstream - forward->upstreams));
+	if (rcode == RCODE_REFUSED)
+		query->refused |= bit;
 }
 
 /* Ends the query because no server gave a usable reply. The reply is REFUSED if all servers refused, else SERVFAIL. */
@@ -420,10 +437,11 @@ attempt_done(void *arg, int status, const uint8_t *reply, size_t reply_len)
 	struct channel *channel = attempt->channel;
 	struct forward *forward = channel->forward;
 	enum verdict verdict = attempt_verdict(status, reply, reply_len);
+	bool with_opt = attempt->with_opt;
 
 	if (reply != NULL && reply_len >= DNS_HEADER) /* c-ares retries over TCP by itself */
 		observe_server_response(forward->context->ring,
-		    forward->way.tcp || reply_len > DNS_UDP_PAYLOAD, &channel->server, reply,
+		    forward->way.tcp || reply_len > CARES_UDP_MAX, &channel->server, reply,
 		    reply_len, attempt->sent_ns);
 	channel->open--;
 	forward->open--;
@@ -431,7 +449,7 @@ attempt_done(void *arg, int status, const uint8_t *reply, size_t reply_len)
 	free(attempt);
 	if (verdict == ANSWERED || verdict == DECLINED)
 		server_answered(forward, &channel->server);
-	if (verdict != ANSWERED) /* c-ares may now send its next queries without EDNS */
+	if (verdict == FAILED)
 		channel_retire(forward, channel);
 	if (query == NULL) /* for example, the attempt ended because its channel was closed */
 		return;
@@ -442,7 +460,7 @@ attempt_done(void *arg, int status, const uint8_t *reply, size_t reply_len)
 	if (verdict == FAILED)
 		server_failed(forward, &channel->server);
 	else
-		server_declined(forward, query, &channel->server, reply);
+		server_declined(forward, query, &channel->server, with_opt, reply);
 	send_later(forward, query);
 }
 
@@ -454,13 +472,14 @@ send_to(struct forward *forward, struct forward_query *query, struct forward_ser
 {
 	uint8_t question[INFLIGHT_QUESTION_MAX];
 	struct channel *channel = channel_for(forward, upstream);
+	bool with_opt = (query->without_opt & 1u << (upstream - forward->upstreams)) == 0;
 
 	if (channel == NULL)
 		return;
-	size_t len = inflight_question(&query->base, channel_id(forward, channel), question);
+	size_t len =
+	    inflight_question(&query->base, channel_id(forward, channel), with_opt, question);
 	struct attempt *attempt = xmalloc(sizeof *attempt);
-	attempt->query = query;
-	attempt->channel = channel;
+	*attempt = (struct attempt){ .query = query, .channel = channel, .with_opt = with_opt };
 	LIST_INSERT_HEAD(&query->attempts, attempt, link);
 	query->attempt_count++;
 	channel->waiting++;
@@ -493,14 +512,6 @@ send_next(struct forward *forward, struct forward_query *query, bool again)
 	} else if (again || query->attempt_count == 0) {
 		finish_without_reply(forward, query);
 	}
-}
-
-static void
-start_over(struct forward_query *query)
-{
-	query->tried = query->refused = 0;
-	query->rounds = 0;
-	query->declined = false;
 }
 
 static void

@@ -661,14 +661,14 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 }
 
 size_t
-inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
+inflight_question(const struct inflight *inflight, uint16_t id, bool with_opt, uint8_t *out)
 {
 	size_t len = query_write(out, INFLIGHT_QUESTION_MAX, id, inflight_name(inflight),
-	    inflight->type, CLASS_IN, DNS_UDP_PAYLOAD);
+	    inflight->type, CLASS_IN, with_opt ? DNS_UDP_PAYLOAD : 0);
 
 	wire_put16(out + 2, wire_get16(out + 2) | (inflight->flags & (FLAG_CD | FLAG_AD)));
 	/* The OPT is the last record, and ends with version, DO and Z, and RDLENGTH 0. */
-	if (inflight->edns_do)
+	if (with_opt && inflight->edns_do)
 		out[len - 4] |= 0x80;
 	return len;
 }

@@ -175,9 +175,10 @@ enum { INFLIGHT_QUESTION_MAX = 512 /* space for a name, a question and an OPT */
 
 /*
  * Writes the query for another server to `out`, which has INFLIGHT_QUESTION_MAX bytes. The query
- * has RD, the client's CD and AD, and EDNS with the client's DO. Returns its length.
+ * has RD, the client's CD and AD, and, if `with_opt` is set, EDNS with the client's DO. Returns its
+ * length.
  */
-size_t inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out);
+size_t inflight_question(const struct inflight *inflight, uint16_t id, bool with_opt, uint8_t *out);
 
 /*
  * Runs the timers: sends retries, and ends queries at their deadline. Returns when to call it again

@@ -227,7 +227,8 @@ send_first(struct relay *relay, struct relay_query *query)
 	if (!take_place(relay, query))
 		return; /* there is no descriptor, so the query waits for its retry */
 	uint8_t *capacity = relay_batch_capacity(&relay->batch);
-	size_t len = inflight_question(&query->base, query->port->ids[query->place], capacity);
+	size_t len =
+	    inflight_question(&query->base, query->port->ids[query->place], true, capacity);
 	query->sent_ns =
 	    observe_server_query(relay->context->ring, false, &relay->resolver, capacity, len);
 	relay_batch_add(&relay->batch, len);
@@ -255,7 +256,7 @@ send_again(struct relay *relay, struct relay_query *query)
 		send_first(relay, query);
 		return;
 	}
-	size_t len = inflight_question(&query->base, query->port->ids[query->place], message);
+	size_t len = inflight_question(&query->base, query->port->ids[query->place], true, message);
 	observe_server_query(relay->context->ring, false, &relay->resolver, message, len);
 	ssize_t n = send(query->port->fd, message, len, MSG_DONTWAIT);
 	/* the error belongs to an earlier message; the current message was not sent */

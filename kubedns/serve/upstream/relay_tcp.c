@@ -97,7 +97,7 @@ static void
 conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct relay_query *query)
 {
 	conn->id = ids_take(&tcp->ids, NULL, 0);
-	size_t len = inflight_question(&query->base, conn->id, conn->out + PREFIX);
+	size_t len = inflight_question(&query->base, conn->id, true, conn->out + PREFIX);
 	query->sent_ns =
 	    observe_server_query(tcp->context->ring, true, &tcp->resolver, conn->out + PREFIX, len);
 	wire_put16(conn->out, (unsigned)len);
