@@ -66,7 +66,7 @@ void ring_sample(struct ring *ring);
 static inline void
 ring_added(struct ring *ring, struct record_header *header, size_t len)
 {
-	RING_PUT(header->info.words[RECORD_LEN], (uint16_t)(len / RECORD_WORD));
+	RING_PUT(header->info.len, (uint16_t)(len / RECORD_WORD));
 	ring->batch[ring->batched++] = header;
 	ring->newest_position = ring->position;
 	ring->position += len;
@@ -99,12 +99,16 @@ ring_begin(struct ring *ring, const struct observed *seen, uint8_t made)
 	RING_PUT(header->at_ns, seen->at_ns);
 	record_copy(&header->peer, seen->client, sizeof header->peer);
 	RING_PUT(header->predecessor, (uint32_t)ring->newest_position);
-	record_copy(&header->info, &info->system, RECORD_INFO);
-	RING_PUT(header->info.bytes[RECORD_MADE], made);
-	RING_PUT(
-	    header->info.bytes[RECORD_BELOW], (uint8_t)(info->refused != 0 ? -1 : info->below));
-	RING_PUT(header->info.words[RECORD_SIZE], (uint16_t)info->len);
-	RING_PUT(header->info.words[RECORD_QUESTION], info->query.question_len);
+	RING_PUT(header->info.system, (uint8_t)info->system);
+	RING_PUT(header->info.made, made);
+	RING_PUT(header->info.below, (uint8_t)(info->refused != 0 ? -1 : info->below));
+	RING_PUT(header->info.kind, RECORD_ANSWER);
+	RING_PUT(header->info.rcode, info->rcode);
+	RING_PUT(header->info.truncated, info->truncated);
+	RING_PUT(header->info.filtered, info->filtered);
+	RING_PUT(header->info.size, (uint16_t)info->len);
+	RING_PUT(header->info.question_len, info->query.question_len);
+	RING_PUT(header->info.qtype, info->query.qtype);
 	return header;
 }
 

@@ -11,37 +11,8 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
-/* The contents of record_header.info after ring_add(). */
-struct copied_info {
-	uint8_t system, made, below, kind; /* `system` is the lowest byte of an enum */
-	uint8_t rcode;
-	bool truncated, filtered, fell_through;
-	uint16_t size, question_len, qtype, len;
-};
-#define SAME_PLACE(member, theirs)                                                                 \
-	_Static_assert(                                                                            \
-	    offsetof(struct copied_info, member) ==                                                \
-		offsetof(struct answer_info, theirs) - offsetof(struct answer_info, system),       \
-	    "ring_add() copies them together")
-SAME_PLACE(system, system);
-SAME_PLACE(rcode, rcode);
-SAME_PLACE(truncated, truncated);
-SAME_PLACE(filtered, filtered);
-SAME_PLACE(size, query.id);
-SAME_PLACE(question_len, query.flags);
-SAME_PLACE(qtype, query.qtype);
-SAME_PLACE(len, query.qclass);
-_Static_assert(
-    sizeof(struct copied_info) == RECORD_INFO &&
-	offsetof(struct copied_info, made) == RECORD_MADE &&
-	offsetof(struct copied_info, below) == RECORD_BELOW &&
-	offsetof(struct copied_info, kind) == RECORD_KIND &&
-	offsetof(struct copied_info, size) == RECORD_SIZE * sizeof(uint16_t) &&
-	offsetof(struct copied_info, question_len) == RECORD_QUESTION * sizeof(uint16_t) &&
-	offsetof(struct copied_info, len) == RECORD_LEN * sizeof(uint16_t),
-    "no reader needs the ID, the flags and the class");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the enum's other bytes are reused");
-_Static_assert(RECORD_WHOLE_MAX / RECORD_WORD <= UINT16_MAX, "copied_info.len counts words");
+_Static_assert(sizeof(struct record_header) % RECORD_WORD == 0, "readers copy whole words");
+_Static_assert(RECORD_WHOLE_MAX / RECORD_WORD <= UINT16_MAX, "record_info.len counts words");
 
 enum { SKIP_MAX = 16384 }; /* records */
 
@@ -125,13 +96,7 @@ copy_bytes(uint8_t *to, const uint8_t *from, size_t len)
 	record_copy(to, from, whole);
 	if (whole == len)
 		return;
-	/* the last word of the message, without the bytes that are already copied */
-	if (whole > 0) {
-		memcpy(&last, from + len - RECORD_WORD, sizeof last);
-		last >>= 8 * (RECORD_WORD - (len - whole));
-	} else {
-		memcpy(&last, from, len);
-	}
+	memcpy(&last, from + whole, len - whole);
 	RING_PUT(*(record_word *)(void *)(to + whole), last);
 }
 
@@ -161,8 +126,7 @@ add_messages(
 	unsigned messages = observed_messages(seen);
 
 	assert(query_len <= RING_MESSAGE_MAX && seen->info->len <= RING_MESSAGE_MAX);
-	RING_PUT(header->info.bytes[RECORD_KIND],
-	    (uint8_t)(RECORD_ANSWER | messages << RECORD_MESSAGES_SHIFT));
+	RING_PUT(header->info.kind, (uint8_t)(RECORD_ANSWER | messages << RECORD_MESSAGES_SHIFT));
 	ring->counted.answers++;
 	ring->counted.messages += messages;
 	return put_messages(
@@ -243,7 +207,6 @@ void
 observe_message(struct ring *ring, enum record_kind kind, bool tcp, const struct sockaddr *peer,
     const uint8_t *message, size_t len, int64_t at_ns, int64_t took_ns)
 {
-	static const struct answer_info none = { 0 };
 	struct record_header *header;
 	bool query = kind == RECORD_CLIENT_QUERY || kind == RECORD_SERVER_QUERY;
 	size_t at = sizeof *header;
@@ -256,9 +219,9 @@ observe_message(struct ring *ring, enum record_kind kind, bool tcp, const struct
 	RING_PUT(header->at_ns, at_ns);
 	record_copy(&header->peer, peer, sizeof header->peer);
 	RING_PUT(header->predecessor, (uint32_t)ring->newest_position);
-	record_copy(&header->info, &none.system, RECORD_INFO);
-	RING_PUT(header->info.bytes[RECORD_MADE], tcp ? RECORD_TCP : 0);
-	RING_PUT(header->info.bytes[RECORD_KIND], (uint8_t)(kind | 1u << RECORD_MESSAGES_SHIFT));
+	const struct record_info info = { .made = tcp ? RECORD_TCP : 0,
+		.kind = (uint8_t)(kind | 1u << RECORD_MESSAGES_SHIFT) };
+	record_copy(&header->info, &info, sizeof info);
 	at += record_address((uint8_t *)header + at, peer);
 	ring->counted.messages++;
 	ring_added(ring, header,
@@ -314,7 +277,7 @@ is_intact(const struct ring *ring, uint64_t position)
 /* Reads the header of a record, and the positions of its neighbours. Returns false if the record was overwritten. */
 static bool
 read_header(const struct ring *ring, uint64_t position, struct record_header *header,
-    struct copied_info *info, struct ring_record *record)
+    struct record_info *info, struct ring_record *record)
 {
 	size_t offset = (size_t)(position % ring->size);
 
@@ -337,7 +300,7 @@ read_header(const struct ring *ring, uint64_t position, struct record_header *he
 
 static void
 fill_record(
-    struct ring_record *record, const struct record_header *header, const struct copied_info *info)
+    struct ring_record *record, const struct record_header *header, const struct record_info *info)
 {
 	unsigned made = info->made & ~(unsigned)RECORD_TCP;
 
@@ -434,7 +397,7 @@ ring_read(
     const struct ring *ring, uint64_t position, struct ring_record *record, uint64_t *messages)
 {
 	struct record_header header;
-	struct copied_info info;
+	struct record_info info;
 
 	if (position == RING_NONE || !read_header(ring, position, &header, &info, record))
 		return false;
@@ -485,7 +448,7 @@ void
 ring_follow(struct ring_follower *follower, const struct ring *ring)
 {
 	struct record_header header;
-	struct copied_info info;
+	struct record_info info;
 	struct ring_record record;
 
 	*follower = (struct ring_follower){ .ring = ring };
@@ -506,7 +469,7 @@ skip(struct ring_follower *follower, const struct ring_count *published)
 {
 	const struct ring *ring = follower->ring;
 	struct record_header header;
-	struct copied_info info;
+	struct record_info info;
 	struct ring_record record;
 	struct ring_count left = *published;
 	uint64_t at = follower->until,

@@ -117,17 +117,18 @@ struct ring_count {
 
 enum {
 	RECORD_WORD = sizeof(uint64_t),
-	RECORD_INFO = 16, /* bytes of struct answer_info, from `system` on */
-	/* Indexes of bytes in `info` that the record uses for other data (see observe.h). */
-	RECORD_MADE = 1,
-	RECORD_BELOW = 2,
-	RECORD_KIND = 3,
-	/* Indexes of 2-byte words in `info` that the record uses for other data. */
-	RECORD_SIZE = 4,
-	RECORD_QUESTION = 5,
-	RECORD_LEN = 7,
 	RECORD_TCP = 0x80,
 	RECORD_MESSAGES_SHIFT = 4,
+};
+
+/* What a record says about its answer. `made` is an enum answer_made plus 1, or 0 for an answer of a
+ * batch, and RECORD_TCP. `kind` is an enum record_kind and, above RECORD_MESSAGES_SHIFT, the number of
+ * messages. `len` is the length of the record in words. The other members are those of struct
+ * answer_info. */
+struct record_info {
+	uint8_t system, made, below, kind, rcode;
+	bool truncated, filtered;
+	uint16_t size, question_len, qtype, len;
 };
 
 /* The header of a record. */
@@ -138,10 +139,7 @@ struct record_header {
 	/* Lower half of the predecessor's position. If this half equals the record's own
 	 * position, there is no predecessor. */
 	uint32_t predecessor;
-	union {
-		uint8_t bytes[RECORD_INFO];
-		uint16_t words[RECORD_INFO / 2];
-	} info;
+	struct record_info info;
 };
 
 enum {
