@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/queue.h>
 
 #include "lib/addr.h"
@@ -188,16 +189,29 @@ route_find(const struct http_route *routes, const char *path)
 	return NULL;
 }
 
+/* Notes a header that announces a body. Proxies differ in which of two Content-Lengths they use, so
+ * each of them counts. */
+static enum MHD_Result
+note_body(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	bool *body = arg;
+
+	(void)kind;
+	if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0 ||
+	    (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0 &&
+		strspn(value, "0") != strlen(value)))
+		*body = true;
+	return MHD_YES;
+}
+
 /* Only GET and HEAD without a body are served. Other requests are refused before their body is read. */
 static bool
 has_body(struct MHD_Connection *mhd)
 {
-	const char *length =
-	    MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	bool body = false;
 
-	return MHD_lookup_connection_value(
-		   mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL ||
-	       (length != NULL && strspn(length, "0") != strlen(length));
+	MHD_get_connection_values(mhd, MHD_HEADER_KIND, note_body, &body);
+	return body;
 }
 
 /* Whether the connection may stay open after its response. */
@@ -339,6 +353,33 @@ send_response(struct MHD_Connection *mhd, struct outcome *out)
 	return result;
 }
 
+/*
+ * libmicrohttpd calls this function with the request's target, which is in its own buffer, before
+ * it parses the query. If the last argument of the query has no '=', overwrites the argument with
+ * '=': an argument with an empty name, which no page uses.
+ *
+ * libmicrohttpd 1.0.1 would crash without this: it takes back unused space of its buffer from the
+ * end of the last argument's value, but such an argument has no value. This needs a request whose
+ * length is just below that of the buffer, so no memory limit prevents it. 1.0.10 has a fix.
+ */
+static void *
+on_target(void *arg, const char *target, struct MHD_Connection *mhd)
+{
+	char *query = strchr(target, '?');
+
+	(void)arg;
+	(void)mhd;
+	if (query != NULL && *++query != '\0') {
+		size_t len = strlen(query), end = len - (query[len - 1] == '&'), start = end;
+
+		while (start > 0 && query[start - 1] != '&')
+			start--;
+		if (memchr(query + start, '=', end - start) == NULL)
+			memset(query + start, '=', len - start);
+	}
+	return NULL; /* the initial context of on_request() */
+}
+
 /* libmicrohttpd calls this function for a request's head, and again when the request is complete. A
  * request with a body is answered in the first call. */
 static enum MHD_Result
@@ -408,6 +449,7 @@ http_start(struct http **result, const struct http_config *config)
 	    MHD_OPTION_CONNECTION_LIMIT, http->limit + SPARE_CONNECTIONS,
 	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((http->idle_ms + 999) / 1000),
 	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+	    MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL,
 	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
 	    MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
 	    MHD_OPTION_END);
