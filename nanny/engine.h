@@ -24,6 +24,7 @@
 #include "lib/log.h"
 #include "nanny/servers/servers_file.h"
 
+struct conf_key;
 struct metrics;
 struct nanny;
 struct options;
@@ -63,6 +64,10 @@ struct engine {
 	/* Reads the engine's own files again, at every -syncInterval. Returns true if the servers file
 	 * must change. May be NULL. */
 	bool (*inputs_changed)(struct nanny *nanny);
+
+	/* Returns the state of the engine's own file, and the name by which metrics and pages show it
+	 * beside the keys of the ConfigMap. Returns NULL if no such file is in use. May be NULL. */
+	const struct conf_key *(*file_key)(const struct nanny *nanny, const char **name);
 
 	/* Plans the contents of the file: for a new child (`fresh`), or for the running child, whose
 	 * file is nanny->written. `nobody` answers names that no server is left for. Caller frees

@@ -172,6 +172,10 @@ check(struct nanny *nanny, const struct flags_common *common)
 		log_errorx("%s: %s: %s: install package %s or set %s", engine->name, exec,
 		    strerror(errno), engine->package, engine->exec_flag);
 	wrong |= conf_keys_mistakes(&nanny->config.keys) > 0;
+	const char *name;
+	const struct conf_key *own =
+	    engine->file_key != NULL ? engine->file_key(nanny, &name) : NULL;
+	wrong |= own != NULL && own->error != NULL;
 	/* Without the flag, the directory may be missing. */
 	wrong |= flags_given(common, "configDir") &&
 		 !confdir_check("-configDir", nanny->options->config_dir);

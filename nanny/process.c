@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,57 +239,119 @@ process_last_words(const struct process *process)
 	return how;
 }
 
-/* Reads the process's output until the process exits or the timeout passes. */
-static size_t
-read_output(int fd, char *text, size_t size)
+/* Reads the process's output until the process exits, the timeout passes, or the output has `until` (NULL:
+ * no such text). Returns 0, -ETIMEDOUT or -ECANCELED as process_try() does. */
+static int
+read_output(int fd, const char *until, int ms, char *text, size_t size)
 {
-	int64_t until_ms = clock_mono_ms() + SAY_MS;
+	int64_t until_ms = clock_mono_ms() + ms;
 	size_t len = 0;
-	ssize_t n = 1;
-
-	while (n > 0 && len < size - 1) {
-		struct pollfd ready = { .fd = fd, .events = POLLIN };
-		int64_t left_ms = until_ms - clock_mono_ms();
-
-		if (left_ms <= 0 || poll(&ready, 1, (int)left_ms) != 1)
-			break;
-		n = read(fd, text + len, size - 1 - len);
-		len += n > 0 ? (size_t)n : 0;
-	}
-	text[len] = '\0';
-	return len;
-}
-
-size_t
-process_say(const char *exec, const char *option, char *text, size_t size)
-{
-	char path[4096], argument[32];
-
-	char *const argv[] = { path, argument, NULL };
-	char *const envp[] = { NULL };
-	posix_spawn_file_actions_t actions;
-	size_t len = 0;
-	int out[2];
-	pid_t pid;
 
 	text[0] = '\0';
-	if (strlen(exec) >= sizeof path || strlen(option) >= sizeof argument ||
-	    pipe2(out, O_CLOEXEC) < 0)
-		return 0;
-	strcpy(path, exec);
-	strcpy(argument, option);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	int rc = posix_spawn(&pid, path, &actions, NULL, argv, envp);
-	posix_spawn_file_actions_destroy(&actions);
+	while (len < size - 1) {
+		struct pollfd ready = { .fd = fd, .events = POLLIN };
+		int64_t left_ms = until_ms - clock_mono_ms();
+		int rc = left_ms > 0 ? poll(&ready, 1, (int)left_ms) : 0;
+
+		if (rc == 0)
+			return -ETIMEDOUT;
+		ssize_t n = rc > 0 ? read(fd, text + len, size - 1 - len) : -1;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+		text[len] = '\0';
+		if (until != NULL && strstr(text, until) != NULL)
+			return 0;
+	}
+	return -ECANCELED;
+}
+
+/* Returns a pipe's end for reading, whose other end is closed after `text` was written. -errno if that
+ * fails. */
+static int
+pipe_with(const char *text)
+{
+	int ends[2];
+	size_t len = strlen(text);
+
+	if (len > PROCESS_INPUT_MAX) /* a pipe has space for a page */
+		return -EMSGSIZE;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	ssize_t n = write(ends[1], text, len);
+	int error = n < 0 ? -errno : -EIO;
+	close(ends[1]);
+	if (n == (ssize_t)len)
+		return ends[0];
+	close(ends[0]);
+	return error;
+}
+
+/* Becomes the program. The kernel kills it when the nanny dies. */
+static _Noreturn void
+become_try(char *const *argv, int in, int out, int output)
+{
+	char *const envp[] = { NULL };
+	int null = open("/dev/null", O_WRONLY);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	dup2(in, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	dup2(out, output);
+	execve(argv[0], argv, envp);
+	_exit(127);
+}
+
+/* Runs the program without an environment. Its output is what it writes to the descriptor `output`. */
+static int
+run(const struct process_try *try, int output, char *text, size_t size)
+{
+	int out[2], in = pipe_with(try->input);
+
+	text[0] = '\0';
+	if (in < 0)
+		return in;
+	if (pipe2(out, O_CLOEXEC) < 0) {
+		int rc = -errno;
+
+		close(in);
+		return rc;
+	}
+	pid_t pid = fork();
+	int rc = -errno;
+	if (pid == 0)
+		become_try(try->argv, in, out[1], output);
+	close(in);
 	close(out[1]);
-	if (rc == 0) {
-		len = read_output(out[0], text, size);
+	if (pid > 0) {
+		rc = read_output(out[0], try->until, try->ms, text, size);
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
 	close(out[0]);
-	return len;
+	return rc;
+}
+
+int
+process_try(const struct process_try *try, char *text, size_t size)
+{
+	return run(try, STDERR_FILENO, text, size);
+}
+
+size_t
+process_say(const char *exec, const char *option, char *text, size_t size)
+{
+	char *program = xstrdup(exec), *argument = xstrdup(option);
+
+	char *const argv[] = { program, argument, NULL };
+
+	run(&(struct process_try){ .argv = argv, .input = "", .ms = SAY_MS }, STDOUT_FILENO, text,
+	    size);
+	free(program);
+	free(argument);
+	return strlen(text);
 }

@@ -65,8 +65,23 @@ void process_close(struct process *process);
  * lines. Caller frees. */
 char *process_last_words(const struct process *process);
 
-/* Runs `exec option` and reads its output into `text`, for at most one second. Returns the number
- * of bytes, without the final NUL. */
+/* Runs `exec option` and reads its standard output into `text`, for at most one second. Returns the
+ * number of bytes, without the final NUL. */
 size_t process_say(const char *exec, const char *option, char *text, size_t size);
+
+enum { PROCESS_INPUT_MAX = 4096 };
+
+/* A short run of a program, whose output says what the nanny wants to know. */
+struct process_try {
+	char *const *argv;
+	const char *input; /* for standard input, at most PROCESS_INPUT_MAX bytes */
+	const char *until; /* the run ends when the output has this text */
+	int ms;            /* longest time of the run */
+};
+
+/* Runs the program, and reads its standard error into `text`. Kills the program when the output has
+ * `until`, is too long or the time has passed. Returns 0 if the output has `until`, -ETIMEDOUT if the
+ * time has passed, -ECANCELED if the program ended before, or another -errno if it could not start. */
+int process_try(const struct process_try *try, char *text, size_t size);
 
 #endif

@@ -79,9 +79,18 @@ put_reloads(struct metrics *m, const struct nanny *nanny)
 	metrics_histogram(m, &nanny->confirm_s, NULL);
 }
 
+/* Returns the state of the engine's own file, or NULL. */
+static const struct conf_key *
+file_key(const struct nanny *nanny, const char **name)
+{
+	return nanny->engine->file_key != NULL ? nanny->engine->file_key(nanny, name) : NULL;
+}
+
 static void
 put_config(struct metrics *m, const struct nanny *nanny)
 {
+	const char *name;
+	const struct conf_key *own = file_key(nanny, &name);
 	char hash[32];
 
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->confirmed_hash);
@@ -98,12 +107,16 @@ put_config(struct metrics *m, const struct nanny *nanny)
 	metrics_family(m, "nanny_config_error", METRIC_GAUGE,
 	    "1 if the current content of the key is refused and an older one is in force.");
 	conf_keys_metrics(&nanny->config.keys, m);
+	if (own != NULL)
+		metrics_value(m, own->error != NULL, "key", name, NULL);
 	metrics_family(m, "nanny_config_errors_total", METRIC_COUNTER,
 	    "Times that a new content of the key was refused.");
 	for (enum conf_key_id id = 0; id < CONF_KEYS; id++)
 		if (conf_keys_applies(&nanny->config.keys, id))
 			metrics_value(m, (double)nanny->config.keys.states[id].refused, "key",
 			    conf_key_rows[id].name, NULL);
+	if (own != NULL)
+		metrics_value(m, (double)own->refused, "key", name, NULL);
 	one(m, "nanny_upstream_loop", METRIC_GAUGE,
 	    "1 if a server of resolv.conf is dnsmasq itself and therefore not used.",
 	    nanny->config.loop != NULL);
@@ -363,8 +376,24 @@ domains_json(const struct operator_domains *domains)
 }
 
 static void
-put_keys(object o, const struct config *config)
+add_refusal(object refused, const char *name, const struct conf_key *state)
 {
+	object refusal = json_object_new_object();
+
+	put(refusal, "key", text(name));
+	put(refusal, "reason", text(state->error));
+	put(refusal, "since", time_json(state->error_since));
+	put(refusal, "previousInForce", json_object_new_boolean(state->had_good));
+	put(refusal, "closed", json_object_new_boolean(state->closed));
+	json_object_array_add(refused, refusal);
+}
+
+static void
+put_keys(object o, const struct nanny *nanny)
+{
+	const struct config *config = &nanny->config;
+	const char *name;
+	const struct conf_key *file = file_key(nanny, &name);
 	object keys = json_object_new_object(), refused = json_object_new_array();
 
 	const struct operator_domains *const own[CONF_KEYS] = { [CONF_KEY_HOSTS] = &config->hosts,
@@ -387,16 +416,11 @@ put_keys(object o, const struct config *config)
 		}
 		put(key, "error", text(state->error));
 		put(keys, conf_key_rows[i].name, key);
-		if (state->error == NULL)
-			continue;
-		object refusal = json_object_new_object();
-		put(refusal, "key", text(conf_key_rows[i].name));
-		put(refusal, "reason", text(state->error));
-		put(refusal, "since", time_json(state->error_since));
-		put(refusal, "previousInForce", json_object_new_boolean(state->had_good));
-		put(refusal, "closed", json_object_new_boolean(state->closed));
-		json_object_array_add(refused, refusal);
+		if (state->error != NULL)
+			add_refusal(refused, conf_key_rows[i].name, state);
 	}
+	if (file != NULL && file->error != NULL)
+		add_refusal(refused, name, file);
 	put(o, "keys", keys);
 	put(o, "refused", refused);
 }
@@ -570,7 +594,7 @@ config_page(const struct http_request *request, struct http_response *response, 
 	put(o, "dnsmasq", dnsmasq_json(nanny));
 	put(o, "nodeCacheRules", number(node_guard_node_cache_rules(&nanny->node_guard)));
 	put(o, "memory", memory_json());
-	put_keys(o, &nanny->config);
+	put_keys(o, nanny);
 	put(o, "upstreams", upstreams_json(nanny));
 	put(o, "hostLoop", text(nanny->config.host_loop));
 	put(o, "names", names_json(nanny->names));

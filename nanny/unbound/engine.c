@@ -24,6 +24,7 @@
 #include "lib/hash.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
+#include "nanny/unbound/ca_bundle.h"
 #include "nanny/unbound/conf.h"
 #include "nanny/unbound/control.h"
 #include "nanny/unbound/statistics.h"
@@ -40,17 +41,16 @@ enum {
 	EXIT_MISTAKE = 2,
 };
 
+#define SYSTEM_CA "/etc/ssl/certs/ca-certificates.crt"
+
 struct unbound {
 	struct control *control;
 	char version[PROCESS_VERSION_MAX];
 	char *conf_path, *control_path;
 	char *check_text; /* the text of unbound.conf, for --check */
 	bool validate;
-	/* The CA certificates for tls:// servers. The nanny copies them into the run directory, under a
-	 * name with their hash, because unbound reads a bundle again only if its name changes. */
-	char *bundle;
-	uint64_t bundle_hash;
-	bool bundle_failed, has_tls;
+	struct ca_bundle bundle; /* the CA certificates, while there are tls:// servers */
+	bool has_tls;
 	struct servers_file applied; /* the servers that unbound last was told to use */
 	uint32_t applied_generation, flushed_generation;
 	/* domains whose servers changed since the last confirmation; `all` if there are too many */
@@ -146,6 +146,10 @@ prepare(struct nanny *nanny, const char *file)
 	struct unbound *unbound = nanny->engine_state = xcalloc(1, sizeof *unbound);
 	int rc = check_version(unbound, o->unbound_exec);
 
+	unbound->bundle =
+	    (struct ca_bundle){ .source = o->upstream_ca[0] != '\0' ? o->upstream_ca : SYSTEM_CA,
+		    .exec = o->unbound_exec,
+		    .dir = nanny->file.dir };
 	unbound->validate = o->dnssec == DNSSEC_VALIDATE;
 	if (rc == 0 && unbound->validate && access(UNBOUND_TRUST_ANCHOR, R_OK) < 0) {
 		log_errorx("--dnssec=validate: %s: %s: install package dns-root-data",
@@ -187,81 +191,18 @@ prepare(struct nanny *nanny, const char *file)
 
 /* --- servers --- */
 
-enum { BUNDLE_MAX = 8 * 1024 * 1024 };
-
-static const char *
-bundle_source(const struct nanny *nanny)
-{
-	return nanny->options->upstream_ca[0] != '\0' ? nanny->options->upstream_ca
-						      : "/etc/ssl/certs/ca-certificates.crt";
-}
-
-/* Reads the whole file. Returns NULL, with the reason in `why`, if it has no certificate. */
-static char *
-read_bundle(const char *path, size_t *len, const char **why)
-{
-	char *text = xcalloc(BUNDLE_MAX + 1, 1);
-	FILE *file = fopen(path, "re");
-
-	*why = file == NULL ? strerror(errno) : NULL;
-	if (file != NULL) {
-		*len = fread(text, 1, BUNDLE_MAX, file);
-		*why = ferror(file)                                          ? strerror(errno)
-		       : *len == BUNDLE_MAX                                  ? "too long"
-		       : strlen(text) != *len                                ? "not a text"
-		       : strstr(text, "-----BEGIN CERTIFICATE-----") == NULL ? "has no certificate"
-									     : NULL;
-		fclose(file);
-	}
-	if (*why == NULL)
-		return text;
-	free(text);
-	return NULL;
-}
-
-/* Copies the CA certificates into the run directory if they have changed. If that fails, the former
- * ones stay in force. Without any, unbound accepts no certificate. */
-static void
-take_bundle(struct nanny *nanny)
-{
-	struct unbound *unbound = state(nanny);
-	const char *why, *source = bundle_source(nanny);
-	size_t len = 0;
-	char *text = read_bundle(source, &len, &why);
-	uint64_t hash = text != NULL ? hash64(HASH_START, text, len) : 0;
-
-	if (text == NULL && !unbound->bundle_failed)
-		log_errorx("CA certificates %s: %s; %s: correct the file, or set -upstream-ca",
-		    source, why,
-		    unbound->bundle != NULL ? "the former ones stay in force"
-					    : "no tls:// server is trusted");
-	unbound->bundle_failed = text == NULL;
-	if (text == NULL || (unbound->bundle != NULL && hash == unbound->bundle_hash)) {
-		free(text);
-		return;
-	}
-	char *path = xasprintf("%s/ca-%016llx.pem", nanny->file.dir, (unsigned long long)hash);
-	if (write_file(path, text, len) == 0) {
-		log_info("CA certificates %s: in use", source);
-		if (unbound->bundle != NULL)
-			unlink(unbound->bundle);
-		free(unbound->bundle);
-		unbound->bundle = path;
-		unbound->bundle_hash = hash;
-	} else
-		free(path);
-	free(text);
-}
-
 static bool
 inputs_changed(struct nanny *nanny)
 {
-	uint64_t before = state(nanny)->bundle_hash;
+	return state(nanny)->has_tls && ca_bundle_take(&state(nanny)->bundle);
+}
 
-	if (!state(nanny)->has_tls)
-		return false;
-	take_bundle(nanny);
-	return state(nanny)->bundle_hash != before;
+/* The state belongs to no configuration if no server has tls://. */
+static const struct conf_key *
+file_key(const struct nanny *nanny, const char **name)
+{
+	*name = CA_BUNDLE_KEY;
+	return state(nanny)->has_tls ? &state(nanny)->bundle.key : NULL;
 }
 
 static struct servers_file
@@ -275,10 +216,10 @@ plan(
 
 	(void)fresh;
 	(void)nobody; /* unbound refuses such names itself */
-	if (has_tls && !unbound->has_tls && nanny->file.dir != NULL)
-		take_bundle(nanny);
+	if (has_tls && !unbound->has_tls)
+		ca_bundle_take(&unbound->bundle);
 	unbound->has_tls = has_tls;
-	file.settings = has_tls ? unbound->bundle_hash : 0;
+	file.settings = has_tls ? unbound->bundle.hash : 0;
 	return file;
 }
 
@@ -287,8 +228,9 @@ render(const struct nanny *nanny, const struct servers_file *file, uint32_t gene
     uint16_t port, size_t *len)
 {
 	struct unbound *unbound = state(nanny);
-	char *servers = unbound_servers_render(file, file->settings != 0 ? unbound->bundle : NULL,
-	    unbound->validate, generation, port, len);
+	char *servers =
+	    unbound_servers_render(file, file->settings != 0 ? unbound->bundle.path : NULL,
+		unbound->validate, generation, port, len);
 
 	if (port != 0)
 		return servers;
@@ -426,6 +368,7 @@ confirmed(struct nanny *nanny, int64_t now_ms)
 	else if (state(nanny)->flushed_generation != nanny->generation)
 		flush_dirty(nanny);
 	clear_dirty(state(nanny));
+	ca_bundle_confirmed(&state(nanny)->bundle);
 }
 
 /* run() sends the command, at most once in RECOVERY_GAP_MS. */
@@ -551,7 +494,7 @@ sandbox(const struct nanny *nanny, struct sandbox *s, bool child)
 	if (child)
 		sandbox_connect_any(s);
 	else
-		sandbox_read_replaced(s, bundle_source(nanny));
+		sandbox_read_replaced(s, state(nanny)->bundle.source);
 	sandbox_make_socket(s, nanny->file.dir);
 	sandbox_read(s, "/usr/share/dns");
 }
@@ -638,16 +581,14 @@ finish(struct nanny *nanny)
 	if (nanny->file.dir != NULL && unbound->conf_path != NULL) {
 		unlink(unbound->conf_path);
 		unlink(unbound->control_path);
-		if (unbound->bundle != NULL)
-			unlink(unbound->bundle);
 	}
+	ca_bundle_clear(&unbound->bundle);
 	control_free(unbound->control);
 	servers_free(&unbound->applied);
 	clear_dirty(unbound);
 	free(unbound->conf_path);
 	free(unbound->control_path);
 	free(unbound->check_text);
-	free(unbound->bundle);
 	free(unbound);
 	nanny->engine_state = NULL;
 }
@@ -661,6 +602,7 @@ const struct engine unbound_engine = {
 	.exec = exec_of,
 	.prepare = prepare,
 	.inputs_changed = inputs_changed,
+	.file_key = file_key,
 	.plan = plan,
 	.render = render,
 	.apply = apply,

@@ -1,14 +1,48 @@
 /* Rules about the configuration. */
+#include <string.h>
+
 #include "lib/clock.h"
 #include "sidecar/containers/nanny_config.h"
 #include "sidecar/verdict/rules.h"
 
 enum { UNCONFIRMED_S = 10 };
 
+/* The name of the CA certificates for tls:// servers. They are not in the ConfigMap kube-dns. */
+static const char ca_key[] = "upstream-ca";
+
+static void
+judge_ca_refusal(struct judgement *j, const struct config_refusal *refusal)
+{
+	const struct view *view = j->view;
+	struct finding *finding =
+	    finding_add(j, LEVEL_DEGRADED, view->now_ns, "%s upstream-ca was refused%s%.170s",
+		in_pod(j, "The ConfigMap", "The file of the flag"), view->may_ask ? ": " : "",
+		view->may_ask ? refusal->reason : "");
+
+	finding_brief(finding, "%s upstream-ca was refused",
+	    in_pod(j, "the ConfigMap", "the file of the flag"));
+	finding_explain(j, finding,
+	    refusal->had_good ? "The former CA certificates stay in force. A new pod has none, and "
+				"its queries to tls:// servers fail."
+			      : "There were no good CA certificates before, so all queries to "
+				"tls:// servers fail.",
+	    in_pod(j,
+		"Correct the certificates in the ConfigMap: the nanny reads them as soon as the "
+		"kubelet has updated the volume.",
+		"Correct the certificates in the file: the nanny reads them within its "
+		"-syncInterval."),
+	    COMMAND_LOGS_DNSMASQ);
+}
+
 static void
 judge_refusal(struct judgement *j, const struct config_refusal *refusal)
 {
 	const struct view *view = j->view;
+
+	if (strcmp(refusal->key, ca_key) == 0) {
+		judge_ca_refusal(j, refusal);
+		return;
+	}
 	/* The reason quotes the ConfigMap, so not every client may read it. */
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, view->now_ns,
 	    "%s %.64s was refused%s%s%.170s", in_pod(j, "The ConfigMap's", "The configuration key"),

@@ -115,6 +115,18 @@ names_that_get_servfail_because_of_a_refused_key_are_said(void **state)
 }
 
 static void
+refused_ca_certificates_are_not_a_key_of_the_configmap_kube_dns(void **state)
+{
+	(void)state;
+	probes_are_answered();
+	assert_string_equal(well_but_for("{\"refused\": [{\"key\": \"upstream-ca\", \"reason\": "
+					 "\"has no certificate\", \"previousInForce\": false}]}"),
+	    "The ConfigMap upstream-ca was refused: has no certificate");
+	assert_non_null(strstr(verdict.findings[0].meaning, "all queries to tls:// servers fail"));
+	assert_null(strstr(verdict.findings[0].todo, "kube-dns"));
+}
+
+static void
 a_configuration_may_take_ten_seconds_to_be_confirmed(void **state)
 {
 	(void)state;
@@ -361,6 +373,7 @@ main(void)
 		T(the_configuration_that_is_not_in_force_is_said),
 		T(findings_name_the_engine_that_runs),
 		T(names_that_get_servfail_because_of_a_refused_key_are_said),
+		T(refused_ca_certificates_are_not_a_key_of_the_configmap_kube_dns),
 		T(a_configuration_may_take_ten_seconds_to_be_confirmed),
 		T(memory_is_said_from_85_percent_of_the_limit),
 		T(refused_questions_are_a_full_table_where_there_are_servers),

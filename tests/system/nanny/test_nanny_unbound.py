@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -59,11 +60,11 @@ def tls_server(tmp_path, authority):
         server.close()
 
 
-def write_ca(world, *authorities):
-    """Writes the CA certificates. The nanny's user can read the file."""
+def write_ca(world, *authorities, damaged=""):
+    """Writes the CA certificates, and then a damaged one. The nanny's user can read the file."""
     path = os.path.join(world.conf, "ca.pem")
     with open(path + ".new", "w", encoding="ascii") as f:
-        f.write("".join(a.bundle for a in authorities))
+        f.write("".join(a.bundle for a in authorities) + damaged)
     os.rename(path + ".new", path)
     return f"-upstream-ca={path}"
 
@@ -158,7 +159,8 @@ def test_a_new_ca_bundle_is_used_without_a_restart_or_a_lost_query(world, tls_se
         wait_for(lambda: world.log().count("in use") == 2, 10, what=world.log)
         world.wait_confirmed()
         wait_for(lambda: world.ask("b.example.com", timeout=6) == "10.9.0.1", 15, what=world.log)
-    assert world.pid() == pid and server.plain == 0 and len(answers) > 100
+        wait_for(lambda: len(answers) > 100)
+    assert world.pid() == pid and server.plain == 0
     stub.close()
 
 
@@ -167,8 +169,71 @@ def test_a_broken_ca_bundle_keeps_the_former_one(world, tls_server, authority):
     world.write(upstreamNameservers=[server.url()])
     world.start(write_ca(world, authority), "-syncInterval=1s")
     write_ca(world)
-    world.wait_log("has no certificate; the former ones stay in force")
+    world.wait_log("upstream-ca: has no certificate; keeping previous")
     assert world.ask("a.example.com") == "10.9.0.1"
+
+
+def pem(lines, kind="CERTIFICATE"):
+    return "\n".join([f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----", ""])
+
+
+BODY = Authority("Damaged CA").bundle.splitlines()[1:-1]
+DAMAGES = {
+    "lines are missing": pem(BODY[:2] + BODY[4:]),
+    "the end is missing": pem(BODY[:-2]),
+    "no base64": pem([*BODY[:3], "%%%%", *BODY[3:]]),
+    "another character": pem([BODY[0].replace("MII", "MIK", 1), *BODY[1:]]),
+    "the next certificate begins in it": "-----BEGIN CERTIFICATE-----\n" + BODY[0] + "\n" + pem(BODY),
+    "a damaged revocation list": pem(BODY, "X509 CRL"),
+}
+REFUSED = "unbound cannot read all certificates in it: "
+
+
+def refusals(world):
+    """What /config and the metrics say about refused CA certificates: the refusal or None, and the metric."""
+    refused = [r for r in world.config()["refused"] if r["key"] == "upstream-ca"]
+    return refused[0] if refused else None, world.metric('nanny_config_error{key="upstream-ca"}')
+
+
+def test_a_damaged_certificate_freezes_no_other_change_and_does_not_end_unbound(world, tls_server, authority):
+    servers = [tls_server(address=f"10.9.0.{n}") for n in (1, 2)]
+    world.write(upstreamNameservers=[servers[0].url()])
+    world.start(write_ca(world, authority), "-syncInterval=1s")
+    assert refusals(world) == (None, 0)
+    pid = world.pid()
+    write_ca(world, authority, damaged=DAMAGES["lines are missing"])
+    refused = wait_for(lambda: refusals(world)[0], 15, what=world.log)
+    assert refused["reason"].startswith(REFUSED) and refused["previousInForce"] and not refused["closed"]
+    assert refusals(world)[1] == 1 and "upstream-ca: " + REFUSED in world.log() and "; keeping previous" in world.log()
+    world.write(upstreamNameservers=[servers[1].url()])
+    wait_for(lambda: world.ask("a.example.com", timeout=6) == "10.9.0.2", 15, what=world.log)
+    assert world.wait_confirmed() and world.pid() == pid
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: world.pid() not in (0, pid), what=world.log)
+    wait_for(world.answers, what=world.log)
+    assert world.ask("b.example.com", timeout=6) == "10.9.0.2", world.log()
+    write_ca(world, authority, Authority("Other CA"))
+    wait_for(lambda: refusals(world) == (None, 0), 15, what=world.log)
+    world.wait_log("upstream-ca: good again")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_pod_starts_with_a_damaged_certificate(world, tls_server, authority, damage):
+    """Names that need no CA certificate are answered. Names for the tls:// server get SERVFAIL until the file is good."""
+    server, stub = tls_server(), Server(constant("10.9.0.2"))
+    world.write(upstreamNameservers=[server.url()], stubDomains={"corp.test": [str(stub)]})
+    flag = write_ca(world, authority, damaged=DAMAGES[damage])
+    world.start(flag, "-syncInterval=1s")
+    assert world.ask("a.corp.test") == "10.9.0.2" and dns.rcode.to_text(ask(world, "a.example.com").rcode()) == "SERVFAIL"
+    refused = refusals(world)[0]
+    assert refused["reason"].startswith(REFUSED) and not refused["previousInForce"] and server.queries == 0
+    assert world.metric("nanny_engine_deaths_total") == 0, world.log()
+    checked = subprocess.run(world.command("--check", flag), capture_output=True, text=True, timeout=20, check=False)
+    assert checked.returncode == 2 and REFUSED in checked.stderr
+    write_ca(world, authority)
+    wait_for(lambda: world.ask("b.example.com", timeout=6) == "10.9.0.1", 15, what=world.log)
+    assert subprocess.run(world.command("--check", flag), capture_output=True, timeout=20, check=False).returncode == 0
+    stub.close()
 
 
 def test_an_expired_answer_is_served_while_the_upstream_is_silent(world):
