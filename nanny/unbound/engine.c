@@ -31,8 +31,9 @@
 
 enum {
 	MEMORY_PART = 4, /* unbound gets a quarter of -memory, kubedns gets the rest */
-	/* fast_reload exists since 1.23; since 1.25 it also reads the CA bundle again */
-	VERSION_MIN = 12500,
+	/* 1.26.1 fixes nine vulnerabilities. fast_reload exists since 1.23; since 1.25 it also reads
+	 * the CA bundle again */
+	VERSION_MIN = 12601,
 	THREADS_MAX = 2,
 	/* if more domains have changed, the whole cache is flushed */
 	FLUSH_MAX = 64,
@@ -93,9 +94,9 @@ check_version(struct unbound *unbound, const char *exec)
 		snprintf(unbound->version, sizeof unbound->version, "%s", found);
 		return 0;
 	}
-	log_errorx("unbound %s: %s%s: --engine=unbound needs version 1.25 or newer, whose "
-		   "fast_reload applies every change without a restart: install a newer unbound, "
-		   "or use --engine=dnsmasq",
+	log_errorx("unbound %s: %s%s: --engine=unbound needs version 1.26.1 or newer, because "
+		   "older versions have known vulnerabilities: install a newer unbound, or use "
+		   "--engine=dnsmasq",
 	    exec, version != 0 ? "version " : "unknown version", version != 0 ? found : "");
 	return EXIT_MISTAKE;
 }

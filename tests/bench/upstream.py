@@ -63,7 +63,7 @@ def arguments(argv):
     p.add_argument("--peers", default="/tmp/peer", help="directory of the coredns program (%(default)s)")
     p.add_argument("--cases", default="", help="only cases and attacks whose names contain this text")
     p.add_argument("--servers", default=",".join(engines.NAMES), help="servers, separated by commas (%(default)s)")
-    p.add_argument("--unbound", default="/usr/sbin/unbound", help="unbound; if it is older than 1.25, the bench unpacks Debian 13's (%(default)s)")
+    p.add_argument("--unbound", default="/usr/sbin/unbound", help="unbound; if it is older than 1.26.1, the bench unpacks Debian 13's (%(default)s)")
     p.add_argument("--roots", default=os.environ.get("ROOTS", "/var/cache/kubedns-roots"), help="directory for Debian 13's unbound (%(default)s)")
     p.add_argument("--setting", action="append", default=[], metavar="LINE", help="an additional line of the server section of the unbound that runs alone")
     p.add_argument("--dnsmasq", action="append", default=[], metavar="ARGUMENT", help="an additional argument of dnsmasq, such as --all-servers")

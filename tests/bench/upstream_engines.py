@@ -1,6 +1,6 @@
 """The servers that upstream.py measures: classic and front with either engine of the nanny, and dnsmasq, unbound and CoreDNS alone.
 
-unbound must have `fast_reload` (1.25). If the machine's unbound is older, the bench runs Debian 13's: mmdebstrap unpacks the package and
+The nanny needs unbound 1.26.1. If the machine's unbound is older, the bench runs Debian 13's: mmdebstrap unpacks the package and
 its libraries into ROOTS, and a script starts the program with its own libraries. The sandbox of the nanny does not know these paths, so
 nannies with such an unbound run with --sandbox=off. The sidecar runs beside them, because it tells the nanny that a server answers again.
 """
@@ -29,21 +29,21 @@ COREDNS = {"coredns": "v1.14.7", "coredns-1.15": "v1.15.0"}  # 1.15 limits the t
 ALONE = ("dnsmasq", "unbound", *COREDNS)
 NAMES = ("classic", "front", "classic-unbound", "front-unbound", *ALONE)
 ENCRYPTED = ("classic-unbound", "front-unbound", "unbound", *COREDNS)  # can use TLS upstream servers
-OLDEST_UNBOUND = (1, 25)
+OLDEST_UNBOUND = (1, 26, 1)
 
 
 def version(program):
-    """The version of this unbound, such as (1, 26), or None if the program does not run."""
+    """The version of this unbound, such as (1, 26, 2), or None if the program does not run."""
     try:
-        found = re.match(r"Version (\d+)\.(\d+)", subprocess.run([program, "-V"], capture_output=True, text=True, timeout=10, check=False).stdout)
+        found = re.match(r"Version (\d+)\.(\d+)\.(\d+)", subprocess.run([program, "-V"], capture_output=True, text=True, timeout=10, check=False).stdout)
     except OSError:
         return None
-    return (int(found.group(1)), int(found.group(2))) if found else None
+    return tuple(map(int, found.groups())) if found else None
 
 
 def unbound_program(wanted, roots):
     """Returns (program, whether the nanny's sandbox knows its paths). `wanted` is the machine's unbound or the operator's choice."""
-    if (version(wanted) or (0, 0)) >= OLDEST_UNBOUND:
+    if (version(wanted) or (0,)) >= OLDEST_UNBOUND:
         return wanted, True
     root = os.path.join(roots, "trixie-bench-unbound")
     if not os.path.exists(root):

@@ -209,14 +209,14 @@ def test_an_older_dnsmasq_is_told_by_the_option_that_it_does_not_know(world):
     assert "does not support --chache-size: did you mean --cache-size?" in world.log()
 
 
-@pytest.mark.parametrize("line, found", [("Version 1.22.0", "version 1.22.0"), ("Version 1.24.2", "version 1.24.2"), ("hello", "unknown version")])
-def test_an_unbound_without_fast_reload_is_refused_in_one_line(world, line, found):
+@pytest.mark.parametrize("line, found", [("Version 1.22.0", "version 1.22.0"), ("Version 1.26.0", "version 1.26.0"), ("hello", "unknown version")])
+def test_an_old_unbound_is_refused_in_one_line(world, line, found):
     old = pathlib.Path(world.dir, "unbound")
     old.write_text(f"#!/bin/sh\necho '{line}'\n")
     old.chmod(0o755)
     world.start("-engine=unbound", f"-unboundExec={old}", ready=False)
     assert world.wait_exit() == 2
-    refusals = [l for l in world.lines if f"unbound {old}: {found}: --engine=unbound needs version 1.25 or newer" in l]
+    refusals = [l for l in world.lines if f"unbound {old}: {found}: --engine=unbound needs version 1.26.1 or newer, because older" in l]
     assert len(refusals) == 1 and "or use --engine=dnsmasq" in refusals[0], world.log()
 
 
