@@ -276,17 +276,23 @@ fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer (FUZZ=fuzz_addr for on
 fuzzers: $(fuzzers)
 .PHONY: fuzzers
 
-lint: ## check formatting, code, manual pages and scripts
-	@$(call deps,build test lint)
-	@$(again) -s BUILD=build build/$(DNSTAP).pb-c.h archives
+lint: ## check formatting, code, manual pages, scripts and documents
+	@$(call deps,build run test lint)
+	@$(again) -s BUILD=build build/$(DNSTAP).pb-c.h archives all
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 
 report: ## print figures about the form of sources, texts and pictures; never fails (REPORT="lengths words")
 	@$(call deps,build test lint)
-	@$(again) -s BUILD=build archives
+	@$(again) -s BUILD=build archives all bench-tools
 	-@$(PYTHON) tests/report.py build $(REPORT)
 .PHONY: report
+
+page-picture: ## take the picture of the status page in README.md from the programs during a flood (four minutes)
+	@$(call deps,build run test)
+	@$(again) -s all bench-tools
+	@BUILD=$(BUILD) $(PYTHON) tests/page_picture.py
+.PHONY: page-picture
 
 # Documents and example files go to Debian's directory for examples. No program reads them.
 docdir ?= $(datadir)/doc/kubedns

@@ -96,14 +96,10 @@ check_arrows() {
 		END { exit bad }'
 }
 
-# The stages in the table STAGES must equal the stages in docs/how-it-works.md.
+# What the documents and manuals say of the programs: links, commands, flags, metrics, ConfigMaps. The commands run the programs in $BUILD.
 # shellcheck disable=SC2317 # called by step
-check_stages() {
-	table=$(sed -n 's/^\tX([a-z_]*, "\([a-z ]*\)").*/\1/p' kubedns/answer/stages.h)
-	page=$(sed -n 's/^[0-9]*\. \*\*\([a-z ]*\)\*\*:.*/\1/p' docs/how-it-works.md)
-	[ -n "$table" ] && [ "$table" = "$page" ] && return
-	echo "docs/how-it-works.md: the stages differ from STAGES in kubedns/answer/stages.h"
-	return 1
+check_documents() {
+	"$python" -m pytest -c tests/pytest.ini -q -rfEs -n "$(nproc)" -o cache_dir=build/documents-cache tests/documents
 }
 
 sources_of_programs=$(find lib treecache kubedns nanny sidecar migrate -name '*.c' | sort)
@@ -117,11 +113,11 @@ scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.g
 {
 	step form clang-format --dry-run -Werror $sources $headers
 	step arrows check_arrows
-	step stages check_stages
 	step python "$python" -m pyflakes $python_files
 	! command -v gofmt >/dev/null || step go check_go
 	step analysis analyse
 	[ -z "$pages" ] || step manuals mandoc -Tlint -W warning $pages
 	[ -z "$scripts" ] || step scripts shellcheck $scripts
+	step documents check_documents
 }
 exit $failed

@@ -1,15 +1,12 @@
-"""The pages of docs/install, the overlays of its recipes, and the names that other software looks for. The tests need no cluster."""
+"""The overlays of the recipes of docs/install, and the names that other software looks for. The tests need no cluster."""
 
-import re
 import shutil
 import subprocess
 
 import pytest
 import yaml
 
-from recipes import NAMES, PAGES, ROOT, Recipe
-
-README = PAGES / "README.md"
+from recipes import NAMES, ROOT, Recipe
 
 
 def render(directory, kustomization):
@@ -18,16 +15,6 @@ def render(directory, kustomization):
     (directory / "kubernetes/mine/kustomization.yaml").write_text(kustomization)
     text = subprocess.run(["kubectl", "kustomize", directory / "kubernetes/mine"], capture_output=True, text=True, check=True).stdout
     return {o["kind"]: o for o in yaml.safe_load_all(text) if not o["metadata"]["name"].endswith("-autoscaler")}, text
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_page_is_the_recipe(name):
-    assert (PAGES / f"{name}.md").read_text() == Recipe(name).page(), "run: python3 tests/recipes.py"
-    assert f"({name}.md)" in README.read_text()
-
-
-def test_no_page_is_without_a_recipe():
-    assert {p.stem for p in PAGES.glob("*.md")} == {*NAMES, "README"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -44,7 +31,7 @@ def test_the_overlay_leaves_the_old_objects_alone(tmp_path, name):
     assert made["Deployment"]["spec"]["template"]["spec"]["serviceAccountName"] == "kubedns"
 
 
-# Names that other software looks for: what docs/install/README.md says of each, and the objects that must have it.
+# Names that other software looks for. docs/install/README.md lists them.
 LABELS = {"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "KubeDNS"}
 
 
@@ -78,12 +65,3 @@ def test_the_chart_has_the_names_that_other_software_looks_for(topology):
     for o in made.values():
         o["metadata"].setdefault("namespace", "kube-system")  # the release's namespace
     check_names(made)
-
-
-def test_the_table_has_these_names():
-    rows = re.findall(r"^\| .* \|$", README.read_text().partition("## What other software looks for")[2], re.M)
-    for software, *names in [("Loki", "kube-dns.kube-system.svc"), ("Cilium", "k8s-app: kube-dns", "kube-system", "53"), ("Istio", "53"),
-                             ("cert-manager", "53"), ("cluster-proportional-autoscaler", "Deployment/kube-dns", "kube-dns-autoscaler"),
-                             ("add-on conventions", *LABELS, "`dns`", "`dns-tcp`")]:
-        (row,) = [r for r in rows if software in r.split("|")[1]]
-        assert all(n in row for n in names), row

@@ -1,4 +1,4 @@
-"""The documents are consistent with the project: links work, each alert has its section in the runbook, and everything that the documents name exists."""
+"""`make lint` runs this: the documents are consistent with the project: links work, each alert has its section in the runbook, and everything that the documents name exists."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from overlays import ROOT, RULES
 from waiting import free_port
 from world import start
 
-DOCUMENTS = sorted(p.relative_to(ROOT) for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("conf/**/*.md"), *ROOT.glob("tests/bench/*.md"), *ROOT.glob("tests/system/*.md")])
+DOCUMENTS = sorted(p.relative_to(ROOT) for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("conf/**/*.md"), *ROOT.glob("tests/**/*.md")])
 RUNBOOK = ROOT / "docs/runbook.md"
 
 
@@ -81,6 +81,11 @@ def test_make_targets_that_are_named_exist(document):
     targets = {name for names in re.findall(r"^([a-z][a-z -]*):", rules, re.M) for name in names.split()}
     named = {word for text in re.findall(r"`make ([^`]+)`", (ROOT / document).read_text()) for word in text.split()[:1]}
     assert {n for n in named if "=" not in n} <= targets
+
+
+def test_the_stages_are_those_of_the_table():
+    table = re.findall(r'^\tX\([a-z_]*, "([a-z ]*)"\)', (ROOT / "kubedns/answer/stages.h").read_text(), re.M)
+    assert table and table == re.findall(r"^[0-9]*\. \*\*([a-z ]*)\*\*:", (ROOT / "docs/how-it-works.md").read_text(), re.M)
 
 
 def test_each_folder_of_the_system_tests_is_described():

@@ -1,4 +1,4 @@
-"""The manual pages as a set: links between pages, their order, and where a flag is described."""
+"""The manual pages as a set: links between pages, where a flag is described, and the commands that they show."""
 
 import pathlib
 import re
@@ -13,7 +13,6 @@ from overlays import ROOT
 BIN = pathlib.Path(PROGRAM).parent
 PAGES = {path.name: path.read_text() for program in ("kubedns", "nanny", "sidecar", "migrate") for path in sorted((ROOT / program).rglob("*.[578]"))}
 FEATURES = sorted(name for name in PAGES if name.endswith((".5", ".7")))
-REFERENCES = {"kubedns-metrics.7"}  # these flags turn nothing on or off
 
 
 def items(page):
@@ -33,19 +32,6 @@ def test_links_lead_to_pages_and_documents_that_exist(page):
 def test_the_first_page_names_each_feature_page_with_a_line():
     named = re.findall(r"^\.It Xr ([\w-]+) (\d)\n(?!\.)\S", PAGES["kubedns.8"], re.M)
     assert sorted(f"{name}.{section}" for name, section in named) == FEATURES
-
-
-@pytest.mark.parametrize("page", FEATURES)
-def test_a_feature_page_begins_with_examples_a_check_and_the_way_back(page):
-    begin = re.search(r"^\.Ss Examples\n(.*?)^\.Sh ", PAGES[page], re.M | re.S) if page not in REFERENCES else None
-    assert page in REFERENCES or (begin and ".D" in begin[1]), "no examples before the first section"
-    if page not in REFERENCES | {"kubedns-observe.7", "kubedns-sandbox.7"}:
-        assert re.search(r"^Check", begin[1], re.M) and re.search(r"^Undo", begin[1], re.M)
-
-
-@pytest.mark.parametrize("page", ["kubedns.8", "nanny.8", "sidecar.8", "kubedns-migrate.8"])
-def test_a_programs_page_has_its_examples_before_its_flags(page):
-    assert 0 < PAGES[page].find("\n.Ss Examples\n") < PAGES[page].find("\n.It Fl ")
 
 
 def test_a_flag_that_refers_to_a_page_is_described_there():
