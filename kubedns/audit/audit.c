@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "kubedns/api/api_source.h"
 #include "kubedns/api/backoff.h"
@@ -79,7 +80,8 @@ audit_new(const struct store *store, event_sink heal, void *arg)
 	audit->store = store;
 	audit->heal = heal;
 	audit->heal_arg = arg;
-	audit->seed = HASH_START ^ (uint64_t)clock_mono_ns();
+	if (getrandom(&audit->seed, sizeof audit->seed, 0) != sizeof audit->seed)
+		log_fatal("getrandom");
 	audit->namespace = xstrdup("");
 	return audit;
 }

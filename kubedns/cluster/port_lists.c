@@ -27,11 +27,9 @@ hash_content(const struct ports *ports)
 		const struct port *port = &ports->items[i];
 		uint64_t of_name = hash64(HASH_START, port->name, 1u + port->name[0]);
 		uint64_t of_proto = hash64(of_name, port->proto, 1u + port->proto[0]);
+		const uint16_t number = htole16(port->number);
 
-		uint64_t hash = htole64(hash_step(of_proto, port->number, HASH_START));
-
-		/* With one step, the sums for similar numbers would often be equal. */
-		sum += hash64(HASH_START, &hash, sizeof hash);
+		sum += hash64(of_proto, &number, sizeof number);
 	}
 	return sum;
 }

@@ -8,7 +8,7 @@
 
 /* What a hash stands for, so that equal bytes of different kinds have different hashes. The numbers
  * of RRsets are their types, which have 16 bits. */
-enum { HASHED_NAME = 1 << 16, HASHED_ENDPOINTS, HASHED_TERM };
+enum { HASHED_NAME = 1 << 16, HASHED_ENDPOINTS };
 
 /* A node whose children change. */
 struct below {
@@ -20,15 +20,9 @@ struct below {
 static uint64_t
 mix(uint64_t a, uint64_t b)
 {
-	return hash_step(hash_step(HASH_START, a, HASH_START), b, HASH_START);
-}
+	const uint64_t word = htole64(b);
 
-/* Returns the hash as it is added to a sum. Similar inputs, such as addresses of one network, have
- * similar hashes after one step, and then the sums for different sets would often be equal. */
-static uint64_t
-scatter(uint64_t hash)
-{
-	return mix(hash, HASHED_TERM);
+	return hash64(a, &word, sizeof word);
 }
 
 /* --- endpoints --- */
@@ -52,7 +46,7 @@ hash_slice(uint64_t name, const struct slice_endpoints *slice)
 			hash = mix(hash, le64toh(addr[1]));
 		if (host != NULL)
 			hash = mix(hash, hash64(HASH_START, host, 1u + host[0]));
-		sum += scatter(hash);
+		sum += hash;
 	}
 	return sum;
 }
@@ -121,7 +115,7 @@ hash_records(uint64_t name, const struct node *node)
 
 	for (const struct rrset *set = node_rrset_next(node, NULL); set != NULL;
 	     set = node_rrset_next(node, set))
-		sum += scatter(mix(mix(name, set->type), hash64(HASH_START, set->data, set->len)));
+		sum += hash64(mix(name, set->type), set->data, set->len);
 	return sum;
 }
 
@@ -130,10 +124,10 @@ static uint64_t
 hash_node(uint64_t name, const struct node *node)
 {
 	uint64_t facts = (uint64_t)node->flags << 1 | (node->number != 0);
-	uint64_t hash = scatter(mix(mix(name, HASHED_NAME), facts));
+	uint64_t hash = mix(mix(name, HASHED_NAME), facts);
 
 	if (node->endpoints != NULL)
-		hash += scatter(mix(mix(name, HASHED_ENDPOINTS), node->endpoints->flags));
+		hash += mix(mix(name, HASHED_ENDPOINTS), node->endpoints->flags);
 	return hash;
 }
 

@@ -109,7 +109,7 @@ choose_place(struct query_log *log)
 
 	if (n < capacity(log))
 		return n;
-	log->random = hash_step(log->random, n, HASH_START);
+	log->random = hash64(log->random, &n, sizeof n);
 	return log->random % (n + 1);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "kubedns/serve/observe/stats.h"
+#include "lib/hash.h"
 
 /* Space for one IPV6_PKTINFO message, which is larger than the message for IPv4. */
 enum { PKTINFO_ROOM = CMSG_SPACE(sizeof(struct in6_pktinfo)) };
@@ -56,27 +57,17 @@ client_sockaddr(const struct client *client)
 }
 
 /*
- * Hashes the address of `sa` without the port. The hash is keyed. A client can therefore not choose
- * an address whose hash equals the hash of another client's address.
+ * Hashes the address of `sa` without the port. Without the key, a client cannot choose an address
+ * whose hash equals the hash of another client's address.
  */
 static inline uint32_t
 client_hash(const struct sockaddr *sa, uint64_t key)
 {
-	uint64_t low, high = 0;
+	const union client_addr *addr = (const void *)sa;
 
-	if (sa->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)sa;
-
-		low = in->sin_addr.s_addr;
-	} else {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)sa;
-
-		memcpy(&high, &in6->sin6_addr, 8);
-		memcpy(&low, (const uint8_t *)&in6->sin6_addr + 8, 8);
-	}
-	uint64_t h = (low ^ key) * 0x9e3779b97f4a7c15ULL;
-	h = (h ^ (h >> 29) ^ high ^ (key << 1)) * 0xbf58476d1ce4e5b9ULL;
-	return (uint32_t)(h >> 32);
+	return hash_fold(sa->sa_family == AF_INET
+			     ? hash64(key, &addr->in.sin_addr, sizeof addr->in.sin_addr)
+			     : hash64(key, &addr->in6.sin6_addr, sizeof addr->in6.sin6_addr));
 }
 
 #endif

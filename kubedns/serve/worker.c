@@ -435,9 +435,11 @@ make_context(struct worker *worker, const struct workers_config *config)
 		context, EPOLL_CTL_ADD, worker->wake, EPOLLIN, worker_key(PART_WAKE, 0, 0)) != 0)
 		log_fatal("epoll");
 	make_heartbeat(worker);
-	ssize_t n = getrandom(&context->hash_key, sizeof context->hash_key, 0);
-	if (n != sizeof context->hash_key)
+	uint64_t random[2];
+	if (getrandom(random, sizeof random, 0) != sizeof random)
 		log_fatal("getrandom");
+	context->hash_key = random[0];
+	context->random = random[1];
 	atomic_store(&worker->passed_ns, worker_time(context));
 }
 
@@ -449,7 +451,7 @@ make_ring(struct worker *worker, const struct workers_config *config, unsigned t
 		.whole = config->whole_messages,
 		.listener = config->listener,
 		.wake = config->recorder_bytes > 0 ? config->wake_observers : -1,
-		.seed = worker->context.hash_key,
+		.seed = worker->context.random,
 	};
 
 	if (ring.bytes > 0)

@@ -34,7 +34,9 @@ struct worker_context {
 	uint32_t iteration; /* counts the iterations that had events from the epoll */
 	/* The last iteration ran out of time, so connections are read in small pieces. */
 	bool loaded;
-	uint64_t hash_key; /* key for hashes of client addresses */
+	uint64_t
+	    hash_key;    /* key for hashes of client addresses and names; never shown to clients */
+	uint64_t random; /* start of random numbers that clients can observe */
 	struct stats *stats;
 	struct ring *ring; /* see observe/observe.h; NULL if no observer is enabled */
 	const struct treecache *tree;

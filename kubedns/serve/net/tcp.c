@@ -647,7 +647,7 @@ tcp_new(struct worker_context *context, struct inflight_table *inflight, const i
 	tcp->config = *config;
 	tcp_pool_init(&tcp->pool, context, config->connections, config->memory);
 	tcp->accept_again_ns = CLOCK_NEVER;
-	tcp->rotation = context->hash_key;
+	tcp->rotation = context->random;
 	tcp->gather = xmalloc(GATHER_MAX);
 	tcp->scratch = xmalloc(READ_MAX);
 	tcp->reply = xmalloc(PREFIX + DNS_TCP_MAX);

@@ -168,7 +168,7 @@ client_note_spent(const struct tcp_pool *pool, struct tcp_client *client, int64_
 static int64_t
 retire_time(const struct tcp_pool *pool, const struct conn *conn)
 {
-	uint64_t mix = (pool->context->hash_key ^ (uint64_t)pool->context->now_ns ^
+	uint64_t mix = (pool->context->random ^ (uint64_t)pool->context->now_ns ^
 			   (uint64_t)(conn - pool->conns)) *
 		       0x9e3779b97f4a7c15ULL;
 

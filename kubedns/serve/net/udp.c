@@ -90,7 +90,7 @@ udp_new(struct worker_context *context, struct inflight_table *inflight,
 	struct udp *udp = xcalloc(1, sizeof *udp);
 	udp->context = context;
 	udp->inflight = inflight;
-	udp->rotation = context->hash_key;
+	udp->rotation = context->random;
 	udp->queries = aligned((size_t)UDP_BATCH * QUERY_STRIDE);
 	udp->replies = aligned((size_t)UDP_BATCH * REPLY_STRIDE);
 	for (unsigned i = 0; i < UDP_BATCH; i++) {
