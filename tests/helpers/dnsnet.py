@@ -75,12 +75,14 @@ def framed(message):
 class Tcp:
     """A TCP client. The test decides how fast it sends and reads."""
 
-    def __init__(self, kubedns, host=None, receive_buffer=None, timeout=5.0):
+    def __init__(self, kubedns, host=None, receive_buffer=None, timeout=5.0, source=None):
         host = host or kubedns.host
         self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(timeout)
+        if source:
+            self.socket.bind((source, 0))
         self.socket.connect((host, kubedns.port))
         self.buffer = b""
 

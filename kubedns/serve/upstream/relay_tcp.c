@@ -12,7 +12,11 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-enum { CONNS_MAX = 8, PREFIX = 2 };
+enum {
+	/* dnsmasq accepts 20 connections, also from other workers. */
+	CONNS_MAX = 8,
+	PREFIX = 2,
+};
 
 struct relay_conn {
 	int fd; /* -1 if closed */
@@ -31,7 +35,7 @@ struct relay_tcp {
 	struct inflight_table *inflight;
 	struct server resolver;
 	struct ids ids;
-	TAILQ_HEAD(, relay_query) waiting;
+	struct turns *turns;                 /* one place for each connection */
 	struct relay_conn *conns[CONNS_MAX]; /* each is allocated when it is first needed */
 };
 
@@ -44,7 +48,7 @@ relay_tcp_new(
 	tcp->context = context;
 	tcp->inflight = inflight;
 	tcp->resolver = *resolver;
-	TAILQ_INIT(&tcp->waiting);
+	tcp->turns = turns_new(CONNS_MAX);
 	return tcp;
 }
 
@@ -113,65 +117,66 @@ conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct relay_query *q
 		log_neterr("relay: tcp: %s", strerror(-rc));
 		stats_add(&tcp->context->stats->forward_server_failures, 1);
 		conn_close(conn); /* the query is sent again or ends at its deadline */
+		turns_leave(tcp->turns, &query->turn);
 	}
 }
 
+/* Returns a connection that carries no query. An open one is better than a closed one. */
 static struct relay_conn *
 free_conn(struct relay_tcp *tcp)
 {
+	struct relay_conn *closed = NULL;
+
 	for (size_t i = 0; i < CONNS_MAX; i++) {
 		if (tcp->conns[i] == NULL) {
 			tcp->conns[i] = xmalloc(sizeof *tcp->conns[i]);
 			*tcp->conns[i] = (struct relay_conn){ .fd = -1 };
 		}
-		if (tcp->conns[i]->query == NULL)
+		if (tcp->conns[i]->query != NULL)
+			continue;
+		if (tcp->conns[i]->fd >= 0)
 			return tcp->conns[i];
+		if (closed == NULL)
+			closed = tcp->conns[i];
 	}
-	return NULL;
+	assert(closed !=
+	       NULL); /* each query on a connection has a place, and there are as many places */
+	return closed;
 }
 
 void
 relay_tcp_ask(struct relay_tcp *tcp, struct relay_query *query)
 {
-	struct relay_conn *conn = free_conn(tcp);
-
-	if (conn != NULL) {
-		conn_start(tcp, conn, query);
-	} else {
-		query->queued = true;
-		TAILQ_INSERT_TAIL(&tcp->waiting, query, by_queue);
-	}
+	query->queued = !turns_ask(tcp->turns, &query->turn, query->base.client.hash);
+	if (!query->queued)
+		conn_start(tcp, free_conn(tcp), query);
 }
 
+/* Starts the queries that wait and may have a connection now. */
 static void
-next_waiting(struct relay_tcp *tcp, struct relay_conn *conn)
+start_waiting(struct relay_tcp *tcp)
 {
-	struct relay_query *query = TAILQ_FIRST(&tcp->waiting);
+	struct turn *turn;
 
-	if (query == NULL) {
-		/* dnsmasq accepts few connections, so an idle connection is closed */
-		conn_close(conn);
-		return;
+	while ((turn = turns_next(tcp->turns)) != NULL) {
+		struct relay_query *query = relay_query_of_turn(turn);
+
+		query->queued = false;
+		conn_start(tcp, free_conn(tcp), query);
 	}
-	TAILQ_REMOVE(&tcp->waiting, query, by_queue);
-	query->queued = false;
-	conn_start(tcp, conn, query);
 }
 
 void
 relay_tcp_forget(struct relay_tcp *tcp, struct relay_query *query)
 {
-	if (query->queued)
-		TAILQ_REMOVE(&tcp->waiting, query, by_queue);
+	if (query->turn.client == NULL)
+		return;
+	/* otherwise its reply would be taken for the reply to the next query */
+	if (query->conn != NULL)
+		conn_close(query->conn);
 	query->queued = false;
-	if (query->conn != NULL) {
-		struct relay_conn *conn = query->conn;
-
-		/* otherwise its reply would be taken for the reply to the next query */
-		conn_close(conn);
-		if (!TAILQ_EMPTY(&tcp->waiting))
-			next_waiting(tcp, conn);
-	}
+	turns_leave(tcp->turns, &query->turn);
+	start_waiting(tcp);
 }
 
 /*
@@ -190,8 +195,9 @@ conn_failed(struct relay_tcp *tcp, struct relay_conn *conn)
 		return;
 	}
 	stats_add(&tcp->context->stats->forward_server_failures, 1);
-	if (!TAILQ_EMPTY(&tcp->waiting))
-		next_waiting(tcp, conn);
+	if (query != NULL)
+		turns_leave(tcp->turns, &query->turn);
+	start_waiting(tcp);
 }
 
 /* Sends the remaining bytes. Returns false if the connection broke. */
@@ -257,8 +263,12 @@ relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint3
 	conn->reused = true;
 	conn->query = NULL;
 	query->conn = NULL;
+	turns_leave(tcp->turns, &query->turn);
 	inflight_finish(tcp->inflight, &query->base, conn->in + PREFIX, len);
-	next_waiting(tcp, conn);
+	start_waiting(tcp);
+	/* dnsmasq accepts few connections, so an idle connection is closed */
+	if (conn->query == NULL)
+		conn_close(conn);
 }
 
 void
@@ -271,6 +281,7 @@ relay_tcp_free(struct relay_tcp *tcp)
 			conn_close(tcp->conns[i]);
 		free(tcp->conns[i]);
 	}
+	turns_free(tcp->turns);
 	free(tcp);
 }
 

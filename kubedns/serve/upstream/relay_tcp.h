@@ -1,7 +1,7 @@
 /*
  * The relay's TCP connections to the resolver, for replies that do not fit into UDP. dnsmasq forks
- * for each connection and accepts 20 at a time. The relay therefore opens only a few connections,
- * and queries wait for a free connection. A connection carries one query at a time.
+ * for each connection and accepts 20 at a time. The relay therefore opens only a few connections. A
+ * connection carries one query at a time. Clients share the connections (turns.h).
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_RELAY_TCP_H
 #define KUBEDNS_SERVE_UPSTREAM_RELAY_TCP_H
@@ -11,6 +11,7 @@
 
 #include "kubedns/serve/worker_context.h"
 #include "kubedns/serve/upstream/inflight.h"
+#include "kubedns/serve/upstream/turns.h"
 #include "lib/addr.h"
 
 struct relay_port;
@@ -30,7 +31,8 @@ struct relay_query {
 	bool queued;
 	int64_t again_at_ns; /* for a refused query: the time to send it again */
 	int64_t sent_ns;     /* time of the first send from this port or connection, for dnstap */
-	TAILQ_ENTRY(relay_query) by_queue;
+	TAILQ_ENTRY(relay_query) by_queue; /* in relay.c's queue of queries to send again */
+	struct turn turn;                  /* its place among the queries over TCP */
 };
 
 static inline struct relay_query *
@@ -38,6 +40,12 @@ relay_query_of(struct inflight *inflight)
 {
 	_Static_assert(offsetof(struct relay_query, base) == 0, "the base is embedded first");
 	return (struct relay_query *)(void *)inflight;
+}
+
+static inline struct relay_query *
+relay_query_of_turn(struct turn *turn)
+{
+	return (struct relay_query *)(void *)((uint8_t *)turn - offsetof(struct relay_query, turn));
 }
 
 struct relay_tcp;

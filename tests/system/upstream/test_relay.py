@@ -1,6 +1,7 @@
 """In the front topology, kubedns forwards external names to dnsmasq (--resolver). Also everything that may be wrong with this dnsmasq."""
 
 import signal
+import select
 import socket
 import struct
 import subprocess
@@ -354,6 +355,19 @@ def test_a_resolver_that_is_late_over_tcp_is_waited_for_if_the_client_has_no_pla
             k.wait(lambda: k.metric("kubedns_forward_servfail_total") == 512)
             assert len(addresses(conn.ask(query("big.example.com")))) == BIG
             assert k.metric("kubedns_forward_servfail_total") == 512
+
+
+def test_one_clients_long_replies_do_not_take_all_connections_to_the_resolver(tmp_path):
+    """The resolver does not answer these queries over TCP. Each keeps its connection until it ends after 1.8 s."""
+
+    def behave(request, tcp):
+        return None if tcp and b"stuck" in request.question[0].name.labels else by_name(request, tcp)
+
+    with Upstream(behave) as u, front(tmp_path, u, "--servfail-retry=off") as k, Tcp(k, source="127.0.0.2") as greedy, Tcp(k) as other:
+        greedy.send(*(query(f"big{i}.stuck.example.com", id=i) for i in range(20)))
+        k.wait(lambda: sum(tcp for _, _, tcp in u.asked) >= 4)
+        assert len(addresses(other.ask(query("big.example.com")))) == BIG
+        assert select.select([greedy.socket], [], [], 0)[0] == [], "none of those queries has ended before"
 
 
 def test_when_all_upstream_servers_fail_the_client_is_told(tmp_path):
