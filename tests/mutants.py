@@ -6,13 +6,17 @@
 
 A change (a mutant) flips a condition, changes a constant or changes a return value in one function of FOLDERS. `list` is deterministic
 (SEED) and leaves out changes that do not compile or give the same machine code. `run` works in a copy of the tree, build-mutants/tree. For
-each mutant it builds and runs only those tests that link the changed function, as the linker's map says, and stops at the first that fails
-twice. It can be interrupted at any time: the same command continues. It stops after N minutes (default 120). With --again it takes only the
-mutants that were killed BEFORE, and begins with the test that killed them. A test that fails without a change is left out.
+each mutant it builds and runs only those tests that execute the changed line, as gcov says, and stops at the first that fails twice. A test
+that ends without writing gcov's counters counts as executing all that it links. It can be interrupted at any time: the same command continues.
+It stops after N minutes (default 120). With --again it takes only the mutants that were killed BEFORE, and begins with the test that killed
+them. A test that fails without a change is left out.
 """
 
 import argparse
 import collections
+import functools
+import hashlib
+import json
 import os
 import pathlib
 import random
@@ -33,8 +37,9 @@ FOLDERS = ("kubedns", "treecache", "lib", "nanny")
 SEED = 20261129
 FLIPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||", "||": "&&"}
 FLAGS = ["-std=c17", "-D_GNU_SOURCE", "-D_LGPL_SOURCE", "-I.", "-Ibuild", '-DVERSION="0"', "-O1", "-w"]
-BUILD = ["make", "-s", "-j2", "VERSION=0", "BUILD=build", "OPTIMISE=-O0 -ffunction-sections -fdata-sections", "HARDENING=-fPIE", "WARNINGS=-w",
-         "LDFLAGS=-Wl,-Map=$@.map"]
+MAKE = ["make", "-s", "-j2", "VERSION=0", "OPTIMISE=-O0 -ffunction-sections -fdata-sections", "HARDENING=-fPIE", "WARNINGS=-w", "ALLOCATOR="]
+BUILD = [*MAKE, "BUILD=build"]
+COVERED = [*MAKE, "BUILD=build-covered", "SANITIZE=--coverage -fprofile-update=atomic"]
 
 Mutant = collections.namedtuple("Mutant", "file function line nth column old new")
 
@@ -95,20 +100,26 @@ def candidates(path):
             seen[stripped] += 1
 
 
-def changed(text, mutant):
-    """Returns the source with the change, or None if the source no longer has the line."""
+def place(text, mutant):
+    """Returns the number of the mutant's line, from 0, or None if the source no longer has it."""
     lines = text.split("\n")
     for name, _, begin, end in functions(text):
-        if name != mutant.function:
-            continue
-        found = [n for n in range(begin, end) if lines[n].strip() == mutant.line]
-        if len(found) > mutant.nth:
-            at = found[mutant.nth]
-            column = len(lines[at]) - len(lines[at].lstrip()) + mutant.column
-            assert lines[at][column:].startswith(mutant.old), mutant
-            lines[at] = lines[at][:column] + mutant.new + lines[at][column + len(mutant.old):]
-            return "\n".join(lines)
+        if name == mutant.function:
+            found = [n for n in range(begin, end) if lines[n].strip() == mutant.line]
+            if len(found) > mutant.nth:
+                return found[mutant.nth]
     return None
+
+
+def changed(text, mutant):
+    """Returns the source with the change, or None if the source no longer has the line."""
+    lines, at = text.split("\n"), place(text, mutant)
+    if at is None:
+        return None
+    column = len(lines[at]) - len(lines[at].lstrip()) + mutant.column
+    assert lines[at][column:].startswith(mutant.old), mutant
+    lines[at] = lines[at][:column] + mutant.new + lines[at][column + len(mutant.old):]
+    return "\n".join(lines)
 
 
 def machine_code(path, text):
@@ -174,10 +185,9 @@ def copy_tree():
             copy.unlink()
 
 
-def run_test(name, seconds):
+def run_test(name, seconds, build="build"):
     """Runs a unit test or a fuzz target over its seeds in TREE. Returns (whether it passed, seconds)."""
-    fuzz = name.startswith("fuzz_")
-    command = [f"build/tests/replay/{name}", f"tests/fuzz/seeds/{name.removeprefix('fuzz_')}"] if fuzz else [f"build/tests/unit/{name}"]
+    command = [target(name, build), *([f"tests/fuzz/seeds/{name.removeprefix('fuzz_')}"] if name.startswith("fuzz_") else [])]
     begun = time.monotonic()
     process = subprocess.Popen(command, cwd=TREE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -193,66 +203,127 @@ def run_test(name, seconds):
     return passed, time.monotonic() - begun
 
 
-def target(name):
-    return f"build/tests/{'replay' if name.startswith('fuzz_') else 'unit'}/{name}"
+def target(name, build="build"):
+    return f"{build}/tests/{'replay' if name.startswith('fuzz_') else 'unit'}/{name}"
 
 
-def baseline():
-    """Builds and runs all tests without a change. Returns {test: seconds} of those that pass and {test: {(archive, object, function)}}."""
+def lines_of(name, files):
+    """Runs a test with gcov's counters. Returns {file: executed lines}. An empty list is a file of which the test left no counters."""
+    for old in (TREE / "build-covered").rglob("*.gcda"):
+        old.unlink()
+    run_test(name, 300, "build-covered")
+    counters = {file: f"build-covered/{file.removesuffix('.c')}.gcda" for file in files}
+    there = [path for path in counters.values() if (TREE / path).exists()]
+    said = subprocess.run(["gcov", "-t", "-j", *there], cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout if there else ""
+    executed = {}
+    for report in map(json.loads, said.splitlines()):
+        for file in report["files"]:
+            executed.setdefault(file["file"], set()).update(line["line_number"] for line in file["lines"] if line["count"])
+    # A multi-line statement has its counter at its first line. Lines without a counter count as the line before them.
+    counted = {file["file"]: {line["line_number"] for line in file["lines"]} for report in map(json.loads, said.splitlines()) for file in report["files"]}
+    return {file: [sorted(executed[file]), sorted(counted[file])] for file in files if file in executed}
+
+
+def sources_hash():
+    found = hashlib.sha256()
+    for path in sorted(p for folder in (*FOLDERS, "tests/unit", "tests/fuzz") for p in (TREE / folder).rglob("*.[ch]")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def baseline(mutants):
+    """
+    Builds and runs all tests without a change. Returns {test: seconds} of those that pass, and {test: {file: [executed lines, lines with
+    counters]}}. Keeps both in PLACE while the sources stay the same.
+    """
     names = sorted(p.stem for folder, kind in (("unit", "test"), ("fuzz", "fuzz")) for p in (TREE / "tests" / folder).glob(f"{kind}_*.c"))
+    files = sorted({m.file for m in mutants if (TREE / m.file).exists()})
+    kept, seconds, covered = PLACE / f"covered-{sources_hash()[:12]}.json", {}, {}
+    known = json.loads(kept.read_text()) if kept.exists() else {}
     subprocess.run([*BUILD, *map(target, names)], cwd=TREE, check=True)
-    seconds, linked = {}, {}
+    if not set(names) <= set(known):
+        subprocess.run([*COVERED, *(target(name, "build-covered") for name in names)], cwd=TREE, check=True)
     for name in names:
-        passed, took = run_test(name, 120)
-        if not passed:
+        if name not in known:
+            passed, took = run_test(name, 120)
+            known[name] = [passed, took, lines_of(name, files) if passed else {}]
+            kept.write_text(json.dumps(known))
+        passed, took, covered[name] = known[name]
+        if passed:
+            seconds[name] = took
+        else:
             print(f"left out, because it fails without a change: {name}", flush=True)
-            continue
-        seconds[name] = took
-        kept = (TREE / f"{target(name)}.map").read_text().split("Linker script and memory map", 1)[1]
-        linked[name] = {found.groups() for found in re.finditer(r"^ \.text\.(?:unlikely\.)?(\w+)\s+0x0*[1-9a-f]\w*\s+0x\w+ \S*?(\w+)\.a\((\w+)\.o\)", kept, re.M)}
-    return seconds, linked
+    print(f"{len(seconds)} tests pass in {sum(seconds.values()):.0f} s", flush=True)
+    return seconds, covered
 
 
-def test_mutant(mutant, seconds, linked, first):
-    """Returns (result, the test that noticed the change)."""
-    path, stem = TREE / mutant.file, pathlib.Path(mutant.file).stem
-    original = path.read_text()
+@functools.cache
+def symbols(name):
+    return subprocess.run(["nm", TREE / target(name)], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def executes(name, covered, mutant, at):
+    """Whether a test executes line `at` (from 0). A test that forks, or left no counters for the file, executes all that it links."""
+    if mutant.file not in covered or re.search(r" U fork\b", symbols(name)):
+        return re.search(rf" [tT] {mutant.function}$", symbols(name), re.M) is not None
+    executed, counted = covered[mutant.file]
+    return max((line for line in counted if line <= at + 1), default=0) in executed
+
+
+def kills(name, seconds):
+    """Builds a test of the changed tree and runs it. Returns whether it failed twice, or None if it was not built."""
+    if subprocess.run([*BUILD, target(name)], cwd=TREE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        return None
+    return not run_test(name, seconds)[0] and not run_test(name, seconds)[0]
+
+
+def test_mutant(mutant, tests_for, first):
+    """
+    Returns (result, the test that noticed the change). Runs the test `first`, if it is given, and then the tests of the list that
+    tests_for() returns, [(name, seconds)].
+    """
+    path = TREE / mutant.file
+    original = path.read_text() if path.exists() else ""
     text = changed(original, mutant)
     if text is None:
         return "gone", ""
-    wanted = (mutant.function, mutant.file.split("/")[0], stem)
-    tests = [name for name in seconds if wanted in linked[name]]
-    tests.sort(key=lambda name: (name != first, name.split("_", 1)[1] != stem, stem not in name, seconds[name]))
-    if not tests:
-        return "no test", ""
     try:
         path.write_text(text)
-        for name in tests:
-            if subprocess.run([*BUILD, target(name)], cwd=TREE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
-                return "not built", ""
-            limit = 20 + 10 * seconds[name]
-            if not run_test(name, limit)[0] and not run_test(name, limit)[0]:
-                return "killed", name
-        return "survived", f"{len(tests)} tests"
+        if first and kills(first, 60):
+            return "killed", first
+        path.write_text(original)
+        tests = tests_for(place(original, mutant))
+        path.write_text(text)
+        for name, seconds in tests:
+            killed = kills(name, 20 + 10 * seconds)
+            if killed or killed is None:
+                return "killed" if killed else "not built", name
+        return "survived" if tests else "no test", f"{len(tests)} tests"
     finally:
         path.write_text(original)
 
 
 def run(results, minutes, before):
     end = time.monotonic() + 60 * minutes
-    done = read_results(results)
+    done, mutants = read_results(results), read_list()
     earlier = read_results(before) if before else {}
     copy_tree()
-    seconds, linked = baseline()
-    print(f"{len(seconds)} tests pass in {sum(seconds.values()):.0f} s", flush=True)
-    for number, mutant in enumerate(read_list(), 1):
+    whole = functools.cache(lambda: baseline(mutants))
+    for number, mutant in enumerate(mutants, 1):
         if number in done or before and earlier.get(number, [""])[0] != "killed":
             continue
         if time.monotonic() > end:
             print("time is up")
             break
+
+        def tests_for(at, mutant=mutant):
+            seconds, covered = whole()
+            stem = pathlib.Path(mutant.file).stem
+            tests = [name for name in seconds if executes(name, covered[name], mutant, at)]
+            return [(name, seconds[name]) for name in sorted(tests, key=lambda name: (name.split("_", 1)[1] != stem, stem not in name, seconds[name]))]
+
         begun = time.monotonic()
-        result, test = test_mutant(mutant, seconds, linked, earlier[number][1] if before else None)
+        result, test = test_mutant(mutant, tests_for, earlier[number][1] if before else None)
         with results.open("a") as out:
             out.write(f"{number}\t{result}\t{test}\t{time.monotonic() - begun:.0f}\n")
     show(results, before)
