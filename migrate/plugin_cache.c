@@ -107,6 +107,19 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 	}
 }
 
+/* Reads the cache of a block that does not serve the external names. The engine has one cache for all
+ * names, with the settings of the block that serves the root. */
+static void
+read_other_cache(struct scope *scope, const struct corefile_directive *d)
+{
+	report_line(scope->report, &d->head, VERDICT_CHANGES,
+	    "left out: it is only for the names of this server block. %s has one cache for all "
+	    "names, with the settings of the server block of the root",
+	    engine_name(scope->report));
+	for (size_t i = 0; i < d->body_count; i++)
+		report_line(scope->report, &d->body[i], VERDICT_CHANGES, "left out with its cache");
+}
+
 /* cache [TTL] [ZONE...] { ... } */
 void
 plugin_cache(struct scope *scope, const struct corefile_directive *d)
@@ -115,6 +128,10 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 	long ttl = line->count > 1 ? seconds(line->words[1]) : -1;
 	bool stale = false;
 
+	if (!scope_serves_root(scope)) {
+		read_other_cache(scope, d);
+		return;
+	}
 	for (size_t i = 0; i < d->body_count; i++)
 		stale = stale || strcmp(d->body[i].words[0], "serve_stale") == 0;
 	conclude(scope, line, ttl, stale);

@@ -57,21 +57,189 @@ static const struct report_option unbound_options[] = {
 	    "if no server answers within 1.8 s, unbound sends an expired answer, if it has one" },
 };
 
+/* --- which names a line gets: CoreDNS uses the first line of a block that forwards the name --- */
+
+struct forwards {
+	struct zone_set *last;  /* FROM -> number of the last line with this FROM */
+	size_t number;          /* number of the current line, from 1 on */
+	struct zone_set *taken; /* FROM of the lines so far, without the root */
+	bool
+	    all_cluster; /* kubernetes answers the block's names of the cluster, and passes none on */
+	bool rooted;     /* a line so far forwards the root, except `rest` */
+	struct zone_set *rest;
+	char **rest_zones;
+	size_t rest_count;
+};
+
+/* Whether kubernetes answers all names of this block before `forward`. */
+static bool
+is_all_cluster(const struct report *report, const struct corefile_block *block)
+{
+	const struct corefile_directive *d = corefile_find(block, "kubernetes");
+
+	for (size_t i = 0; d != NULL && i < d->body_count; i++)
+		if (strcmp(d->body[i].words[0], "fallthrough") == 0)
+			for (size_t k = 0; k < d->body[i].count; k++) {
+				char *zone = k > 0 ? zone_parse(d->body[i].words[k]) : NULL;
+				bool falls = d->body[i].count == 1 ||
+					     (zone != NULL && (strcmp(zone, ".") == 0 ||
+								  report_in_cluster(report, zone)));
+
+				free(zone);
+				if (falls)
+					return false;
+			}
+	return d != NULL;
+}
+
+struct forwards *
+plugin_forward_plan(const struct report *report, const struct corefile_block *block)
+{
+	struct forwards *f = xcalloc(1, sizeof *f);
+	size_t number = 0;
+
+	f->all_cluster = is_all_cluster(report, block);
+	f->last = zone_set_new();
+	f->taken = zone_set_new();
+	f->rest = zone_set_new();
+	for (size_t i = 0; i < block->count; i++) {
+		const struct corefile_line *line = &block->directives[i].head;
+
+		if ((strcmp(line->words[0], "forward") != 0 &&
+			strcmp(line->words[0], "proxy") != 0) ||
+		    line->count < 3)
+			continue;
+		char *from = zone_parse(line->words[1]);
+		number++;
+		if (from != NULL)
+			zone_set_put(f->last, from, number);
+		free(from);
+	}
+	return f;
+}
+
+static void
+forget_rest(struct forwards *f)
+{
+	for (size_t i = 0; i < f->rest_count; i++)
+		free(f->rest_zones[i]);
+	free(f->rest_zones);
+	zone_set_free(f->rest);
+	f->rest = zone_set_new();
+	f->rest_zones = NULL;
+	f->rest_count = 0;
+}
+
+void
+plugin_forward_plan_free(struct forwards *f)
+{
+	forget_rest(f);
+	zone_set_free(f->rest);
+	zone_set_free(f->last);
+	zone_set_free(f->taken);
+	free(f);
+}
+
+/* Whether a later line of the block forwards the name. */
+static bool
+later_forwards(const struct forwards *f, const char *name)
+{
+	size_t number;
+
+	if (zone_set_has(f->last, ".") && zone_set_find(f->last, ".", &number) &&
+	    number > f->number)
+		return true;
+	for (const char *rest = name; rest != NULL && *rest != '\0'; rest = strchr(rest, '.')) {
+		rest += *rest == '.';
+		if (zone_set_has(f->last, rest) && zone_set_find(f->last, rest, &number) &&
+		    number > f->number)
+			return true;
+	}
+	return false;
+}
+
+/* Notes which names the line takes from the lines after it. */
+static void
+take_names(struct forwards *f, const struct corefile_directive *d, const char *from)
+{
+	if (from == NULL)
+		return;
+	if (strcmp(from, ".") != 0) {
+		zone_set_add(f->taken, from);
+		return;
+	}
+	struct zone_set *before = f->rooted ? f->rest : NULL;
+	char **zones = NULL;
+	size_t count = 0;
+	struct zone_set *rest = zone_set_new();
+	for (size_t i = 0; i < d->body_count; i++)
+		for (size_t k = 1;
+		     strcmp(d->body[i].words[0], "except") == 0 && k < d->body[i].count; k++) {
+			char *zone = zone_parse(d->body[i].words[k]);
+
+			if (zone == NULL || zone_set_has(rest, zone) ||
+			    (before != NULL && !zone_set_covers(before, zone))) {
+				free(zone);
+				continue;
+			}
+			if ((count & (count - 1)) == 0)
+				zones = xreallocarray(zones, count ? 2 * count : 1, sizeof *zones);
+			zone_set_add(rest, zone);
+			zones[count++] = zone;
+		}
+	forget_rest(f);
+	zone_set_free(f->rest);
+	f->rest = rest;
+	f->rest_zones = zones;
+	f->rest_count = count;
+	f->rooted = true;
+}
+
 /* Reads `except NAME...`. CoreDNS does not forward these names. */
 static void
-read_except(struct scope *scope, const struct corefile_line *line)
+read_except(
+    struct scope *scope, const struct corefile_directive *d, const struct corefile_line *line)
 {
+	struct report *r = scope->report;
+	char *from = zone_parse(d->head.words[1]);
+	bool root = from != NULL && strcmp(from, ".") == 0;
+	bool later = false, denied = false, lost = false;
+
 	for (size_t i = 1; i < line->count; i++) {
 		char *zone = zone_parse(line->words[i]);
 
-		if (zone != NULL && strcmp(zone, ".") != 0 &&
-		    !report_in_cluster(scope->report, zone))
+		bool below = !root && from != NULL && zone != NULL && conf_name_under(zone, from);
+
+		if (!root && !below) {
+			; /* this line does not forward the name */
+		} else if (zone != NULL && later_forwards(scope->forwards, zone)) {
+			later = true;
+			/* Without this, the stub domain of this line takes the name. */
+			if (!root && !report_is_unbound(r))
+				report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/#", zone);
+			lost = lost || (!root && report_is_unbound(r));
+		} else if (zone != NULL && strcmp(zone, ".") != 0 &&
+			   !report_in_cluster(scope->report, zone) && scope_serves(scope, zone)) {
 			report_flag(scope->report, PROGRAM_DNSMASQ, "--local=/%s/", zone);
+			denied = true;
+		}
 		free(zone);
 	}
-	report_line(scope->report, line, VERDICT_CHANGES,
-	    "%s's --local: these names get NXDOMAIN; CoreDNS used the next plugin",
-	    flags_owner(scope->report));
+	free(from);
+	if (lost)
+		report_line(r, line, VERDICT_NONE,
+		    "unbound sends these names to the servers of this line: write a stub domain "
+		    "for "
+		    "each of them");
+	else if (denied)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "%s's --local: these names get NXDOMAIN%s; CoreDNS used the next plugin",
+		    flags_owner(scope->report),
+		    later ? ", but those of the next forward of this block" : "");
+	else
+		report_line(scope->report, line, VERDICT_CARRIED, "%s",
+		    later ? "these names go to the servers of the next forward of this block"
+			  : "nothing to set: this line forwards none of these names");
 }
 
 /* unbound chooses at random among the servers that answer within 400 ms of the fastest. */
@@ -102,6 +270,12 @@ read_policy(struct scope *scope, const struct corefile_line *line)
 	}
 	bool in_order = strcmp(name, "sequential") == 0 || strcmp(name, "first") == 0;
 
+	if (in_order && !scope_serves_root(scope)) {
+		report_line(scope->report, line, VERDICT_NONE,
+		    "left out: it is only for the servers of this server block. dnsmasq's "
+		    "--strict-order applies to all servers");
+		return;
+	}
 	if (in_order)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--strict-order");
 	bool front = report_topology(scope->report) == TOPOLOGY_FRONT;
@@ -140,7 +314,7 @@ read_max_concurrent(struct scope *scope, const struct corefile_line *line)
 {
 	long n = line->count > 1 ? strtol(line->words[1], NULL, 10) : 0;
 
-	if (n > 6000 && n <= 100000)
+	if (n > 6000 && n <= 100000 && scope_serves_root(scope))
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--dns-forward-max=%ld", n);
 	report_line(scope->report, line, VERDICT_CARRIED,
 	    "%s's --dns-forward-max; the manifest's 6000 stays unless this is more",
@@ -165,14 +339,15 @@ read_tls(struct scope *scope, const struct corefile_line *line)
 }
 
 static void
-read_option(struct scope *scope, const struct corefile_line *line)
+read_option(
+    struct scope *scope, const struct corefile_directive *d, const struct corefile_line *line)
 {
 	bool unbound = report_is_unbound(scope->report);
 
 	if (strcmp(line->words[0], "tls") == 0)
 		read_tls(scope, line);
 	else if (strcmp(line->words[0], "except") == 0)
-		read_except(scope, line);
+		read_except(scope, d, line);
 	else if (strcmp(line->words[0], "max_concurrent") == 0)
 		read_max_concurrent(scope, line);
 	else if (strcmp(line->words[0], "policy") == 0)
@@ -336,41 +511,60 @@ read_targets(const struct corefile_directive *d, struct outcome *o)
 	}
 }
 
+/* Reports the lines that need an action of the reader. Returns false if this line needs none. */
+static bool
+conclude_missing(
+    struct scope *scope, const struct corefile_line *line, bool root, const struct outcome *o)
+{
+	struct report *r = scope->report;
+	const char *key = root ? "upstreamNameservers" : "stubDomains";
+	const char *until = o->count > 0 ? "to the other servers of this line"
+			    : root       ? "unencrypted, to the servers of the node's resolv.conf"
+					 : "unencrypted, to the servers of all other names";
+
+	if (o->seen[TARGET_UNNAMED] > 0)
+		report_line(r, line, VERDICT_NONE,
+		    "DNS over TLS needs the name in the server's certificate: add tls_servername "
+		    "here, or write tls://ADDRESS#SERVER-NAME into %s. Until then these queries "
+		    "go %s",
+		    key, until);
+	else if (o->seen[TARGET_ENCRYPTED] > 0)
+		report_line(r, line, VERDICT_NONE,
+		    "no DNS over HTTPS, QUIC or gRPC: run a forwarder for it on the node or in a "
+		    "pod, and put its address into %s. Until then these queries go %s",
+		    key, until);
+	else if (o->seen[TARGET_LOOPBACK] > 0)
+		report_line(r, line, VERDICT_NONE,
+		    "a loopback or unspecified address is this pod itself: put an address that "
+		    "pods can reach into %s. Until then these queries go %s",
+		    key, until);
+	else if (o->seen[TARGET_WRONG] > 0)
+		report_line(r, line, VERDICT_NONE,
+		    "not an address: put the server's address, or for a stub domain its host name, "
+		    "into %s. Until then these queries go %s",
+		    key,
+		    later_forwards(scope->forwards, line->words[1]) ? "to those of the next line"
+								    : until);
+	else if (o->seen[TARGET_FILE] > 0)
+		report_line(r, line, VERDICT_NONE,
+		    "mount the file into the container dnsmasq and set the nanny's "
+		    "-resolvConf=FILE. Until then these queries go %s",
+		    until);
+	else
+		return false;
+	return true;
+}
+
 static void
 conclude(struct scope *scope, const struct corefile_line *line, bool root, const struct outcome *o)
 {
 	struct report *r = scope->report;
 	const char *key = root ? "upstreamNameservers" : "stubDomains";
 
-	if (o->seen[TARGET_UNNAMED] > 0)
-		report_line(r, line, VERDICT_NONE,
-		    "DNS over TLS needs the name in the server's certificate: add tls_servername "
-		    "here, or write tls://ADDRESS#SERVER-NAME into %s%s",
-		    key,
-		    o->seen[TARGET_TLS] > 0 ? ""
-		    : root ? ". Until then these queries go, unencrypted, to the servers of the "
-			     "node's resolv.conf"
-			   : ". Until then these queries go to the servers of all other names");
-	else if (o->seen[TARGET_ENCRYPTED] > 0)
-		report_line(r, line, VERDICT_NONE,
-		    "no DNS over HTTPS, QUIC or gRPC: run a forwarder for it on the node or in a "
-		    "pod, and "
-		    "put its address into %s. Until then these queries go, unencrypted, %s",
-		    key,
-		    root ? "to the servers of the node's resolv.conf"
-			 : "to the servers of all other names");
-	else if (o->seen[TARGET_LOOPBACK] > 0)
-		report_line(r, line, VERDICT_NONE,
-		    "a loopback or unspecified address is this pod itself: put an address that "
-		    "pods can reach into %s",
-		    key);
-	else if (o->seen[TARGET_WRONG] > 0)
-		report_line(r, line, VERDICT_NONE,
-		    "not an address: put the server's address, or for a stub domain its host name, "
-		    "into %s",
-		    key);
-	else if (o->seen[TARGET_TLS] > 0 &&
-		 o->seen[TARGET_SERVER] + o->seen[TARGET_RESOLV_CONF] + o->seen[TARGET_FILE] > 0)
+	if (conclude_missing(scope, line, root, o))
+		return;
+	if (o->seen[TARGET_TLS] > 0 &&
+	    o->seen[TARGET_SERVER] + o->seen[TARGET_RESOLV_CONF] + o->seen[TARGET_FILE] > 0)
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's %s, only with the tls:// servers: a list that also has plain "
 		    "servers would send queries unencrypted when a server fails",
@@ -380,30 +574,47 @@ conclude(struct scope *scope, const struct corefile_line *line, bool root, const
 		    "the ConfigMap's %s, which accepts %d servers of one kind (tls:// or plain): "
 		    "further ones are left out",
 		    key, root ? CONF_UPSTREAMS_MAX : CONF_STUB_SERVERS_MAX);
-	else if (o->seen[TARGET_FILE] > 0)
-		report_line(r, line, VERDICT_CHANGES,
-		    "mount the file into the container dnsmasq and set the nanny's "
-		    "-resolvConf=FILE");
 	else if (o->seen[TARGET_RESOLV_CONF] > 0 && o->seen[TARGET_SERVER] > 0)
 		report_line(r, line, VERDICT_CHANGES,
 		    "upstreamNameservers: only these servers, not resolv.conf's as well");
 	else if (o->seen[TARGET_RESOLV_CONF] > 0)
-		report_line(r, line, VERDICT_CARRIED, "%s",
+		report_line(r, line,
+		    root || scope->root_is_plain ? VERDICT_CARRIED : VERDICT_CHANGES, "%s",
 		    root ? "the default: the node's resolv.conf"
-			 : "the default: names of this zone go to the servers of all other names");
+		    : scope->root_is_plain
+			? "the default: names of this zone go to the servers of all other names"
+			: "left out: names of this zone go to the servers of all other names, not "
+			  "to those of the node's resolv.conf");
 	else if (o->seen[TARGET_TLS] > 0)
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's %s with tls://; the engine unbound, because dnsmasq cannot "
-		    "encrypt queries: docs/upstreams.md",
-		    key);
+		    "encrypt queries: docs/upstreams.md%s",
+		    key,
+		    root && report_topology(r) == TOPOLOGY_CLASSIC
+			? ". In the classic topology, reverse names that the cluster does not have "
+			  "and names below those of hosts and records get SERVFAIL, because "
+			  "kubedns does not query tls:// servers: use the front topology"
+			: "");
 	else
 		report_line(r, line, VERDICT_CARRIED, "the ConfigMap's %s", key);
 }
 
 /* The kinds of zones that a forward has. */
 struct zones_seen {
-	bool root, cluster, wrong, any;
+	bool root, cluster, any;
+	char *wrong; /* the first zone that cannot be a stub domain's name */
 };
+
+/* Whether the zone is the cluster's domain, or `svc` or `pod` in it. */
+static bool
+is_cluster_own(const struct report *report, const char *zone)
+{
+	const char *domain = report_known_domain(report);
+
+	return strcmp(zone, domain) == 0 ||
+	       ((strncmp(zone, "svc.", 4) == 0 || strncmp(zone, "pod.", 4) == 0) &&
+		   strcmp(zone + 4, domain) == 0);
+}
 
 static void
 read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct outcome *o)
@@ -412,12 +623,13 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 	const char *why;
 	bool root = strcmp(zone, ".") == 0;
 
-	if (!root && report_in_cluster(scope->report, zone)) {
+	if (!root && is_cluster_own(scope->report, zone)) {
 		seen->cluster = true;
 		return;
 	}
 	if (!root && conf_name_parse(zone, name, &why) < 0) {
-		seen->wrong = true;
+		if (seen->wrong == NULL)
+			seen->wrong = xstrdup(zone);
 		return;
 	}
 	seen->any = true;
@@ -427,8 +639,53 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 			o->left_out = true;
 }
 
-/* forward FROM TO... { ... }. proxy has the same form. The directive applies to names below FROM in
- * the block's zones. */
+/* Reads the zones that the line forwards: the names below FROM in the block's zones that no earlier
+ * line of the block forwards. */
+static void
+read_zones(struct scope *scope, const char *from, struct zones_seen *seen, struct outcome *o)
+{
+	const struct forwards *f = scope->forwards;
+	bool all = strcmp(from, ".") == 0, whole = !all && scope_serves(scope, from);
+	char **zones = f->rooted ? f->rest_zones : scope->zones;
+	size_t count = f->rooted ? f->rest_count : scope->count;
+
+	if (!all && zone_set_covers(f->taken, from))
+		return;
+	if (whole && (!f->rooted || zone_set_covers(f->rest, from))) {
+		read_zone(scope, from, seen, o);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		if ((all || conf_name_under(zones[i], from)) && scope_serves(scope, zones[i]) &&
+		    !zone_set_covers(f->taken, zones[i]))
+			read_zone(scope, zones[i], seen, o);
+}
+
+static void
+report_zones(struct scope *scope, const struct corefile_line *line, const struct zones_seen *seen,
+    const struct outcome *o)
+{
+	if (seen->wrong != NULL)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "%s\"%.80s\" cannot be a stub domain's name. Until then its names go to the "
+		    "servers of all other names",
+		    seen->any ? "the ConfigMap's stubDomains, without one zone: " : "left out: ",
+		    seen->wrong);
+	else if (seen->cluster && !scope->forwards->all_cluster)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "the cluster's own domain is never forwarded: kubedns answers for it");
+	else if (seen->any)
+		conclude(scope, line, seen->root, o);
+	else if (seen->cluster)
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "nothing to set: kubernetes answers all names of this block");
+	else
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "left out: CoreDNS never uses it, because this server block has no names below "
+		    "it, or an earlier line of the block forwards them");
+}
+
+/* forward FROM TO... { ... }. proxy has the same form. */
 void
 plugin_forward(struct scope *scope, const struct corefile_directive *d)
 {
@@ -442,30 +699,18 @@ plugin_forward(struct scope *scope, const struct corefile_directive *d)
 	struct outcome o = { 0 };
 	struct zones_seen seen = { 0 };
 	char *from = zone_parse(line->words[1]);
+	scope->forwards->number++;
 	read_targets(d, &o);
-	struct zone_set *below = zone_set_new();
 	if (from == NULL)
-		seen.wrong = true;
-	else if (strcmp(from, ".") != 0 && zone_set_covers(scope->set, from))
-		read_zone(scope, from, &seen, &o);
+		seen.wrong = xstrdup(line->words[1]);
 	else
-		zone_set_add(below, from);
-	for (size_t i = 0; i < scope->count; i++)
-		if (zone_set_covers(below, scope->zones[i]))
-			read_zone(scope, scope->zones[i], &seen, &o);
-	zone_set_free(below);
-	if (seen.wrong)
-		report_line(scope->report, line, VERDICT_NONE,
-		    "left out: the zone cannot be a stub domain's name");
-	else if (seen.cluster)
-		report_line(scope->report, line, VERDICT_NONE,
-		    "the cluster's own domain is never forwarded: kubedns answers for it");
-	else if (!seen.any)
-		report_line(scope->report, line, VERDICT_CHANGES,
-		    "left out: this server block has no names below it, so CoreDNS never uses it");
-	else
-		conclude(scope, line, seen.root, &o);
+		read_zones(scope, from, &seen, &o);
+	report_zones(scope, line, &seen, &o);
+	/* With a word that is no server, CoreDNS does not start. */
+	if (o.seen[TARGET_WRONG] == 0)
+		take_names(scope->forwards, d, from);
+	free(seen.wrong);
 	free(from);
 	for (size_t i = 0; i < d->body_count; i++)
-		read_option(scope, &d->body[i]);
+		read_option(scope, d, &d->body[i]);
 }

@@ -1,6 +1,9 @@
 /*
  * CoreDNS's `kubernetes`. The cluster's zones, and the options that decide which names exist in
  * these zones, become flags of kubedns. A table contains the options that need only one sentence.
+ *
+ * In CoreDNS, each server block has options of its own. kubedns has one set of options: those of the
+ * block that answers the cluster's domain. The reverse zones of all blocks count together.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +44,17 @@ join_words(const struct corefile_line *line, const char *between)
 	for (size_t i = 1; i < line->count; i++)
 		fprintf(f, "%s%s", i > 1 ? between : "", line->words[i]);
 	fclose(f);
+	return text;
+}
+
+/* Returns the whole line as text, for comparisons. Caller frees. */
+static char *
+line_key(const struct corefile_line *line)
+{
+	char *rest = join_words(line, " ");
+	char *text = xasprintf("%s %s", line->words[0], rest);
+
+	free(rest);
 	return text;
 }
 
@@ -223,115 +237,286 @@ reverse_prefix(const char *zone, char text[32])
 	return true;
 }
 
-/* The zones of a directive `kubernetes`. */
-struct kubernetes_zones {
-	bool root, second;       /* the zones include the root, or a second domain */
+/* --- all directives together --- */
+
+struct kubernetes_plan {
+	/* the directive that answers the cluster's names; NULL if the Corefile has none */
+	const struct corefile_directive *directive;
+	struct zone_set *lines;  /* the lines of its block, as text */
+	bool outside;            /* CoreDNS passes no query for the cluster's names to it */
 	bool reverse;            /* the zones include reverse zones */
 	bool whole_v4, whole_v6; /* the zones include in-addr.arpa, or ip6.arpa */
 	bool other;              /* some reverse zone cannot be a range of --reverse-cidrs */
-	bool ranges; /* all reverse zones can be such ranges, so --ptr=cidrs is possible */
 	/* in one of the reverse zones, CoreDNS returns NXDOMAIN for names that the cluster does not
-	 * have */
-	bool denied;
+	 * have, or SERVFAIL */
+	bool denied, lost;
 	bool all_endpoints; /* CoreDNS also has PTR records for endpoints of Services with an IP */
 	/* value of --reverse-cidrs: the zones for which kubedns can also return NXDOMAIN */
-	FILE *prefixes;
-	struct zone_set *falls; /* zones of the option `fallthrough` */
-	bool falls_all;
+	char *prefixes;
 };
 
-static void
-take_zone(struct scope *scope, const char *zone, struct kubernetes_zones *zones)
+/* Whether all reverse zones can be ranges of --reverse-cidrs, so --ptr=cidrs is possible. */
+static bool
+only_ranges(const struct kubernetes_plan *plan)
 {
-	char prefix[32];
-
-	if (!zone_is_reverse(zone)) {
-		zones->root |= strcmp(zone, ".") == 0;
-		zones->second |= strcmp(zone, ".") != 0 && !report_domain(scope->report, zone);
-		return;
-	}
-	zones->reverse = true;
-	zones->whole_v4 |= strcmp(zone, "in-addr.arpa") == 0;
-	zones->whole_v6 |= strcmp(zone, "ip6.arpa") == 0;
-	bool falls = zones->falls_all || zone_set_covers(zones->falls, zone);
-	if (!falls && reverse_prefix(zone, prefix)) {
-		fprintf(zones->prefixes, "%s%s", ftell(zones->prefixes) > 0 ? "," : "", prefix);
-		return;
-	}
-	zones->other = true;
-	zones->denied |= !falls;
+	return *plan->prefixes && !plan->other;
 }
 
-/* Reads the zones of the line or, if the line has none, of the block. */
-static void
-take_zones(struct scope *scope, const struct corefile_directive *d, const struct zone_set *others,
-    struct kubernetes_zones *zones)
-{
-	const struct corefile_line *line = &d->head;
-	size_t count = line->count > 1 ? line->count - 1 : scope->count;
+/* The zones of the option `fallthrough`. */
+struct falls {
+	struct zone_set *zones;
+	bool all;
+};
 
-	for (size_t i = 0; i < d->body_count; i++)
-		for (size_t k = 1; strcmp(d->body[i].words[0], "fallthrough") == 0; k++) {
-			zones->falls_all |= d->body[i].count == 1;
-			if (k >= d->body[i].count)
-				break;
+static struct falls
+falls_of(const struct corefile_directive *d)
+{
+	struct falls falls = { .zones = zone_set_new() };
+
+	for (size_t i = 0; i < d->body_count; i++) {
+		if (strcmp(d->body[i].words[0], "fallthrough") != 0)
+			continue;
+		falls.all |= d->body[i].count == 1;
+		for (size_t k = 1; k < d->body[i].count; k++) {
 			char *zone = zone_parse(d->body[i].words[k]);
+
 			if (zone != NULL)
-				zone_set_add(zones->falls, zone);
+				zone_set_add(falls.zones, zone);
 			free(zone);
 		}
-	for (size_t i = 0; i < count; i++) {
-		char *zone = zone_parse(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
+	}
+	return falls;
+}
 
-		if (zone != NULL && !zone_set_has(others, zone))
-			take_zone(scope, zone, zones);
+static bool
+forwards(const struct corefile_block *block)
+{
+	return corefile_find(block, "forward") != NULL || corefile_find(block, "proxy") != NULL;
+}
+
+static void
+plan_reverse_zone(struct kubernetes_plan *plan, const struct corefile_block *block,
+    const struct falls *falls, const char *zone, FILE *prefixes)
+{
+	char prefix[32];
+	bool falls_through = falls->all || zone_set_covers(falls->zones, zone);
+
+	plan->reverse = true;
+	plan->whole_v4 |= strcmp(zone, "in-addr.arpa") == 0;
+	plan->whole_v6 |= strcmp(zone, "ip6.arpa") == 0;
+	if (!falls_through && reverse_prefix(zone, prefix)) {
+		fprintf(prefixes, "%s%s", ftell(prefixes) > 0 ? "," : "", prefix);
+		return;
+	}
+	plan->other = true;
+	plan->denied |= !falls_through;
+	plan->lost |= falls_through && !forwards(block);
+}
+
+/* Collects the reverse zones of the directive for which CoreDNS passes queries to its block. */
+static void
+plan_reverse(struct kubernetes_plan *plan, const struct blocks *blocks, size_t number,
+    const struct corefile_block *block, const struct corefile_directive *d, FILE *prefixes)
+{
+	struct zone_set *own = zone_set_new(), *others = zones_of_other_clusters(d);
+	struct falls falls = falls_of(d);
+	bool endpoints = true, before = plan->reverse;
+
+	plan->reverse = false;
+	for (size_t i = 1; i < d->head.count; i++) {
+		char *zone = zone_parse(d->head.words[i]);
+
+		if (zone != NULL && zone_is_reverse(zone) && !zone_set_has(others, zone)) {
+			zone_set_add(own, zone);
+			if (blocks_of_name(blocks, zone) == block)
+				plan_reverse_zone(plan, block, &falls, zone, prefixes);
+		}
+		free(zone);
+	}
+	for (size_t i = 0; i < block->keys.count; i++) {
+		char *zone = zone_parse(block->keys.words[i]);
+
+		if (zone != NULL && zone_is_reverse(zone) && !zone_set_has(own, zone) &&
+		    blocks_has_zone(blocks, number, zone) &&
+		    (d->head.count == 1 || zone_set_covers(own, zone)))
+			plan_reverse_zone(plan, block, &falls, zone, prefixes);
+		free(zone);
+	}
+	for (size_t i = 0; i < d->body_count; i++)
+		endpoints &= strcmp(d->body[i].words[0], "noendpoints") != 0;
+	plan->all_endpoints |= plan->reverse && endpoints;
+	plan->reverse |= before;
+	zone_set_free(own);
+	zone_set_free(others);
+	zone_set_free(falls.zones);
+}
+
+/* Whether the zones of the directive, or those of its block, cover the name. */
+static bool
+covers(const struct corefile_block *block, const struct corefile_directive *d, const char *name)
+{
+	const struct corefile_line *zones = d->head.count > 1 ? &d->head : &block->keys;
+	bool found = false;
+
+	for (size_t i = d->head.count > 1; i < zones->count && !found; i++) {
+		char *zone = zone_parse(zones->words[i]);
+
+		found = zone != NULL && (strcmp(zone, ".") == 0 || conf_name_under(name, zone));
+		free(zone);
+	}
+	return found;
+}
+
+struct kubernetes_plan *
+plugin_kubernetes_plan(
+    const struct report *report, const struct corefile *corefile, const struct blocks *blocks)
+{
+	struct kubernetes_plan *plan = xcalloc(1, sizeof *plan);
+	char *services = xasprintf("svc.%s", report_known_domain(report));
+	const struct corefile_block *block = blocks_of_name(blocks, services);
+	const struct corefile_directive *d =
+	    block != NULL ? corefile_find(block, "kubernetes") : NULL;
+	size_t len = 0;
+	FILE *prefixes = open_memstream(&plan->prefixes, &len);
+
+	if (d != NULL && covers(block, d, services))
+		plan->directive = d;
+	plan->outside = plan->directive == NULL;
+	for (size_t i = 0; i < corefile->count; i++) {
+		block = &corefile->blocks[i];
+		d = corefile_find(block, "kubernetes");
+		if (d == NULL || blocks_fate(blocks, i) != BLOCK_SERVES)
+			continue;
+		plan_reverse(plan, blocks, i, block, d, prefixes);
+		if (plan->directive == NULL)
+			plan->directive = d;
+	}
+	fclose(prefixes);
+	free(services);
+	/* A closed cluster has a sentence of its own. */
+	block = blocks_of_name(blocks, ".");
+	plan->lost &= block != NULL && forwards(block);
+	plan->lines = zone_set_new();
+	for (size_t i = 0; plan->directive != NULL && i < plan->directive->body_count; i++) {
+		char *text = line_key(&plan->directive->body[i]);
+
+		zone_set_add(plan->lines, text);
+		free(text);
+	}
+	return plan;
+}
+
+void
+plugin_kubernetes_plan_free(struct kubernetes_plan *plan)
+{
+	zone_set_free(plan->lines);
+	free(plan->prefixes);
+	free(plan);
+}
+
+void
+plugin_kubernetes_domain(
+    struct report *report, const struct corefile_block *block, const struct corefile_directive *d)
+{
+	const struct corefile_line *zones = d->head.count > 1 ? &d->head : &block->keys;
+
+	for (size_t n = d->head.count > 1; n < zones->count; n++) {
+		char *zone = zone_parse(zones->words[n]);
+
+		if (zone != NULL && strcmp(zone, ".") != 0 && !zone_is_reverse(zone))
+			report_domain(report, zone);
 		free(zone);
 	}
 }
 
+/* --- the verdict on the directive itself --- */
+
 /* Returns the part of the sentence that is about reverse names. Sets `changes` if kubedns answers
  * some of these names differently. */
 static const char *
-reverse_sentence(const struct kubernetes_zones *zones, bool *changes)
+reverse_sentence(const struct kubernetes_plan *plan, bool *changes)
 {
 	*changes = true;
-	if (zones->denied)
+	if (plan->denied)
 		return ". A reverse name that the cluster does not have is forwarded; CoreDNS "
 		       "returns NXDOMAIN without fallthrough. --reverse-cidrs=CIDR,... does the "
 		       "same for ranges";
-	if (!zones->reverse)
+	if (!plan->reverse)
 		return ". kubedns also answers the cluster's reverse names; CoreDNS does not";
-	if (!zones->ranges && !zones->whole_v4)
+	if (!only_ranges(plan) && !plan->whole_v4)
 		return ". kubedns also answers reverse names of the cluster's addresses outside "
 		       "these zones; CoreDNS does not";
-	if (!zones->ranges && !zones->whole_v6)
+	if (!only_ranges(plan) && !plan->whole_v6)
 		return ". kubedns also answers reverse names of the cluster's IPv6 addresses; "
 		       "CoreDNS does not";
+	if (plan->lost)
+		return ". A reverse name that the cluster does not have is forwarded; CoreDNS "
+		       "returns SERVFAIL, because its server block has no forward";
 	*changes = false;
-	return zones->ranges ? "; --reverse-cidrs and --ptr=cidrs: PTR records only in these ranges"
-			     : "; reverse names are always answered";
+	return only_ranges(plan)
+		   ? "; --reverse-cidrs and --ptr=cidrs: PTR records only in these ranges"
+		   : "; reverse names are always answered";
 }
 
-static void
-report_zones(struct scope *scope, const struct corefile_line *line,
-    const struct kubernetes_zones *zones, const char *defaults)
-{
-	bool changes;
-	const char *reverse = reverse_sentence(zones, &changes);
+/* The zones of a directive that are domains. */
+struct domains {
+	bool root;
+	const char *placeholder; /* a zone that is no name */
+	char *seconds;           /* domains that became rewrites, separated by ", " */
+	bool full;               /* the key rewrites has no room */
+	bool refused;            /* a second domain that cannot be a rewrite */
+};
 
-	if (zones->root)
-		report_line(scope->report, line, VERDICT_NONE,
-		    "the cluster's domain cannot be the root: name the domain");
-	else if (zones->second)
-		report_line(scope->report, line, VERDICT_NONE,
-		    "a pod has one cluster domain: run a second Deployment (overlay beside, with "
-		    "another clusterDomain) and add a stub domain with its address here");
-	else
-		report_line(scope->report, line, changes ? VERDICT_CHANGES : VERDICT_CARRIED,
-		    "settings.yaml's clusterDomain%s%s%s", defaults, reverse,
-		    zones->all_endpoints
-			? ". --reverse-all-endpoints: PTR records of every Service's endpoints"
-			: "");
+/* Reads a domain other than the cluster's. Its names are the same Services, so a rewrite is enough. */
+static void
+take_second(struct scope *scope, const struct corefile_line *line, const char *zone,
+    struct domains *domains, FILE *seconds)
+{
+	char name[CONF_HOST_MAX];
+	const char *why;
+
+	if (domains->refused || domains->full)
+		return;
+	if (conf_name_parse(zone, name, &why) < 0 || report_in_cluster(scope->report, name) ||
+	    conf_name_under(report_known_domain(scope->report), name) ||
+	    !scope_serves(scope, name)) {
+		domains->refused = true;
+		return;
+	}
+	domains->full = !plugin_rewrite_has_room(scope, line, false);
+	if (domains->full)
+		return;
+	report_text(
+	    scope->report, TEXT_REWRITES, "suffix %s %s", name, report_known_domain(scope->report));
+	if (ftell(seconds) < 200)
+		fprintf(seconds, "%s%s", ftell(seconds) > 0 ? ", " : "", name);
+}
+
+/* Reads the zones of the line or, if the line has none, of the block. Caller frees `seconds`. */
+static struct domains
+read_domains(struct scope *scope, const struct corefile_directive *d, const struct zone_set *others)
+{
+	const struct corefile_line *line = &d->head;
+	struct domains domains = { 0 };
+	size_t count = line->count > 1 ? line->count - 1 : scope->count, len = 0;
+	FILE *seconds = open_memstream(&domains.seconds, &len);
+
+	for (size_t i = 0; i < count; i++) {
+		const char *word = line->count > 1 ? line->words[i + 1] : scope->zones[i];
+		char *zone = zone_parse(word);
+
+		if (zone == NULL || zone_is_reverse(zone) || zone_set_has(others, zone))
+			; /* reported elsewhere */
+		else if (strcmp(zone, ".") == 0)
+			domains.root = true;
+		else if (strpbrk(zone, "${}%<>") != NULL)
+			domains.placeholder = word;
+		else if (!report_domain(scope->report, zone))
+			take_second(scope, line, zone, &domains, seconds);
+		free(zone);
+	}
+	fclose(seconds);
+	return domains;
 }
 
 /* Adds flags for options whose default in CoreDNS differs from kubedns's. Returns the sentence
@@ -348,38 +533,153 @@ report_defaults(struct report *report, bool has_ttl, bool has_pods)
 	    has_ttl && has_pods ? "" : ", CoreDNS's default");
 }
 
+static void
+report_zones(struct scope *scope, const struct corefile_line *line, const struct domains *domains,
+    const char *defaults)
+{
+	const struct kubernetes_plan *plan = scope->files->kubernetes;
+	bool changes;
+	const char *reverse = reverse_sentence(plan, &changes);
+
+	if (domains->root) {
+		report_line(scope->report, line, VERDICT_NONE,
+		    "the cluster's domain cannot be the root: name the domain");
+	} else if (domains->placeholder != NULL) {
+		report_unknown_domain(scope->report, domains->placeholder);
+		report_line(scope->report, line, VERDICT_NONE,
+		    "%.80s is a placeholder for the cluster's domain: set clusterDomain as the "
+		    "template of your manifest does. Until then it is %s",
+		    domains->placeholder, report_known_domain(scope->report));
+	} else if (domains->refused) {
+		report_line(scope->report, line, VERDICT_NONE,
+		    "a pod has one cluster domain: run a second Deployment (overlay beside, with "
+		    "another clusterDomain) and add a stub domain with its address here");
+	} else {
+		changes = changes || *domains->seconds || plan->outside;
+		report_line(scope->report, line, changes ? VERDICT_CHANGES : VERDICT_CARRIED,
+		    "settings.yaml's clusterDomain%s%s%s%s%s%s", defaults, reverse,
+		    plan->all_endpoints ? ". kubedns's --reverse-all-endpoints adds PTR records of "
+					  "every Service's endpoints"
+					: "",
+		    *domains->seconds ? ". The ConfigMap's key rewrites gives the same names to "
+				      : "",
+		    domains->seconds,
+		    plan->outside ? ". kubedns answers queries for the cluster's names; CoreDNS "
+				    "answers them only after a rewrite in this server block"
+				  : "");
+	}
+}
+
+/* --- directives of other blocks --- */
+
+/* Whether kubedns has one value of this option for all queries. */
+static bool
+is_one_setting(const char *option)
+{
+	static const char *const names[] = { "ttl", "pods", "namespaces", "namespace_labels",
+		"endpoint_pod_names", "zonal", "ignore", "labels", "noendpoints" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(option, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Reads an option of a directive that does not answer the cluster's names. */
+static void
+read_other_option(
+    struct scope *scope, const struct zone_set *others, const struct corefile_line *line)
+{
+	const struct kubernetes_plan *plan = scope->files->kubernetes;
+	const struct corefile_line *main = &plan->directive->head;
+	char *text = line_key(line);
+	bool same = zone_set_has(plan->lines, text);
+
+	free(text);
+	if (same)
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "as in the server block that answers the cluster's names");
+	else if (is_one_setting(line->words[0]) || strcmp(line->words[0], "fallthrough") == 0)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "left out: it is only for the queries of this server block. kubedns has one "
+		    "setting for all queries, that of kubernetes at %s:%u",
+		    main->file, main->line);
+	else
+		read_option(scope, others, line);
+}
+
+/* Reads a directive of another block than the one that answers the cluster's names. */
+static void
+read_other(struct scope *scope, const struct corefile_directive *d, const struct zone_set *others)
+{
+	const struct corefile_directive *main = scope->files->kubernetes->directive;
+	struct domains domains = read_domains(scope, d, others);
+	bool same = d->body_count == main->body_count;
+
+	for (size_t i = 0; i < d->body_count; i++) {
+		char *text = line_key(&d->body[i]);
+
+		same = same && zone_set_has(scope->files->kubernetes->lines, text);
+		free(text);
+	}
+	if (domains.refused || domains.root || domains.placeholder != NULL)
+		report_zones(scope, &d->head, &domains, "");
+	else
+		report_line(scope->report, &d->head,
+		    same && *domains.seconds == '\0' ? VERDICT_CARRIED : VERDICT_CHANGES,
+		    "the cluster's names, with the options of kubernetes at %s:%u%s%s",
+		    main->head.file, main->head.line,
+		    *domains.seconds ? "; the ConfigMap's key rewrites gives the same names to "
+				     : "",
+		    domains.seconds);
+	free(domains.seconds);
+	for (size_t i = 0; i < d->body_count; i++)
+		read_other_option(scope, others, &d->body[i]);
+}
+
+/* Reads the directive that answers the cluster's names. */
+static void
+read_main(struct scope *scope, const struct corefile_directive *d, const struct zone_set *others)
+{
+	const struct kubernetes_plan *plan = scope->files->kubernetes;
+	struct report *r = scope->report;
+	bool has_ttl = false, has_pods = false;
+
+	if (*plan->prefixes)
+		report_flag(r, PROGRAM_KUBEDNS, "--reverse-cidrs=%s", plan->prefixes);
+	if (only_ranges(plan))
+		report_flag(r, PROGRAM_KUBEDNS, "--ptr=cidrs");
+	if (plan->all_endpoints)
+		report_flag(r, PROGRAM_KUBEDNS, "--reverse-all-endpoints");
+	for (size_t i = 0; i < d->body_count; i++) {
+		has_ttl |= strcmp(d->body[i].words[0], "ttl") == 0;
+		has_pods |= strcmp(d->body[i].words[0], "pods") == 0;
+	}
+	struct domains domains = read_domains(scope, d, others);
+	char *defaults = report_defaults(r, has_ttl, has_pods);
+	report_zones(scope, &d->head, &domains, defaults);
+	free(defaults);
+	free(domains.seconds);
+	for (size_t i = 0; i < d->body_count; i++)
+		read_option(scope, others, &d->body[i]);
+}
+
 /* kubernetes [ZONE...] { ... }. If the directive has no zones, the block's zones apply. */
 void
 plugin_kubernetes(struct scope *scope, const struct corefile_directive *d)
 {
 	struct zone_set *others = zones_of_other_clusters(d);
-	struct kubernetes_zones zones = { .falls = zone_set_new() };
-	char *prefixes = NULL;
-	size_t len = 0;
-	bool has_ttl = false, has_pods = false, endpoints = true;
 
-	zones.prefixes = open_memstream(&prefixes, &len);
-	take_zones(scope, d, others, &zones);
-	fclose(zones.prefixes);
-	zones.ranges = len > 0 && !zones.other;
-	if (len > 0)
-		report_flag(scope->report, PROGRAM_KUBEDNS, "--reverse-cidrs=%s", prefixes);
-	if (zones.ranges)
-		report_flag(scope->report, PROGRAM_KUBEDNS, "--ptr=cidrs");
-	for (size_t i = 0; i < d->body_count; i++) {
-		has_ttl |= strcmp(d->body[i].words[0], "ttl") == 0;
-		has_pods |= strcmp(d->body[i].words[0], "pods") == 0;
-		endpoints &= strcmp(d->body[i].words[0], "noendpoints") != 0;
+	if (corefile_find(scope->block, "kubernetes") != d) {
+		report_line(scope->report, &d->head, VERDICT_NONE,
+		    "left out: this server block already has kubernetes. CoreDNS does not start "
+		    "with such a Corefile (can only be used once per Server Block)");
+		for (size_t i = 0; i < d->body_count; i++)
+			report_line(scope->report, &d->body[i], VERDICT_NONE,
+			    "left out with its kubernetes");
+	} else if (scope->files->kubernetes->directive == d) {
+		read_main(scope, d, others);
+	} else {
+		read_other(scope, d, others);
 	}
-	zones.all_endpoints = zones.reverse && endpoints;
-	if (zones.all_endpoints)
-		report_flag(scope->report, PROGRAM_KUBEDNS, "--reverse-all-endpoints");
-	char *defaults = report_defaults(scope->report, has_ttl, has_pods);
-	report_zones(scope, &d->head, &zones, defaults);
-	free(defaults);
-	for (size_t i = 0; i < d->body_count; i++)
-		read_option(scope, others, &d->body[i]);
 	zone_set_free(others);
-	zone_set_free(zones.falls);
-	free(prefixes);
 }

@@ -1,9 +1,14 @@
 /* The plugins hosts and file, which define names. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
+#include "lib/dname.h"
+#include "lib/master_file.h"
+#include "lib/rdata_text.h"
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "migrate/plugins.h"
 
@@ -206,38 +211,201 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 
 /* --- file --- */
 
-/* Returns the file's lines for the ConfigMap key records. The lines are relative to their zone and
- * have CoreDNS's default TTL. Caller frees. */
-static char *
-zone_text(const struct corefile_text *file, const char *zone)
+/* The number of the block's zones that are compared with each zone of a directive. */
+enum { BLOCK_ZONES_MAX = 100 };
+
+/* A zone file that is being copied for one zone. */
+struct zone_copy {
+	const char *zone;   /* the names to which the copy is limited */
+	const char *origin; /* the zone of the directive, to which the file's names are relative */
+	struct dname apex;  /* `zone` on the wire */
+	size_t outside;     /* records outside of `zone`, which CoreDNS does not serve */
+	char first[DNAME_TEXT_MAX]; /* name of the first of them */
+	char *soa;                  /* line for the SOA record, if its owner is another name */
+};
+
+/* Finds the SOA record that CoreDNS uses: any SOA record of the file, whatever its owner is. Makes a
+ * line with the zone as its owner, unless the file has such a line. */
+static void
+find_soa(struct zone_copy *copy, const struct conf_records *records)
 {
-	return xasprintf("$ORIGIN %s.\n$TTL 3600\n%s\n$ORIGIN .\n", zone, file->text);
+	for (size_t i = 0; i < records->count; i++) {
+		const struct conf_record *item = &records->items[i];
+		size_t len = 0;
+
+		if (item->type != TYPE_SOA)
+			continue;
+		free(copy->soa);
+		copy->soa = NULL;
+		if (dname_equal(item->name, copy->apex.wire))
+			return;
+		FILE *f = open_memstream(&copy->soa, &len);
+		fprintf(f, "%s. %u SOA ", copy->zone, (unsigned)item->ttl_s);
+		rdata_print(f, item->type, item->rdata, item->rdata_len);
+		fclose(f);
+	}
 }
 
-/* Adds the zone to the ConfigMap key records. Returns NULL, or the reason why the zone is refused.
- * Caller frees the reason. */
+/* The entries of a master file. The text has no mistakes. */
+struct entries {
+	struct master_entry entry;
+	struct dname origin, owner;
+};
+
+/* Follows $ORIGIN and the owner's name. Returns false if the entry does not belong to the copy. */
+static bool
+belongs(struct zone_copy *copy, struct entries *e)
+{
+	const struct master_entry *entry = &e->entry;
+	struct dname name;
+	const char *why;
+	bool soa = false;
+
+	if (entry->count == 0)
+		return true;
+	if (entry->words[0][0] == '$') {
+		if (strcasecmp(entry->words[0], "$ORIGIN") == 0 && entry->count > 1 &&
+		    master_name(entry->words[1], &e->origin, &name, &why) == 0)
+			e->origin = name;
+		return true;
+	}
+	if (!entry->blank && master_name(entry->words[0], &e->origin, &name, &why) == 0)
+		e->owner = name;
+	for (size_t i = 0; i < entry->count && i < 4; i++)
+		soa = soa || strcasecmp(entry->words[i], "SOA") == 0;
+	if (soa)
+		return dname_equal(e->owner.wire, copy->apex.wire);
+	if (dname_in_zone(e->owner.wire, copy->apex.wire) >= 0)
+		return true;
+	if (copy->outside++ == 0)
+		dname_to_text(e->owner.wire, copy->first);
+	return false;
+}
+
+/* Adds the lines of the text to the key records, without the entries that do not belong to the zone.
+ * An entry without an owner has the owner of the entry before it, so both stay or go. */
+static void
+add_entries(struct scope *scope, struct zone_copy *copy, char *text)
+{
+	struct entries e = { 0 };
+	char **lines = NULL, **words = NULL;
+	size_t count = 0;
+	const char *why;
+
+	for (char *line = text, *next; line != NULL; line = next) {
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		if ((count & (count - 1)) == 0) {
+			lines = xreallocarray(lines, count ? 2 * count : 1, sizeof *lines);
+			words = xreallocarray(words, count ? 2 * count : 1, sizeof *words);
+		}
+		lines[count] = line;
+		words[count] = xstrdup(line);
+		master_entry_add(&e.entry, 1, words[count++], &why);
+		if (e.entry.open && next != NULL)
+			continue;
+		bool keep = belongs(copy, &e);
+		for (size_t i = 0; i < count; i++) {
+			if (keep && lines[i][strspn(lines[i], " \t\r")] != '\0')
+				report_text(scope->report, TEXT_ZONES, "%s", lines[i]);
+			free(words[i]);
+		}
+		count = 0;
+		master_entry_next(&e.entry);
+	}
+	free(lines);
+	free(words);
+}
+
+/* Adds the zone to the ConfigMap key records. The lines are relative to their zone and have CoreDNS's
+ * default TTL. Returns NULL, or the reason why the zone is refused. Caller frees the reason. */
 static char *
-take_zone_file(struct scope *scope, const struct corefile_text *file, const char *zone)
+take_zone_file(struct scope *scope, const struct corefile_text *file, struct zone_copy *copy)
 {
 	struct conf_records records;
-	char *why = NULL, *text = NULL;
+	char *why = NULL;
 
 	if (strlen(file->text) != file->len)
 		return xstrdup("it contains NUL bytes");
 	for (const char *c = file->text; *c; c++)
 		if ((unsigned char)*c >= 0x7f)
 			return xstrdup("it contains bytes that are not ASCII: write them as \\DDD");
-	text = zone_text(file, zone);
-	if (conf_records_parse(
+	char *text = xasprintf("$ORIGIN %s.\n$TTL 3600\n%s\n$ORIGIN .", copy->origin, file->text);
+	if (dname_from_text(&copy->apex, copy->zone) == 0 &&
+	    conf_records_parse(
 		text, strlen(text), report_known_domain(scope->report), &records, &why) == 0) {
+		dname_lower(copy->apex.wire, copy->apex.len);
+		find_soa(copy, &records);
 		conf_records_free(&records);
-		for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL;
-		     line = strtok_r(NULL, "\n", &save))
-			if (line[strspn(line, " \t\r")] != '\0')
-				report_text(scope->report, TEXT_ZONES, "%s", line);
+		if (copy->soa != NULL)
+			report_text(scope->report, TEXT_ZONES, "%s", copy->soa);
+		add_entries(scope, copy, text);
 	}
 	free(text);
 	return why;
+}
+
+/* What became of a directive `file`. */
+struct zone_files {
+	bool here;      /* the file is in the input */
+	size_t taken;   /* zones whose records were copied */
+	size_t outside; /* records that were left out */
+	char first[DNAME_TEXT_MAX];
+	char *why; /* why a zone was refused */
+};
+
+static void
+read_zone(struct scope *scope, const struct corefile_text *file, const char *origin,
+    const char *zone, struct zone_files *files)
+{
+	char name[CONF_HOST_MAX], base[CONF_HOST_MAX];
+	const char *reason = "no zone";
+
+	if (files->why != NULL)
+		return;
+	scope->files->bytes += file->len;
+	if (report_text_count(scope->report, TEXT_ZONES) >= CONF_RECORDS_MAX ||
+	    scope->files->bytes > COREFILE_IMPORTED_MAX) {
+		files->why = xasprintf("the key records accepts %d records", CONF_RECORDS_MAX);
+	} else if (conf_name_parse(zone, name, &reason) < 0 ||
+		   conf_name_parse(origin, base, &reason) < 0) {
+		files->why = xasprintf("zone %.80s: %s", zone, reason);
+	} else {
+		struct zone_copy copy = { .zone = name, .origin = base };
+
+		files->why = take_zone_file(scope, file, &copy);
+		files->taken += files->why == NULL;
+		if (files->outside == 0)
+			memcpy(files->first, copy.first, sizeof files->first);
+		files->outside += copy.outside;
+		free(copy.soa);
+	}
+}
+
+/* Reads the file for each zone of the directive that this block answers. If the block answers only a
+ * part of a zone, only this part is copied. */
+static void
+read_zones(struct scope *scope, const struct corefile_line *line, const struct corefile_text *file,
+    struct zone_files *files)
+{
+	if (line->count == 2) {
+		for (size_t i = 0; i < scope->count; i++)
+			read_zone(scope, file, scope->zones[i], scope->zones[i], files);
+		return;
+	}
+	for (size_t i = 2; i < line->count; i++) {
+		char *zone = zone_parse(line->words[i]);
+
+		if (zone == NULL && files->why == NULL)
+			files->why = xasprintf("zone %.80s: no zone", line->words[i]);
+		else if (zone != NULL && scope_serves(scope, zone))
+			read_zone(scope, file, zone, zone, files);
+		for (size_t k = 0; zone != NULL && k < scope->count && k < BLOCK_ZONES_MAX; k++)
+			if (!scope_serves(scope, zone) && conf_name_under(scope->zones[k], zone))
+				read_zone(scope, file, zone, scope->zones[k], files);
+		free(zone);
+	}
 }
 
 /* file FILE [ZONE...] { ... } */
@@ -253,40 +421,38 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 	};
 	const struct corefile_line *line = &d->head;
 	struct corefile_text file = { 0 };
-	char **zones = line->count > 2 ? line->words + 2 : scope->zones;
-	size_t count = line->count > 2 ? line->count - 2 : scope->count;
-	char *why = NULL;
-	bool here = line->count > 1 && scope_file(scope, line, line->words[1], &file);
+	struct zone_files files = { .here = line->count > 1 &&
+					    scope_file(scope, line, line->words[1], &file) };
+	char *outside = NULL;
 
-	for (size_t i = 0; here && why == NULL && i < count; i++) {
-		char *zone = zone_parse(zones[i]), name[CONF_HOST_MAX];
-		const char *reason = "no zone";
-
-		scope->files->bytes += file.len;
-		if (report_text_count(scope->report, TEXT_ZONES) >= CONF_RECORDS_MAX ||
-		    scope->files->bytes > COREFILE_IMPORTED_MAX)
-			why = xasprintf("the key records accepts %d records", CONF_RECORDS_MAX);
-		else if (zone == NULL || conf_name_parse(zone, name, &reason) < 0)
-			why = xasprintf("zone %.80s: %s", zones[i], reason);
-		else
-			why = take_zone_file(scope, &file, name);
-		free(zone);
-	}
-	if (!here)
+	if (files.here)
+		read_zones(scope, line, &file, &files);
+	if (files.outside > 0)
+		outside =
+		    xasprintf("; without %zu records outside of the zone, such as %.80s, which "
+			      "CoreDNS does not serve either",
+			files.outside, files.first);
+	if (!files.here)
 		report_line(scope->report, line, VERDICT_NONE,
 		    "the file is not here: put its lines into the ConfigMap's key records, after "
-		    "$ORIGIN ZONE. (docs/names.md)");
-	else if (why != NULL)
+		    "$ORIGIN ZONE. (docs/names.md). Until then these names are looked up like any "
+		    "other name");
+	else if (files.why != NULL)
 		report_line(scope->report, line, VERDICT_NONE,
 		    "left out: %s. Run a name server for the zone, and add a stub domain with its "
-		    "address",
-		    why);
+		    "address. Until then these names are looked up like any other name",
+		    files.why);
+	else if (files.taken == 0)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "left out: this server block does not answer the zone, so CoreDNS never uses "
+		    "the file");
 	else
 		report_line(scope->report, line, VERDICT_CHANGES,
 		    "the ConfigMap's key records, with the current lines of %s; they are not "
-		    "transferred and not signed",
-		    file.name);
-	free(why);
+		    "transferred and not signed%s",
+		    file.name, outside != NULL ? outside : "");
+	free(outside);
+	free(files.why);
 	free(file.name);
 	free(file.text);
 	for (size_t i = 0; i < d->body_count; i++)

@@ -97,9 +97,8 @@ as_suffix(const char *from, const char *to, char suffix[CONF_HOST_MAX], char oth
 	       conf_name_parse(to + 4, other, &why) == 0;
 }
 
-/* Whether the key rewrites can contain another line. If the key is full, reports the line. */
-static bool
-has_room(struct scope *scope, const struct corefile_line *line, bool pattern)
+bool
+plugin_rewrite_has_room(struct scope *scope, const struct corefile_line *line, bool pattern)
 {
 	size_t *patterns = &scope->files->patterns;
 
@@ -146,10 +145,9 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 	char suffix[CONF_HOST_MAX], other[CONF_HOST_MAX];
 
 	if (report_topology(scope->report) == TOPOLOGY_CLASSIC) {
-		bool fits =
-		    as_suffix(w->from, w->to, suffix, other) && zone_set_covers(scope->set, suffix);
+		bool fits = as_suffix(w->from, w->to, suffix, other) && scope_serves(scope, suffix);
 
-		if (fits && has_room(scope, w->line, false)) {
+		if (fits && plugin_rewrite_has_room(scope, w->line, false)) {
 			report_text(scope->report, TEXT_REWRITES, "suffix %s %s", suffix, other);
 			report_line(scope->report, w->line, VERDICT_CHANGES,
 			    "the ConfigMap's key rewrites, as a suffix: it also applies to %s "
@@ -173,7 +171,7 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 	if (!fits) {
 		report_line(scope->report, w->line, VERDICT_NONE,
 		    "the pattern or the name is too long or contains blanks: " KEEP_COREDNS);
-	} else if (has_room(scope, w->line, true)) {
+	} else if (plugin_rewrite_has_room(scope, w->line, true)) {
 		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
 		report_line(scope->report, w->line, VERDICT_CHANGES,
 		    "the ConfigMap's key rewrites: the pattern must match the whole name without "
@@ -198,7 +196,7 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	if (conf_name_parse(w->from + dotted, from, &why) < 0 ||
 	    conf_name_parse(w->to + dotted, to, &why) < 0)
 		return false;
-	if (!zone_set_covers(scope->set, from)) {
+	if (!scope_serves(scope, from)) {
 		report_line(scope->report, w->line, suffix ? VERDICT_NONE : VERDICT_CHANGES,
 		    suffix ? "left out: a suffix above this server block's zones would apply to "
 			     "names of other blocks: write suffixes below the block's zones"
@@ -206,7 +204,7 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 			     "CoreDNS does not rewrite it");
 		return true;
 	}
-	if (!has_room(scope, w->line, false))
+	if (!plugin_rewrite_has_room(scope, w->line, false))
 		return true;
 	const char *differs = difference(scope, w);
 	bool same = *differs == '\0' && !suffix;

@@ -22,6 +22,8 @@ struct plugin {
 #define OTHER_TRANSPORT                                                                            \
 	"only UDP and TCP: keep a CoreDNS or a proxy in front for clients that use this"
 #define NOTHING_TO_SET "nothing to set"
+/* The discard port of the pod. No server listens there, so a query fails at once. */
+#define NO_SERVER "127.0.0.1:9"
 
 /* The plugins in CoreDNS 1.14's default build, in alphabetical order, and some older ones. */
 static const struct plugin table[] = {
@@ -131,27 +133,6 @@ read_directive(struct scope *scope, const struct corefile_directive *d)
 		report_unknown(scope->report, &d->body[k], "part of %s above", line->words[0]);
 }
 
-/* Whether the line contains the address of NodeLocal DNSCache, or a variable of its manifest. */
-static bool
-names_node_cache(const struct corefile_line *line)
-{
-	for (size_t i = 0; i < line->count; i++)
-		if (strncmp(line->words[i], "169.254.", 8) == 0 ||
-		    strncmp(line->words[i], "__PILLAR__", 10) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_node_cache(const struct corefile_block *block)
-{
-	for (size_t i = 0; i < block->count; i++)
-		if (strcmp(block->directives[i].head.words[0], "bind") == 0 &&
-		    names_node_cache(&block->directives[i].head))
-			return true;
-	return false;
-}
-
 static void
 read_node_cache(struct report *report, const struct corefile_block *block)
 {
@@ -169,60 +150,107 @@ read_node_cache(struct report *report, const struct corefile_block *block)
 	}
 }
 
-/* Reads the keys of a block. Reports each key that is not a plain zone on port 53 separately. */
+#define LEFT_OUT "left out with its server block"
+
+/* Whether the key has a port other than 53. */
+static bool
+has_port(const char *word)
+{
+	const char *slash = strrchr(word, '/');
+	const char *port = strrchr(slash != NULL ? slash : word, ':');
+
+	return port != NULL && port[1] != '/' && strcmp(port, ":53") != 0;
+}
+
+/* Reports a block that does not answer the cluster's clients. kubedns never mixes it with other
+ * blocks. */
 static void
-read_keys(struct scope *scope, const struct corefile_line *keys)
+read_left_out(struct report *report, const struct blocks *blocks,
+    const struct corefile_block *block, enum block_fate fate)
+{
+	const struct corefile_line *other = &blocks_main(blocks)->keys;
+
+	if (fate == BLOCK_PORT)
+		report_line(report, &block->keys, VERDICT_NONE,
+		    "left out: CoreDNS uses this server block only for its own port or transport. "
+		    "kubedns has one port, here the port of the server block at %s:%u. Run a "
+		    "second "
+		    "Deployment (overlay beside) for these clients, or " KEEP_COREDNS,
+		    other->file, other->line);
+	else if (fate == BLOCK_BIND)
+		report_line(report, &block->keys, VERDICT_NONE,
+		    "left out: it listens on other addresses than the server block at %s:%u, so it "
+		    "has other clients. Run a second Deployment (overlay beside) for them",
+		    other->file, other->line);
+	else if (fate == BLOCK_VIEW)
+		report_line(report, &block->keys, VERDICT_NONE,
+		    "left out: only for the clients of its view. kubedns gives all clients the "
+		    "same answers, here those of the server block for all clients. Run a second "
+		    "Deployment (overlay beside) for the clients of the view");
+	else
+		report_line(report, &block->keys, VERDICT_NONE,
+		    "left out: an earlier server block has the same zones. CoreDNS does not start "
+		    "with such a Corefile (already defined)");
+	for (size_t i = 0; i < block->count; i++) {
+		const struct corefile_directive *d = &block->directives[i];
+
+		report_line(report, &d->head, VERDICT_NONE, LEFT_OUT);
+		for (size_t k = 0; k < d->body_count; k++)
+			report_line(report, &d->body[k], VERDICT_NONE, LEFT_OUT);
+	}
+}
+
+/* Reads the keys of a block. Reports keys that are not plain zones of this block. */
+static void
+read_keys(struct scope *scope, size_t number, const struct corefile_line *keys)
 {
 	enum verdict verdict = VERDICT_CARRIED;
 	const char *sentence = "a server block; its zones are below";
 
 	for (size_t i = 0; i < keys->count; i++) {
-		const char *word = keys->words[i], *port = strrchr(word, ':');
+		const char *word = keys->words[i];
 		char *zone = zone_parse(word);
+		bool here = blocks_key_is_here(scope->blocks, word);
 
 		if (zone == NULL) {
 			verdict = VERDICT_NONE;
 			sentence = "not a name, or a network whose length is not 8, 16 or 24: "
 				   "write the reverse zones instead";
+		} else if (here && !blocks_has_zone(scope->blocks, number, zone)) {
+			verdict = VERDICT_NONE;
+			sentence = "one of these zones belongs to another server block: it is left "
+				   "out here";
+		} else if (here) {
+			scope->zones[scope->count++] = xstrdup(zone);
 		} else {
-			scope->zones[scope->count++] = zone;
+			verdict = VERDICT_NONE;
+			sentence = "kubedns has one port: zones with another port or transport are "
+				   "left out";
 		}
-		if (strstr(word, "://") != NULL && strncmp(word, "dns://", 6) != 0) {
+		if (here && strstr(word, "://") != NULL && strncmp(word, "dns://", 6) != 0) {
 			verdict = VERDICT_NONE;
 			sentence = OTHER_TRANSPORT;
-		} else if (port != NULL && port[1] != '/' && strcmp(port, ":53") != 0 &&
-			   strchr(word, '/') == NULL && verdict == VERDICT_CARRIED) {
+		} else if (here && verdict == VERDICT_CARRIED && has_port(word)) {
 			verdict = VERDICT_CHANGES;
 			sentence = "all zones have one port: 53 in the pod, and the Service's "
 				   "targetPort with it";
 		}
+		free(zone);
 	}
 	report_line(scope->report, keys, verdict, "%s", sentence);
 }
 
-/* Finds the cluster's domain, on which other verdicts depend. The domain is the first zone of the first directive `kubernetes`. If this
- * directive has no zone, the domain is the first zone of its block. */
+/* Finds the cluster's domain, on which other verdicts depend: the first zone of the first directive
+ * `kubernetes`. If this directive has no zone, the domain is the first zone of its block. */
 static void
-find_domain(struct report *report, const struct corefile *corefile)
+find_domain(struct report *report, const struct corefile *corefile, const struct blocks *blocks)
 {
 	for (size_t i = 0; i < corefile->count; i++) {
 		const struct corefile_block *block = &corefile->blocks[i];
 
-		for (size_t k = 0; k < block->count; k++) {
-			const struct corefile_line *head = &block->directives[k].head;
-
-			if (strcmp(head->words[0], "kubernetes") != 0)
-				continue;
-			const struct corefile_line *zones = head->count > 1 ? head : &block->keys;
-			for (size_t n = head->count > 1; n < zones->count; n++) {
-				char *zone = zone_parse(zones->words[n]);
-
-				if (zone != NULL && strcmp(zone, ".") != 0 &&
-				    !zone_is_reverse(zone))
-					report_domain(report, zone);
-				free(zone);
-			}
-		}
+		for (size_t k = 0; k < block->count && blocks_fate(blocks, i) == BLOCK_SERVES; k++)
+			if (strcmp(block->directives[k].head.words[0], "kubernetes") == 0)
+				plugin_kubernetes_domain(report, block, &block->directives[k]);
 	}
 }
 
@@ -245,20 +273,6 @@ find_other_source(const struct corefile_block *block)
 	return NULL;
 }
 
-static bool
-has_root(const struct corefile_block *block)
-{
-	bool found = false;
-
-	for (size_t i = 0; i < block->keys.count && !found; i++) {
-		char *zone = zone_parse(block->keys.words[i]);
-
-		found = zone != NULL && strcmp(zone, ".") == 0;
-		free(zone);
-	}
-	return found;
-}
-
 /* Whether this is the Corefile of a whole cluster, not only a part of a Corefile. */
 static bool
 has_kubernetes(const struct corefile *corefile)
@@ -271,69 +285,79 @@ has_kubernetes(const struct corefile *corefile)
 
 /* Reports that CoreDNS resolves no external names, because no block forwards the root. */
 static void
-report_closed(struct report *report, const struct corefile *corefile)
+report_closed(struct report *report, const struct corefile *corefile, const struct blocks *blocks)
 {
-	const struct corefile_block *first = NULL;
+	const struct corefile_block *root = blocks_of_name(blocks, ".");
+	const struct corefile_line *keys = root != NULL ? &root->keys : &blocks_main(blocks)->keys;
+	const struct corefile_directive *other = root != NULL ? find_other_source(root) : NULL;
 
-	for (size_t i = 0; i < corefile->count; i++) {
-		const struct corefile_block *block = &corefile->blocks[i];
-		const struct corefile_directive *other = NULL;
-
-		if (is_node_cache(block))
-			return;
-		first = first != NULL ? first : block;
-		if (!has_root(block))
-			continue;
-		if (corefile_find(block, "forward") != NULL ||
-		    corefile_find(block, "proxy") != NULL)
-			return;
-		if ((other = find_other_source(block)) != NULL) {
-			report_line(report, &block->keys, VERDICT_NONE,
-			    "no forward: external names go to the servers of the node's "
-			    "resolv.conf; CoreDNS had %.60s",
-			    other->head.words[0]);
-			return;
-		}
-		first = block;
-	}
-	if (first == NULL)
+	if (root != NULL &&
+	    (corefile_find(root, "forward") != NULL || corefile_find(root, "proxy") != NULL))
 		return;
+	if (other != NULL) {
+		report_line(report, keys, VERDICT_NONE,
+		    "no forward: external names go to the servers of the node's resolv.conf; "
+		    "CoreDNS had %.60s",
+		    other->head.words[0]);
+		return;
+	}
 	if (!has_kubernetes(corefile)) {
-		report_line(report, &first->keys, VERDICT_CHANGES,
+		report_line(report, keys, VERDICT_CHANGES,
 		    "names outside these zones go to the servers of the node's resolv.conf; "
 		    "CoreDNS with only this Corefile refuses them");
 		return;
 	}
 	report_flag(report, PROGRAM_NANNY, "-resolvConf=/dev/null");
-	report_line(report, &first->keys, VERDICT_CHANGES,
+	if (report_topology(report) == TOPOLOGY_CLASSIC)
+		report_flag(report, PROGRAM_KUBEDNS, "--nameservers=" NO_SERVER);
+	report_line(report, keys, VERDICT_CHANGES,
 	    "no line forwards names outside these zones: the nanny's -resolvConf=/dev/null does "
-	    "the same (REFUSED; CoreDNS returns SERVFAIL). Without the flag they go to the servers "
-	    "of the node's resolv.conf");
+	    "the same (REFUSED; CoreDNS returns SERVFAIL)%s. Without %s they go to the servers of "
+	    "the node's resolv.conf",
+	    report_topology(report) == TOPOLOGY_CLASSIC
+		? ". kubedns's --nameservers=" NO_SERVER ", where no server listens, does it for "
+		  "reverse names and for names below those of hosts and records (SERVFAIL)"
+		: "",
+	    report_topology(report) == TOPOLOGY_CLASSIC ? "both flags" : "the flag");
 }
 
 /* Reports if CoreDNS does not serve the cluster's names, because kubedns always serves these names. */
 static void
-report_no_cluster(struct report *report, const struct corefile *corefile)
+report_no_cluster(
+    struct report *report, const struct corefile *corefile, const struct blocks *blocks)
 {
-	for (size_t i = 0; i < corefile->count; i++)
-		if (is_node_cache(&corefile->blocks[i]))
-			return;
-	if (corefile->count > 0 && !has_kubernetes(corefile))
-		report_line(report, &corefile->blocks[0].keys, VERDICT_CHANGES,
+	if (!has_kubernetes(corefile))
+		report_line(report, &blocks_main(blocks)->keys, VERDICT_CHANGES,
 		    "kubedns also answers the cluster's names and reverse names: CoreDNS with only "
 		    "this Corefile does not");
 }
 
-static void
-read_block(struct report *report, const struct corefile_block *block, struct plugin_files *files)
+/* Whether external names go to the servers of the node's resolv.conf. */
+static bool
+root_is_plain(const struct blocks *blocks)
 {
+	const struct corefile_block *root = blocks_of_name(blocks, ".");
+	const struct corefile_directive *d = root != NULL ? corefile_find(root, "forward") : NULL;
+
+	return d != NULL && d->head.count == 3 && strcmp(d->head.words[1], ".") == 0 &&
+	       strcmp(d->head.words[2], "/etc/resolv.conf") == 0;
+}
+
+static void
+read_block(struct report *report, const struct corefile *corefile, const struct blocks *blocks,
+    size_t number, struct plugin_files *files)
+{
+	const struct corefile_block *block = &corefile->blocks[number];
 	struct scope scope = { .report = report,
 		.files = files,
+		.blocks = blocks,
 		.block = block,
 		.set = zone_set_new(),
+		.forwards = plugin_forward_plan(report, block),
+		.root_is_plain = root_is_plain(blocks),
 		.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
 
-	read_keys(&scope, &block->keys);
+	read_keys(&scope, number, &block->keys);
 	for (size_t k = 0; k < scope.count; k++)
 		zone_set_add(scope.set, scope.zones[k]);
 	for (size_t k = 0; k < block->count; k++)
@@ -342,17 +366,17 @@ read_block(struct report *report, const struct corefile_block *block, struct plu
 		free(scope.zones[k]);
 	free(scope.zones);
 	zone_set_free(scope.set);
+	plugin_forward_plan_free(scope.forwards);
 }
 
 static void
-plan_log(struct log_wish *wish, const struct corefile *corefile)
+plan_log(struct log_wish *wish, const struct corefile *corefile, const struct blocks *blocks)
 {
 	*wish = (struct log_wish){ 0 };
 	for (size_t i = 0; i < corefile->count; i++) {
 		const struct corefile_block *block = &corefile->blocks[i];
-		bool node_cache = is_node_cache(block);
 
-		for (size_t k = 0; k < block->count && !node_cache; k++)
+		for (size_t k = 0; k < block->count && blocks_fate(blocks, i) == BLOCK_SERVES; k++)
 			if (strcmp(block->directives[k].head.words[0], "log") == 0)
 				plugin_log_plan(wish, block, &block->directives[k]);
 	}
@@ -360,24 +384,21 @@ plan_log(struct log_wish *wish, const struct corefile *corefile)
 
 /* Selects the engine, on which the verdicts on `forward` and `cache` depend. */
 static void
-choose_engine(struct report *report, const struct corefile *corefile)
+choose_engine(struct report *report, const struct corefile *corefile, const struct blocks *blocks)
 {
 	for (size_t i = 0; i < corefile->count; i++) {
 		const struct corefile_block *block = &corefile->blocks[i];
-		bool node_cache = is_node_cache(block);
 
-		for (size_t k = 0; k < block->count && !node_cache; k++)
+		for (size_t k = 0; k < block->count && blocks_fate(blocks, i) == BLOCK_SERVES; k++)
 			if (strcmp(block->directives[k].head.words[0], "forward") == 0 &&
 			    plugin_forward_uses_tls(&block->directives[k]))
 				report_need_unbound(report);
 	}
 }
 
-void
-plugins_read(struct report *report, const struct corefile *corefile, struct plugin_files *files)
+static void
+report_notes(struct report *report, const struct corefile *corefile)
 {
-	find_domain(report, corefile);
-	choose_engine(report, corefile);
 	for (size_t i = 0; i < corefile->note_count; i++) {
 		const struct corefile_note *note = &corefile->notes[i];
 		struct corefile_line what = { note->file, note->line, (char *[]){ note->what }, 1 };
@@ -385,13 +406,35 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 		report_line(report, &what, note->harmless ? VERDICT_CHANGES : VERDICT_NONE, "%s",
 		    note->sentence);
 	}
-	plan_log(&files->log, corefile);
-	for (size_t i = 0; i < corefile->count; i++)
-		if (is_node_cache(&corefile->blocks[i]))
+}
+
+void
+plugins_read(struct report *report, const struct corefile *corefile, struct plugin_files *files)
+{
+	struct blocks *blocks = blocks_new(corefile);
+	bool node_cache = false;
+
+	find_domain(report, corefile, blocks);
+	choose_engine(report, corefile, blocks);
+	report_notes(report, corefile);
+	plan_log(&files->log, corefile, blocks);
+	files->kubernetes = plugin_kubernetes_plan(report, corefile, blocks);
+	for (size_t i = 0; i < corefile->count; i++) {
+		enum block_fate fate = blocks_fate(blocks, i);
+
+		node_cache = node_cache || fate == BLOCK_NODE_CACHE;
+		if (fate == BLOCK_NODE_CACHE)
 			read_node_cache(report, &corefile->blocks[i]);
+		else if (fate == BLOCK_SERVES)
+			read_block(report, corefile, blocks, i, files);
 		else
-			read_block(report, &corefile->blocks[i], files);
-	if (!files->partial)
-		report_closed(report, corefile);
-	report_no_cluster(report, corefile);
+			read_left_out(report, blocks, &corefile->blocks[i], fate);
+	}
+	if (blocks_main(blocks) != NULL && !node_cache && !files->partial)
+		report_closed(report, corefile, blocks);
+	if (blocks_main(blocks) != NULL && !node_cache)
+		report_no_cluster(report, corefile, blocks);
+	plugin_kubernetes_plan_free(files->kubernetes);
+	files->kubernetes = NULL;
+	blocks_free(blocks);
 }

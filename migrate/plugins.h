@@ -30,10 +30,29 @@ void plugin_template(struct scope *scope, const struct corefile_directive *d);
 void plugin_transfer(struct scope *scope, const struct corefile_directive *d);
 void plugin_tsig(struct scope *scope, const struct corefile_directive *d);
 
+/* Whether the key rewrites can contain another line. If the key is full, reports `line`. */
+bool plugin_rewrite_has_room(struct scope *scope, const struct corefile_line *line, bool pattern);
+
 /* Adds a directive `log` of `block` to `wish`, which collects all `log` directives of the Corefile.
  * plugin_log() reports `wish` later. */
 void plugin_log_plan(
     struct log_wish *wish, const struct corefile_block *block, const struct corefile_directive *d);
+
+/* Finds the cluster's domain among the zones of a directive `kubernetes`, and sets it in the report. */
+void plugin_kubernetes_domain(
+    struct report *report, const struct corefile_block *block, const struct corefile_directive *d);
+
+/* Collects all directives `kubernetes` of the blocks that serve. plugin_kubernetes() needs them all,
+ * because kubedns has one set of options. Call after the domain is known. Caller frees. */
+struct kubernetes_plan *plugin_kubernetes_plan(
+    const struct report *report, const struct corefile *corefile, const struct blocks *blocks);
+void plugin_kubernetes_plan_free(struct kubernetes_plan *plan);
+
+/* Prepares plugin_forward() for a block, which needs to know all `forward` lines of the block. Caller
+ * frees. */
+struct forwards *plugin_forward_plan(
+    const struct report *report, const struct corefile_block *block);
+void plugin_forward_plan_free(struct forwards *forwards);
 
 /* Whether the directive `forward` has a server for which the new configuration uses TLS. */
 bool plugin_forward_uses_tls(const struct corefile_directive *d);

@@ -29,7 +29,8 @@ struct report {
 	struct json_object *indices[PROGRAM_COUNT];
 	struct json_object *stubs, *upstreams;
 	char *domain, *cluster_ip;
-	char *coredns; /* name of CoreDNS's Deployment */
+	char *placeholder; /* text in the input instead of the domain, or NULL */
+	char *coredns;     /* name of CoreDNS's Deployment */
 	int coredns_replicas;
 	bool reads_pods, unbound;
 	struct list texts[TEXT_KEY_COUNT]; /* lines of the ConfigMap's other keys */
@@ -85,6 +86,7 @@ report_free(struct report *r)
 	json_object_put(r->upstreams);
 	free(r->domain);
 	free(r->cluster_ip);
+	free(r->placeholder);
 	free(r->coredns);
 	free(r);
 }
@@ -375,6 +377,13 @@ report_domain(struct report *r, const char *domain)
 	if (r->domain == NULL && name)
 		r->domain = xstrdup(domain);
 	return r->domain != NULL && strcmp(r->domain, domain) == 0;
+}
+
+void
+report_unknown_domain(struct report *r, const char *text)
+{
+	if (r->domain == NULL && r->placeholder == NULL)
+		r->placeholder = printable(xstrdup(text));
 }
 
 const char *

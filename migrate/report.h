@@ -99,6 +99,10 @@ bool report_server(struct report *report, const char *domain, const char *text);
 /* Sets the cluster's domain, in lower case. Returns false if another domain is already set, or if `domain` is not a zone. */
 bool report_domain(struct report *report, const char *domain);
 
+/* Notes that the input has the placeholder `text` instead of the cluster's domain. The steps then ask
+ * for the domain. */
+void report_unknown_domain(struct report *report, const char *text);
+
 /* Returns the cluster's domain as far as it is known, else cluster.local. */
 const char *report_known_domain(const struct report *report);
 

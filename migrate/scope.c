@@ -106,6 +106,28 @@ zone_set_has(const struct zone_set *set, const char *zone)
 	return json_object_object_get_ex(set->zones, zone, NULL);
 }
 
+void
+zone_set_put(struct zone_set *set, const char *zone, size_t value)
+{
+	json_object_object_add(set->zones, zone, json_object_new_int64((int64_t)value));
+}
+
+bool
+zone_set_find(const struct zone_set *set, const char *name, size_t *value)
+{
+	struct json_object *found = NULL;
+	const char *rest = name;
+
+	while (rest != NULL && !json_object_object_get_ex(set->zones, rest, &found)) {
+		rest = strchr(rest, '.');
+		rest = rest != NULL && rest[1] != '\0' ? rest + 1 : NULL;
+	}
+	if (rest == NULL && !json_object_object_get_ex(set->zones, ".", &found))
+		return false;
+	*value = (size_t)json_object_get_int64(found);
+	return true;
+}
+
 bool
 zone_set_covers(const struct zone_set *set, const char *name)
 {
@@ -117,6 +139,28 @@ zone_set_covers(const struct zone_set *set, const char *name)
 			return true;
 	}
 	return false;
+}
+
+bool
+scope_serves(const struct scope *scope, const char *name)
+{
+	return blocks_of_name(scope->blocks, name) == scope->block;
+}
+
+bool
+scope_serves_root(const struct scope *scope)
+{
+	return scope_serves(scope, ".");
+}
+
+bool
+scope_serves_cluster(const struct scope *scope)
+{
+	char *name = xasprintf("svc.%s", report_known_domain(scope->report));
+	bool serves = scope_serves(scope, name);
+
+	free(name);
+	return serves;
 }
 
 struct zone_set *
@@ -156,5 +200,7 @@ scope_name(const struct scope *scope, const struct zone_set *zones, const char *
 	if (conf_name_parse(word, name, why) < 0)
 		return false;
 	*why = "not below this server block's zones, so CoreDNS does not answer it";
-	return zone_set_covers(scope->set, name) && zone_set_covers(zones, name);
+	if (zone_set_covers(scope->set, name) && !scope_serves(scope, name))
+		*why = "another server block has this name, so CoreDNS does not answer it here";
+	return scope_serves(scope, name) && zone_set_covers(zones, name);
 }

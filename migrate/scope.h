@@ -15,6 +15,7 @@
 
 #include "lib/conf.h"
 #include "lib/conf_rewrites.h"
+#include "migrate/blocks.h"
 #include "migrate/report.h"
 
 /*
@@ -33,6 +34,12 @@ struct zone_set;
 struct zone_set *zone_set_new(void);
 void zone_set_free(struct zone_set *set);
 void zone_set_add(struct zone_set *set, const char *zone);
+
+/* Adds the zone with a value, which zone_set_find() returns. */
+void zone_set_put(struct zone_set *set, const char *zone, size_t value);
+
+/* Finds the longest zone of the set that `name` is or is below. Returns false if there is none. */
+bool zone_set_find(const struct zone_set *set, const char *name, size_t *value);
 
 /* Whether `zone` itself is in the set. */
 bool zone_set_has(const struct zone_set *set, const char *zone);
@@ -57,18 +64,30 @@ struct plugin_files {
 	bool partial;    /* the text is only a part of a Corefile, so the other parts are unknown */
 	size_t bytes;    /* bytes read so far, at most COREFILE_IMPORTED_MAX */
 	size_t patterns; /* number of rewrites with a pattern */
+	struct kubernetes_plan *kubernetes; /* all directives `kubernetes` (plugins.h) */
 	struct log_wish log;
 };
 
 struct scope {
 	struct report *report;
 	struct plugin_files *files;
+	const struct blocks *blocks;
 	const struct corefile_block *block;
-	char **zones;
+	char **zones; /* zones of the block for which it is translated */
 	size_t count;
 	struct zone_set *set;       /* the same zones as a set */
+	struct forwards *forwards;  /* the block's `forward` lines (plugins.h) */
+	bool root_is_plain;         /* external names go to the servers of the node's resolv.conf */
 	enum rewrite_kind rewrites; /* kind of the last rewrite in the block so far */
 };
+
+/* Whether CoreDNS passes queries for `name` to this block: one of the block's zones covers it, and no
+ * other block has a longer zone. "." stands for the names outside of all other zones. */
+bool scope_serves(const struct scope *scope, const char *name);
+
+/* Whether this block answers queries for external names, or for the cluster's names. */
+bool scope_serves_root(const struct scope *scope);
+bool scope_serves_cluster(const struct scope *scope);
 
 /* Returns the zones in the words of `line` from word `at` on. If there are no such words, returns
  * the block's zones. Caller frees with zone_set_free. */
@@ -77,8 +96,8 @@ struct zone_set *scope_zones(
 
 /*
  * Copies `word` to `name`, in lower case and without the final dot. Returns false and sets `why` to
- * the reason if the ConfigMap cannot contain the name, or if the block or `zones` do not cover the
- * name.
+ * the reason if the ConfigMap cannot contain the name, if CoreDNS passes its queries to another
+ * block, or if `zones` do not cover the name.
  */
 bool scope_name(const struct scope *scope, const struct zone_set *zones, const char *word,
     char name[CONF_HOST_MAX], const char **why);

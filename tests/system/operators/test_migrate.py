@@ -399,6 +399,25 @@ def test_a_file_of_a_zone_is_carried_over(tmp_path):
     assert printed(out)[0] == {} and re.search(r"file /etc/coredns/db.lab\n#     NO EQUIVALENT: left out: ", out)
 
 
+@pytest.mark.parametrize("zone, block, wanted_", [
+    # the SOA record of a domain above the zone, and records of that domain
+    ("_dns.lab.example", ".", ["_dns.lab.example. 3600 SOA ns.lab.example. host.lab.example. 1 3600 600 86400 60", "$ORIGIN _dns.lab.example.", "$TTL 3600",
+                               "x._dns.lab.example. IN TXT \"x\"", "$ORIGIN ."]),
+    # the block answers only a part of the zone
+    ("lab.example", "_dns.lab.example", ["_dns.lab.example. 3600 SOA ns.lab.example. host.lab.example. 1 3600 600 86400 60", "$ORIGIN lab.example.", "$TTL 3600",
+                                         "x._dns.lab.example. IN TXT \"x\"", "$ORIGIN ."]),
+    ("lab.example", "other.example", None),  # the block does not answer the zone
+])
+def test_the_records_of_a_zone_file_stay_in_its_zone(zone, block, wanted_):
+    text = ("lab.example. IN SOA ns.lab.example. host.lab.example. (\n 1 3600 600 86400 60 )\n IN NS ns.lab.example.\nns.lab.example. IN A 10.0.0.53\n"
+            "ns.lab.example. IN A 10.0.0.53\nx._dns.lab.example. IN TXT \"x\"\n")
+    blocks = f"{block} {{\n file db.lab {zone}\n}}\n" + (OPEN if block != "." else "")
+    out, data, _, _ = of(configmap("coredns", Corefile=blocks, db__lab=text))
+    assert data == ({"records": wanted_} if wanted_ else {})
+    assert wanted_ is None or "without 3 records outside of the zone, such as lab.example" in out
+    assert wanted_ or "changes: left out: this server block does not answer the zone" in out
+
+
 def test_proxy_is_what_forward_was():
     out, data, flags, _ = of(configmap("coredns", Corefile=CLOSED[:-2] + " proxy . 10.1.0.1 10.1.0.2 {\n  policy sequential\n  protocol grpc\n }\n}\nb.example {\n proxy . 10.2.0.1\n}\n"))
     assert data == {"upstreamNameservers": ["10.1.0.1", "10.1.0.2"], "stubDomains": {"b.example": ["10.2.0.1"]}}
@@ -424,11 +443,69 @@ def test_migrate_keeps_or_reports_that_external_names_are_refused():
     assert flags["nanny"] == [] and "changes: names outside these zones go to the servers of the node" in out
 
 
+def test_a_closed_cluster_is_closed_in_the_classic_topology_too():
+    """kubedns forwards reverse names and names below those of hosts itself."""
+    out, _, flags, _ = of(configmap("coredns", Corefile=CLOSED), flags=["--topology=classic"])
+    assert flags["nanny"] == ["-resolvConf=/dev/null"] and "--nameservers=127.0.0.1:9" in flags["kubedns"] and "Without both flags they go to" in out
+
+
+OTHER = "apps.example:53 {\n rewrite name suffix .apps.example .default.svc.cluster.local\n kubernetes cluster.local {\n  namespaces default\n  ttl 5\n  pods insecure\n }\n cache 5\n forward . 10.0.0.9\n}\n"
+
+
+@pytest.mark.parametrize("text", [OPEN + OTHER, OTHER + OPEN])
+def test_options_of_a_zone_s_block_do_not_change_the_cluster(text):
+    out, _, flags, _ = of(configmap("coredns", Corefile=text))
+    assert flags == {"kubedns": ["--reverse-all-endpoints"], "dnsmasq": [], "nanny": []}
+    for line in ("namespaces default", "ttl 5"):
+        assert re.search(rf"{line}\n#     NO EQUIVALENT: left out: it is only for the queries of this server block", out)
+    assert re.search(r"pods insecure\n#     carried over: as in the server block that answers the cluster's names", out)
+    assert re.search(r"cache 5\n#     changes: left out: ", out)
+
+
+def test_a_second_kubernetes_in_a_block_is_left_out():
+    out, _, flags, _ = of(configmap("coredns", Corefile=OPEN[:-2] + " import custom/*.override\n}\n"), configmap("coredns-custom", a__override="kubernetes cluster.local {\n ttl 5\n}\n"))
+    assert flags["kubedns"] == ["--reverse-all-endpoints"] and out.count("NO EQUIVALENT: left out") == 2 and "can only be used once per Server Block" in out
+
+
+@pytest.mark.parametrize("first, second, said", [
+    (".:5301 {\n", ".:5302 {\n", "only for its own port or transport"),
+    (".:53 {\n", "tls://. {\n", "only for its own port or transport"),
+    (".:53 {\n", ". {\n bind 10.0.0.7\n", "listens on other addresses"),
+    (".:53 {\n", "corp.example {\n bind 127.0.0.1\n", "listens on other addresses"),
+    (". {\n", ".:53 {\n view inside {\n  expr incidr(client_ip(), '10.9.0.0/24')\n }\n", "only for the clients of its view"),
+    (". {\n", "corp.example {\n view inside {\n  expr incidr(client_ip(), '10.9.0.0/24')\n }\n", "only for the clients of its view"),
+    (". {\n", ".:53 {\n", "an earlier server block has the same zones"),
+])
+@pytest.mark.parametrize("turned", [False, True])
+def test_blocks_with_other_clients_are_never_mixed(first, second, said, turned):
+    one, two = f"{first} kubernetes cluster.local\n forward . 10.0.0.1\n}}\n", f"{second} hosts {{\n  10.9.0.5 app.corp.example\n }}\n forward . 10.0.0.2\n}}\n"
+    if turned and "same zones" in said:
+        pytest.skip("the first block counts")
+    out, data, _, _ = of(configmap("coredns", Corefile=two + one if turned else one + two))
+    assert data == {"upstreamNameservers": ["10.0.0.1"]} and f"NO EQUIVALENT: left out: " in out and said in out
+    for line in ("hosts", "10.9.0.5 app.corp.example", "forward . 10.0.0.2"):
+        assert re.search(rf": {line}\n#     NO EQUIVALENT: left out with its server block", out)
+
+
+def test_a_name_of_another_block_is_left_out():
+    """CoreDNS passes the query to the block with the longest zone."""
+    out, data, _, _ = of(configmap("coredns", Corefile=OPEN[:-2] + " hosts {\n  10.0.0.1 a.corp.example b.example\n  fallthrough\n }\n}\ncorp.example {\n forward . 10.0.0.53\n}\n"))
+    assert data == {"hosts": ["10.0.0.1 b.example"], "stubDomains": {"corp.example": ["10.0.0.53"]}}
+    assert 'without "a.corp.example": another server block has this name' in out
+
+
+def test_the_first_forward_of_a_block_gets_the_names():
+    forward = " forward corp.example 10.0.0.1\n forward . 10.0.0.2 {\n  except lab.example x.example\n }\n forward corp.example 10.0.0.3\n forward lab.example 10.0.0.4\n forward . 10.0.0.5\n}\n"
+    out, data, flags, _ = of(configmap("coredns", Corefile=CLOSED[:-2] + forward))
+    assert data == {"upstreamNameservers": ["10.0.0.2"], "stubDomains": {"corp.example": ["10.0.0.1"], "lab.example": ["10.0.0.4"], "x.example": ["10.0.0.5"]}}
+    assert flags["dnsmasq"] == [] and re.search(r"forward corp.example 10.0.0.3\n#     changes: left out: CoreDNS never uses it", out)
+
+
 @pytest.mark.parametrize("option, all_endpoints", [("", True), ("  noendpoints\n", False)])
 def test_endpoints_of_every_service_have_ptr_records_as_in_coredns(option, all_endpoints):
     out, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("  ttl 30\n", "  ttl 30\n" + option)))
     assert ("--reverse-all-endpoints" in flags["kubedns"]) is all_endpoints
-    assert ("--reverse-all-endpoints: PTR records of every Service's endpoints" in out) is all_endpoints
+    assert ("kubedns's --reverse-all-endpoints adds PTR records of every Service's endpoints" in out) is all_endpoints
     _, _, flags, _ = of(configmap("coredns", Corefile=". {\n kubernetes cluster.local\n forward . 10.0.0.1\n}\n"))
     assert "--reverse-all-endpoints" not in flags["kubedns"]
 
@@ -524,7 +601,7 @@ def test_a_server_that_is_the_pod_itself_is_left_out(server):
 def test_a_stub_domain_without_a_name_does_not_take_the_others_along():
     """For one invalid domain the nanny rejects the whole key."""
     out, data, _, _ = of(configmap("coredns", Corefile=OPEN + "{$NOT_SET} {\n forward . 10.0.0.1\n}\nb.example {\n forward . 10.0.0.2\n}\n"))
-    assert data == {"stubDomains": {"b.example": ["10.0.0.2"]}} and "NO EQUIVALENT: left out: the zone cannot be a stub domain's name" in out
+    assert data == {"stubDomains": {"b.example": ["10.0.0.2"]}} and "NO EQUIVALENT: left out: \"{$not_set}\" cannot be a stub domain's name" in out
 
 
 def test_more_servers_than_a_key_takes():
