@@ -5,8 +5,8 @@ renamed for a figure is worse than before.
 
 Sections: lengths of functions and files; house: circles, small files, internal headers; way: the path of a query; dialect: style of C that
 clang-format does not know; python: style; words: words that the texts do not use; sentences: long sentences of documents; manuals: order of
-the sections; changelog: form of the entries; pictures: charts and page pictures that are older than their sources; bench: the tests of the
-benches' tools.
+the sections; changelog: form of the entries; pictures: charts and page pictures that are older than their sources; looks: how the
+charts of the status page look; bench: the tests of the benches' tools.
 """
 
 import pathlib
@@ -136,12 +136,12 @@ def pictures(_):
                 print(f"docs/charts/{path.name}: differs from the figures in tests/bench/published.json: run make charts")
 
 
-def bench(_):
-    subprocess.run([sys.executable, "-m", "pytest", "-c", "tests/pytest.ini", "-q", "-p", "no:cacheprovider", "tests/bench/test_tools.py"], cwd=ROOT, check=False)
+def tests_of(path):
+    return lambda _: subprocess.run([sys.executable, "-m", "pytest", "-c", "tests/pytest.ini", "-q", "-p", "no:cacheprovider", path], cwd=ROOT, check=False)
 
 
 SECTIONS = {"lengths": lengths, "house": house.report, "way": way.report, "dialect": dialects, "python": python, "words": refused_words,
-            "sentences": sentences, "manuals": manuals, "changelog": changelog, "pictures": pictures, "bench": bench}
+            "sentences": sentences, "manuals": manuals, "changelog": changelog, "pictures": pictures, "looks": tests_of("tests/looks"), "bench": tests_of("tests/bench/test_tools.py")}
 
 
 def main(build, *names):

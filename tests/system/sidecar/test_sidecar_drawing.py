@@ -75,16 +75,6 @@ def test_answers_are_drawn_by_rcode_one_on_the_other(draw, drawn):
         "bar M591 100.0v-50.0h8v50.0z", "softbar M591 50.0v-30.0h8v30.0z", "badbar ", "badbar M591 20.0v-20.0h8v20.0z", "badbar "]
 
 
-@pytest.mark.parametrize("uptime_s", [1, 109, 111, 119, 121, 289, 291, 299, 301, 3600])
-def test_no_bar_is_drawn_outside_its_chart(draw, drawn, uptime_s):
-    """The sidecar may have started at the end of a bucket, and "now" may be at the beginning of one."""
-    buckets = min(60, 2 + uptime_s // 10)
-    draw("answers", kubedns=kubedns(answersOverTime={**KUBEDNS["answersOverTime"], "NOERROR": [0] * (60 - buckets) + [1] * buckets}), uptimeSeconds=uptime_s)
-    begin, width, bar = drawn.js("""(svg => [svg.viewBox.baseVal.x, svg.viewBox.baseVal.width, svg.querySelector('.bar').getBBox()])
-        (document.querySelector('#answers svg')).map(v => v.x === undefined ? v : [v.x, v.x + v.width])""")
-    assert begin <= bar[0] and bar[1] <= begin + width
-
-
 @pytest.mark.parametrize("memory, limit, words", [
     (25e6, 134e6, "Memory: 25 of 134 MB; before the alert at 85\u00a0% there is room for about 74,000 more Services of 15 endpoints each."),
     (114e6, 134e6, "Memory: 114 of 134 MB."), (113.8e6, 134e6, "room for about 83 more Services"),
@@ -142,16 +132,6 @@ def test_a_table_of_top_clients_without_a_row_is_left_out(draw, drawn):
     assert "Too few" not in text and drawn.js("[...document.querySelectorAll('#top caption')].map(c => c.innerText)") == ["Clients"]
 
 
-def test_the_heaviest_are_drawn_on_one_scale(draw, drawn):
-    rates = [{"name": "10.0.0.9", "pod": "pod shop/web-1", "answersOverTime": last(41000)}, {"name": "10.0.0.8", "pod": "", "answersOverTime": last(20000)}]
-    draw("top", kubedns=kubedns(topKnown=True, topRates=rates))
-    assert drawn.js("[...document.querySelectorAll('.rates title')].map(t => t.textContent)") == [
-        f"Answers to {client} over the last 10 minutes: about {rate} a second at most." for client, rate in (("10.0.0.9", "4,100"), ("10.0.0.8", "2,000"))]
-    # The axis of both charts ends at 50,000 queries in ten seconds.
-    assert drawn.js("[...document.querySelectorAll('.rates .bar')].map(p => p.getAttribute('d'))") == ["M591 100.0v-82.0h8v82.0z", "M591 100.0v-40.0h8v40.0z"]
-    assert drawn.js("[...document.querySelectorAll('.rates .y span:first-child')].map(s => s.textContent)") == ["5,000/s"] * 2
-
-
 def test_a_silent_upstream_is_named_where_dnsmasq_counts_nothing(draw, drawn):
     upstream = {"server": "9.9.9.9:53", "queries": 4, "failed": 1, "recentQueries": 4, "recentFailed": 1, "failure": "does not answer",
                 "queriesOverTime": last(4), "failedOverTime": last(1)}
@@ -193,18 +173,6 @@ def test_a_history_has_gaps_failures_and_a_logarithmic_axis(draw, drawn):
     paths = drawn.js("Object.fromEntries([...document.querySelectorAll('#probes path[class]:not(.grid)')].map(p => [p.getAttribute('class'), p.getAttribute('d')]))")
     assert paths == {"fail": "M598.0 0V100", "wait": "M599.0 0V100", "line": "M591.0 100.0h0L592.0 50.0M597.0 0.0h0M600.0 100.0h0", "last": "M600.0 100.0h0"}
     assert drawn.js("[...document.querySelectorAll('#probes .y span')].map(s => s.textContent)") == ["10 ms", "1 ms", "0.1 ms"]
-
-
-def test_points_of_a_thinned_history_are_joined_and_gaps_are_not(draw, drawn):
-    """The sidecar sends only the worst of 5 consecutive points, so two neighbours are up to 9 intervals apart."""
-    history = [[60000, 100], [51000, 100], [50000, 100], [30000, 100]]
-    draw("probes", historyStep=5, probes=[{**drawn.document["probes"][0], "history": history}])
-    assert drawn.js("document.querySelector('#probes path.line').getAttribute('d')") == "M540.0 100.0h0L549.0 100.0L550.0 100.0M570.0 100.0h0"
-
-
-def test_decades_hold_what_is_between(drawn):
-    for low, high, decades in ((0.05, 0.4, [-2, 0]), (3, 3, [0, 2]), (0.02, 1999, [-2, 4]), (0, 1e9, [-2, 4])):
-        assert drawn.js(f"decades({low}, {high})") == decades
 
 
 def test_numbers_read_as_people_read_them(drawn):
@@ -292,23 +260,3 @@ def test_notes_alone_are_not_called_wrong(draw):
     note = {"level": "note", "what": "n", "meaning": "m", "todo": "t", "command": ""}
     assert draw("findings", level="well", findings=[note]).startswith("Worth knowing")
     assert draw("findings", level="degraded", findings=[{**note, "level": "degraded"}, note]).startswith("What is wrong, and what to do")
-
-
-LINES = "[...document.querySelectorAll('.servers li h3')].map(h => Math.round(h.clientHeight / parseFloat(getComputedStyle(h).lineHeight)))"
-
-
-@pytest.mark.parametrize("width", [1200, 390, 320])
-def test_the_name_of_a_failing_server_is_not_broken_in_letters(draw, drawn, width):
-    """The names of the servers have priority over the figures beside them."""
-    failure, dnsmasq = "does not complete the TLS handshake", drawn.document["dnsmasq"]
-    plain = {"server": "192.168.100.100:5353", "failure": failure, "recentQueries": 12345, "recentFailed": 12345, "queriesOverTime": last(9),
-             "failedOverTime": last(9)}
-    encrypted = {"check": "upstream", "server": "192.168.100.101:853", "tlsName": "dns.test", "domain": "", "state": "tls_stalled", "failing": True,
-                 "failure": failure, "sinceSeconds": 3000, "answered": 0, "failed": 57}
-    drawn.view(width, 900, mobile=width < 500)
-    text = draw("upstreams", dnsmasq={**dnsmasq, "seen": True, "up": True, "upstreamCount": 1, "upstreams": [plain]}, servers=[encrypted])
-    assert plain["server"] in text and encrypted["server"] in text and text.count(failure) == 2
-    lines = drawn.js(LINES)
-    scroll = drawn.js("document.documentElement.scrollWidth")
-    drawn.view(1200, 900)
-    assert len(lines) == 2 and max(lines) <= 2 and scroll <= width
