@@ -246,7 +246,7 @@ tsan: ## the tests with ThreadSanitizer
 		BUILD=build-tsan PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' UNIT_TIMEOUT=900 SYSTEM_TIMEOUT=2400 sh tests/run.sh
 .PHONY: tsan
 
-test-release: ## build and test on the other one of Debian 12 and 13, and for arm64 (root, mmdebstrap; RELEASE=other, arm64, deb or unbound)
+test-release: ## build and test on the other one of Debian 12 and 13, and for arm64 (root, mmdebstrap; RELEASE=other, arm64, deb, unbound or http)
 	@tests/release.sh $(RELEASE)
 .PHONY: test-release
 

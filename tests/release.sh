@@ -1,5 +1,5 @@
 #!/bin/bash
-# release.sh [other] [arm64] [unbound] [deb]: builds and tests this tree for systems other than the machine's own Debian release. Without
+# release.sh [other] [arm64] [unbound] [http] [deb]: builds and tests this tree for systems other than the machine's own Debian release. Without
 # arguments, the script does `other` and `arm64`.
 #
 #	other    Debian 12 on a machine with Debian 13, and Debian 13 on a machine with Debian 12
@@ -7,6 +7,7 @@
 #	         and no netlink of nftables. Tests of these are skipped and counted. Instead, the script compares the system calls of the
 #	         programs with the sandbox's list
 #	unbound  Debian 13 with the nanny's tests under --engine=unbound, because Debian 12's unbound is too old
+#	http     Debian 13 with the hostile HTTP requests, because Debian 12's libmicrohttpd does not have the faults of Debian 13's
 #	deb      builds the Debian packages on the other release, and tests them there with docker
 #
 # Each system has a root file system with the packages that the Makefile lists. It is made from Debian's archive and kept in ROOTS for a
@@ -28,8 +29,8 @@ cannot() {
 # Prints the packages for building and running, and the packages that the unit tests and this script need.
 packages() { make -s packages DEPS="build run unit" && echo iproute2 procps "$(command -v ccache >/dev/null && echo ccache)"; }
 
-# Prints the packages for the nanny's tests.
-packages_unbound() {
+# Prints the packages for the tests of the nanny and of HTTP.
+packages_system() {
 	packages && echo unbound dns-root-data strace python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
 }
 
@@ -181,10 +182,10 @@ smoke() {
 	say "smoke: kubedns, dnsmasq behind the nanny, and the sidecar answer"
 }
 
-# In the root: the nanny's tests with unbound.
-nanny_tests() {
+# In the root: the system tests $1, with the nanny's engine $2.
+system_tests() {
 	make -s -j"$JOBS" BUILD=/tmp/build VERSION="$VERSION" CC="$(command -v ccache) gcc" all bench-tools
-	ENGINE=unbound BUILD=/tmp/build PYTHON=/usr/bin/python3 PYTHONDONTWRITEBYTECODE=1 SYSTEM_TESTS=tests/system/nanny sh tests/run.sh system
+	ENGINE=$2 BUILD=/tmp/build PYTHON=/usr/bin/python3 PYTHONDONTWRITEBYTECODE=1 SYSTEM_TESTS=$1 sh tests/run.sh system
 }
 
 # In the root: builds the Debian packages. git refuses a repository of another user unless it is named.
@@ -198,7 +199,12 @@ inside() {
 	ip link set lo up
 	case $1 in
 	unbound)
-		nanny_tests
+		system_tests tests/system/nanny unbound
+		return
+		;;
+	http)
+		system_tests tests/system/serve/test_http_requests.py dnsmasq
+		say "libmicrohttpd $(dpkg-query -W -f '${Version}' libmicrohttpd-dev): no HTTP request ends a program"
 		return
 		;;
 	deb)
@@ -225,11 +231,11 @@ part() {
 	case $1 in
 	other) list=$(packages) inside=native ;;
 	arm64) release=$newest list=$(packages_arm64) ;;
-	unbound) release=$newest list=$(packages_unbound) ;;
+	unbound | http) release=$newest list=$(packages_system) ;;
 	deb) list=$(packages_deb) ;;
 	esac
 	list=$(echo "$list" | tr ' ' '\n' | sort -u)
-	root=$ROOTS/$release-$1-$(echo "$list" | sha256sum | cut -c1-12)
+	root=$ROOTS/$release-${1/http/unbound}-$(echo "$list" | sha256sum | cut -c1-12)
 	# shellcheck disable=SC2086 # a list of words
 	make_root "$release" "$root" "$(dpkg --print-architecture)$([ "$1" != arm64 ] || echo ,arm64)" $list
 	say "$1: the root file system of $release is there after $((SECONDS - begun)) s"
@@ -250,9 +256,9 @@ fi
 [ $# != 0 ] || set -- other arm64
 for name in "$@"; do
 	case $name in
-	other | arm64 | unbound | deb) part "$name" ;;
+	other | arm64 | unbound | http | deb) part "$name" ;;
 	*)
-		echo "usage: release.sh [other] [arm64] [unbound] [deb]" >&2
+		echo "usage: release.sh [other] [arm64] [unbound] [http] [deb]" >&2
 		exit 2
 		;;
 	esac
