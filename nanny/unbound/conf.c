@@ -351,8 +351,9 @@ unbound_plan(const struct domain_table *wanted, const struct domain_table *fixed
 }
 
 /*
- * Names without servers. unbound refuses all names if there are no upstream servers, except names in
- * a zone of type "transparent". A domain of --local=/domain/ does not exist.
+ * Clients' names without servers. unbound refuses all names if there are no upstream servers, except
+ * names in a zone of type "transparent". A domain of --local=/domain/ does not exist. unbound's own
+ * queries do not pass local zones.
  */
 static void
 put_local_zones(FILE *out, const struct servers_file *file)
@@ -373,12 +374,15 @@ put_local_zones(FILE *out, const struct servers_file *file)
 }
 
 static void
-put_zone(FILE *out, const struct servers_domain *domain)
+put_zone(FILE *out, const struct servers_domain *domain, const struct server *nobody)
 {
 	char text[ADDR_TEXT_MAX];
 	bool tls = domain->tls_names != NULL;
 
 	fprintf(out, "forward-zone:\n\tname: \"%s.\"\n", domain->domain);
+	if (domain->count == 0)
+		fprintf(
+		    out, "\tforward-addr: %s@%u\n", addr_format(&nobody->addr, text), nobody->port);
 	if (tls)
 		fputs("\tforward-tls-upstream: yes\n", out);
 	for (size_t i = 0; i < domain->count; i++)
@@ -408,8 +412,8 @@ all_tls(const struct servers_file *file)
 }
 
 char *
-unbound_servers_render(const struct servers_file *file, const char *bundle, bool validate,
-    uint32_t generation, uint16_t port, size_t *len)
+unbound_servers_render(
+    const struct servers_file *file, const struct unbound_servers_conf *conf, size_t *len)
 {
 	char *text = NULL, addr[ADDR_TEXT_MAX];
 	FILE *out = open_memstream(&text, len);
@@ -417,24 +421,23 @@ unbound_servers_render(const struct servers_file *file, const char *bundle, bool
 	if (out == NULL)
 		abort();
 	fputs("server:\n", out);
-	if (bundle != NULL)
-		fprintf(out, "\ttls-cert-bundle: \"%s\"\n", bundle);
+	if (conf->bundle != NULL)
+		fprintf(out, "\ttls-cert-bundle: \"%s\"\n", conf->bundle);
 	fprintf(
 	    out, "\ttcp-auth-query-timeout: %d\n", all_tls(file) ? UNBOUND_TLS_MS : UNBOUND_TCP_MS);
 	put_local_zones(out, file);
-	for (size_t i = 0; i < file->count && validate; i++)
+	for (size_t i = 0; i < file->count && conf->validate; i++)
 		if (file->items[i].count > 0 && file->items[i].domain[0] != '\0')
 			fprintf(out, "\tdomain-insecure: \"%s.\"\n", file->items[i].domain);
-	if (validate && port != 0)
+	if (conf->validate && conf->port != 0)
 		fprintf(out, "\tdomain-insecure: \"%s.\"\n", SERVERS_MARKER);
 	for (size_t i = 0; i < file->count; i++)
-		if (file->items[i].count > 0)
-			put_zone(out, &file->items[i]);
-	if (port != 0) {
-		struct addr marker = servers_generation_addr(generation);
+		put_zone(out, &file->items[i], &conf->nobody);
+	if (conf->port != 0) {
+		struct addr marker = servers_generation_addr(conf->generation);
 
 		fprintf(out, "forward-zone:\n\tname: \"%s.\"\n\tforward-addr: %s@%u\n",
-		    SERVERS_MARKER, addr_format(&marker, addr), port);
+		    SERVERS_MARKER, addr_format(&marker, addr), conf->port);
 	}
 	fclose(out);
 	return text;

@@ -5,7 +5,10 @@
  *	               socket. Written once. Includes the next file.
  *	servers.conf   a forward zone for each domain. Written at each change.
  *
- * unbound resolves nothing itself. The forward zone "." has the upstream servers.
+ * unbound resolves nothing itself. Each domain of the plan has a forward zone, also "." and a domain
+ * without servers. Otherwise unbound would ask the Internet's root servers for the name that a CNAME
+ * leads to, for a DS record, and for the keys of the root zone. A local zone stops only the names that
+ * clients ask for.
  *
  * unbound has no notation for "all names below a domain, but not the domain itself" (dnsmasq's
  * `*.domain`). Such an entry becomes the domain's forward zone. If the domain has an entry too, that
@@ -73,10 +76,18 @@ char *unbound_conf_render(
 struct servers_file unbound_plan(
     const struct domain_table *wanted, const struct domain_table *fixed, size_t *merged);
 
-/* Returns the text of servers.conf. `bundle` is the file of the CA certificates for tls:// servers, or
- * NULL. Without a port the text has no marker. Caller frees. */
-char *unbound_servers_render(const struct servers_file *file, const char *bundle, bool validate,
-    uint32_t generation, uint16_t port, size_t *len);
+/* What servers.conf has beside the servers of the plan. */
+struct unbound_servers_conf {
+	const char *bundle;   /* the file of the CA certificates for tls:// servers, or NULL */
+	bool validate;        /* check DNSSEC signatures, except in domains that have servers */
+	struct server nobody; /* answers REFUSED, for domains without servers */
+	uint32_t generation;  /* the marker's address */
+	uint16_t port;        /* the marker's port. 0: the text has no marker */
+};
+
+/* Returns the text of servers.conf. Caller frees. */
+char *unbound_servers_render(
+    const struct servers_file *file, const struct unbound_servers_conf *conf, size_t *len);
 
 /* Whether a domain has tls:// servers. */
 bool unbound_has_tls(const struct servers_file *file);

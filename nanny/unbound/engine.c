@@ -52,6 +52,7 @@ struct unbound {
 	bool validate;
 	struct ca_bundle bundle; /* the CA certificates, while there are tls:// servers */
 	bool has_tls;
+	struct server nobody;        /* answers REFUSED */
 	struct servers_file applied; /* the servers that unbound last was told to use */
 	uint32_t applied_generation, flushed_generation;
 	/* domains whose servers changed since the last confirmation; `all` if there are too many */
@@ -216,7 +217,7 @@ plan(
 	bool has_tls = unbound_has_tls(&file);
 
 	(void)fresh;
-	(void)nobody; /* unbound refuses such names itself */
+	unbound->nobody = *nobody;
 	if (has_tls && !unbound->has_tls)
 		ca_bundle_take(&unbound->bundle);
 	unbound->has_tls = has_tls;
@@ -229,9 +230,14 @@ render(const struct nanny *nanny, const struct servers_file *file, uint32_t gene
     uint16_t port, size_t *len)
 {
 	struct unbound *unbound = state(nanny);
-	char *servers =
-	    unbound_servers_render(file, file->settings != 0 ? unbound->bundle.path : NULL,
-		unbound->validate, generation, port, len);
+	const struct unbound_servers_conf conf = {
+		.bundle = file->settings != 0 ? unbound->bundle.path : NULL,
+		.validate = unbound->validate,
+		.nobody = unbound->nobody,
+		.generation = generation,
+		.port = port,
+	};
+	char *servers = unbound_servers_render(file, &conf, len);
 
 	if (port != 0)
 		return servers;

@@ -44,7 +44,9 @@ check_zones(const struct domain_table *wanted, const struct domain_table *fixed)
 	enum { LINES = sizeof lines / sizeof *lines };
 	size_t merged, len;
 	struct servers_file file = unbound_plan(wanted, fixed, &merged);
-	char *text = unbound_servers_render(&file, NULL, false, SERVERS_GENERATION_MIN, 1, &len);
+	char *text = unbound_servers_render(&file,
+	    &(struct unbound_servers_conf){ .generation = SERVERS_GENERATION_MIN, .port = 1 },
+	    &len);
 
 	if (strlen(text) != len || merged != 0)
 		abort();

@@ -42,11 +42,14 @@ def only_dnsmasq(why):
 
 
 def lines_of_zones(text, args):
-    """unbound's forward zones in the notation of dnsmasq's servers file, one line for each server. Servers in the arguments do not count."""
+    """
+    unbound's forward zones in the notation of dnsmasq's servers file, one line for each server. Servers in the arguments do not count, and
+    neither does the server of names without servers: 127.0.1.3, or in the output of --check 127.0.0.1@1.
+    """
     lines = []
     for zone in text.split("forward-zone:\n")[1:]:
         name = re.search(r'name: "(.*)\."', zone)[1]
-        lines += [f"server={'/' + name + '/' if name else ''}{a}#{p}" for a, p in re.findall(r"forward-addr: (\S+?)@(\d+)", zone)]
+        lines += [f"server={'/' + name + '/' if name else ''}{a}#{p}" for a, p in re.findall(r"forward-addr: (\S+?)@(\d+)", zone) if a != "127.0.1.3" and p != "1"]
     given = {arg.removeprefix("--") for arg in args}
     return [line for line in lines if line not in given]
 

@@ -1,11 +1,15 @@
 """A network namespace with a link to the test's own namespace. Tests can drop packets there without affecting the machine."""
 
+import concurrent.futures
+import ctypes
 import os
 import socket
 import subprocess
 
 import pytest
 from waiting import claim, disclaim
+
+CLONE_NEWNET = 0x40000000
 
 
 def run(*command, check=True):
@@ -56,6 +60,18 @@ class Namespace:
 
     def inside(self, *command, **kw):
         return run(*self.prefix, *command, **kw)
+
+    def do(self, function):
+        """Calls the function in a thread inside the namespace, and returns its result. Sockets that the function opens stay inside."""
+
+        def run():
+            with open(f"/run/netns/{self.name}", "rb") as f:
+                if ctypes.CDLL(None, use_errno=True).setns(f.fileno(), CLONE_NEWNET):
+                    raise OSError(ctypes.get_errno(), "setns")
+            return function()
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            return pool.submit(run).result()
 
     def drop_tcp(self, client_port=None, lost=("ours", "theirs")):
         """

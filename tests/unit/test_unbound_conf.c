@@ -229,7 +229,10 @@ render_plan(const struct domain_table *wanted, const struct domain_table *fixed,
 {
 	struct servers_file file = unbound_plan(wanted, fixed, merged);
 	size_t len;
-	char *rendered = unbound_servers_render(&file, NULL, false, 0x010203, 4711, &len);
+	char *rendered = unbound_servers_render(&file,
+	    &(struct unbound_servers_conf){
+		.nobody = server("127.0.1.3:4711"), .generation = 0x010203, .port = 4711 },
+	    &len);
 
 	servers_free(&file);
 	return rendered;
@@ -276,6 +279,8 @@ without_upstreams_other_names_are_refused_and_local_names_do_not_exist(void **st
 	    "\tlocal-zone: \"generation.nanny.invalid.\" transparent\n"
 	    "\tlocal-zone: \"local.test.\" static\n"
 	    "\tlocal-zone: \"stub.test.\" transparent\n"
+	    "forward-zone:\n\tname: \".\"\n\tforward-addr: 127.0.1.3@4711\n"
+	    "forward-zone:\n\tname: \"local.test.\"\n\tforward-addr: 127.0.1.3@4711\n"
 	    "forward-zone:\n\tname: \"stub.test.\"\n\tforward-addr: 10.0.0.1@53\n"
 	    "forward-zone:\n\tname: \"generation.nanny.invalid.\"\n\tforward-addr: "
 	    "127.1.2.3@4711\n");
@@ -297,7 +302,8 @@ tls_servers_are_never_mixed_with_plain_ones(void **state)
 	add(&fixed, "", "10.0.0.1"); /* --server=10.0.0.1 */
 	struct servers_file file = unbound_plan(&wanted, &fixed, &merged);
 	assert_true(unbound_has_tls(&file));
-	char *rendered = unbound_servers_render(&file, "/run/nanny/ca.pem", false, 0, 0, &len);
+	char *rendered = unbound_servers_render(
+	    &file, &(struct unbound_servers_conf){ .bundle = "/run/nanny/ca.pem" }, &len);
 	assert_string_equal(rendered, "server:\n\ttls-cert-bundle: \"/run/nanny/ca.pem\"\n"
 				      "\ttcp-auth-query-timeout: 376\n"
 				      "forward-zone:\n\tname: \".\"\n\tforward-tls-upstream: yes\n"
@@ -358,7 +364,10 @@ with_validation_stub_domains_are_insecure(void **state)
 	add(&wanted, "", "8.8.8.8");
 	add(&wanted, "corp", "10.0.0.1");
 	struct servers_file file = unbound_plan(&wanted, &fixed, &merged);
-	char *rendered = unbound_servers_render(&file, NULL, true, 0x010203, 4711, &len);
+	char *rendered = unbound_servers_render(&file,
+	    &(struct unbound_servers_conf){
+		.validate = true, .generation = 0x010203, .port = 4711 },
+	    &len);
 	assert_non_null(strstr(rendered,
 	    "server:\n\ttcp-auth-query-timeout: 700\n\tdomain-insecure: \"corp.\"\n"
 	    "\tdomain-insecure: \"generation.nanny.invalid.\"\nforward-zone:"));

@@ -17,7 +17,7 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 from nanny_world import ARGS, ENGINE, Server, World, constant
-from netns import Namespace
+from netns import Namespace, has_ipv6
 from sidecar_world import Sidecar
 from tls_world import DAY, Authority, TlsDns
 from waiting import wait_for
@@ -428,6 +428,106 @@ def test_with_validation_unsigned_external_names_fail_and_stub_domains_are_answe
     assert dns.rcode.to_text(ask(world, "www.example.com", timeout=10).rcode()) == "SERVFAIL"
     upstream.close()
     stub.close()
+
+
+class Outside:
+    """
+    A route to the Internet in a namespace, and the packets that leave on it. Their next hop is an Ethernet address that nobody has.
+    `packets` are pairs of destination and the beginning of the payload.
+    """
+
+    END, HOP, HOP6 = "203.0.113.1", "192.0.2.1", "2001:db8::1"
+
+    def __init__(self, space):
+        self.space, self.packets = space, []
+        routes = [([], "192.0.2.9/24", self.HOP), *([(["-6"], "2001:db8::9/64", self.HOP6)] if has_ipv6() else [])]
+        for family, own, hop in routes:
+            space.inside("ip", *family, "address", "add", own, "dev", "eth0", *(["nodad"] if family else []))
+            space.inside("ip", *family, "neighbour", "add", hop, "lladdr", "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent")
+            space.inside("ip", *family, "route", "add", "default", "via", hop)
+        self.socket = space.do(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3)))  # all protocols
+        self.socket.bind(("eth0", 3))
+
+    def read(self):
+        """Reads all packets until the one that this function sends. Returns those of UDP and TCP."""
+
+        def end():
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.sendto(b"end", (self.END, 9))
+
+        self.space.do(end)
+        while True:
+            data, (_, protocol, *_) = self.socket.recvfrom(65536)
+            if protocol == 0x800 and socket.inet_ntoa(data[16:20]) == self.END:
+                return self.packets
+            if protocol == 0x800 and data[9] in (socket.IPPROTO_UDP, socket.IPPROTO_TCP):
+                self.packets.append((socket.inet_ntoa(data[16:20]), bytes(data[40:70])))
+            elif protocol == 0x86DD and data[6] in (socket.IPPROTO_UDP, socket.IPPROTO_TCP):
+                self.packets.append((socket.inet_ntop(socket.AF_INET6, data[24:40]), bytes(data[60:90])))
+
+
+class Leading(Server):
+    """A stub domain's server whose replies lead out of the domain: a CNAME, a referral with glue, and name servers in the answer."""
+
+    def reply_to(self, data):
+        query = dns.message.from_wire(data)
+        name, reply = query.question[0].name.to_text(), dns.message.make_response(query, recursion_available=True)
+        self.asked.append((name.lower(), dns.rdatatype.to_text(query.question[0].rdtype)))
+        if name.startswith("alias"):
+            reply.answer.append(dns.rrset.from_text(name, 0, "IN", "CNAME", f"payroll-{name}partner.example."))
+        elif name.startswith("referral"):
+            reply.authority.append(dns.rrset.from_text(name, 60, "IN", "NS", "ns1.partner.example.", "ns2.partner.example."))
+            reply.additional.append(dns.rrset.from_text("ns1.partner.example.", 60, "IN", "A", "203.0.113.7"))
+        elif name.startswith("ns"):
+            reply.answer.append(dns.rrset.from_text(name, 60, "IN", "NS", "ns1.partner.example."))
+        else:
+            reply.answer.append(dns.rrset.from_text(name, 0, "IN", "A", "10.9.0.2"))
+        return reply.to_wire()
+
+
+@pytest.mark.parametrize("flags", [[], ["-dnssec=validate"]], ids=["plain", "validate"])
+def test_without_upstream_servers_no_query_leaves_for_the_root_servers(world, flags):
+    """At the start, and after the upstream servers were removed. A --local domain has no servers even while there are upstream servers."""
+    with Namespace() as space:
+        outside = Outside(space)
+        stub, upstream = space.do(lambda: Leading(None)), space.do(lambda: Server(constant("10.9.0.1")))
+        stubs = {"corp.test": [str(stub)], "2.0.192.in-addr.arpa": [str(stub)]}
+        number = 0
+
+        def look_up(name, kind):
+            query = dns.message.make_query(name, kind, want_dnssec=True)
+            try:
+                rcode = dns.rcode.to_text(space.do(lambda: dns.query.udp(query, "127.0.0.1", port=world.port, timeout=6)).rcode())
+            except dns.exception.Timeout:
+                rcode = "no reply"
+            assert (name, kind, outside.read()) == (name, kind, []), world.log()
+            return rcode
+
+        def look_up_all():
+            nonlocal number
+            number += 1
+            assert look_up(f"a{number}.corp.test", "A") == "NOERROR" and look_up(f"{number}.2.0.192.in-addr.arpa", "A") == "NOERROR"
+            for first in ("alias", "referral", "ns"):
+                for kind in ("A", "AAAA", "NS", "MX"):
+                    look_up(f"{first}{number}.corp.test", kind)
+            for name in ("corp.test", "2.0.192.in-addr.arpa", "test", "partner.example", ".", f"n{number}.local.test", f"n{number}.10.in-addr.arpa", "d.f.ip6.arpa"):
+                for kind in ("A", "NS", "DS", "DNSKEY", "SOA", "PTR"):
+                    look_up(name, kind)
+
+        world.write(stubDomains=stubs)
+        world.start(*flags, args=[*ARGS, "--local=/local.test/"], ready=False, prefix=space.prefix)
+        space.do(world.wait_confirmed)
+        look_up_all()
+        assert look_up("www.example.com", "A") == "REFUSED"
+        world.write(stubDomains=stubs, upstreamNameservers=[str(upstream)])
+        wait_for(lambda: look_up(f"www{len(upstream.asked)}.example.com", "A") != "REFUSED", 20, what=world.log)
+        look_up_all()
+        assert [n for n, _ in upstream.asked if n.endswith("local.test.")] == []
+        world.write(stubDomains=stubs)
+        wait_for(lambda: look_up("www.example.com", "A") == "REFUSED", 20, what=world.log)
+        look_up_all()
+        stub.close()
+        upstream.close()
 
 
 def test_cache_hits_and_misses_are_in_the_metrics_and_for_the_sidecar_in_the_page(world):
