@@ -49,6 +49,9 @@ archive() {
 		--format=ustar -cf - "$2" | gzip -9n >"$out/$1"
 }
 
+say "these packages lack security fixes (conf/unfixed):"
+sed '/^#/d; s/^/  /' conf/unfixed >&2
+
 say "source"
 git -c tar.umask=0022 archive --format=tar --prefix="kubedns-$version/" \
 	--add-virtual-file="kubedns-$version/.version:$version" HEAD | gzip -9n >"$out/kubedns-$version.tar.gz"

@@ -46,12 +46,19 @@ def origin(tmp_path):
     return made
 
 
+def unfixed():
+    """The rows of conf/unfixed: (package, version, places, date, what is missing and why)."""
+    rows = [line.split(" | ") for line in (ROOT / "conf/unfixed").read_text().splitlines() if not line.startswith("#")]
+    return [(*row[0].split(" "), *row[1:]) for row in rows]
+
+
 def release(tree, umask=0o022, code=0, **env):
     """Runs make release. Returns {file: SHA-256} from SHA256SUMS, or the error output of make if it fails."""
     done = subprocess.run(["make", "-s", "release", f"BUILD={tree}/out"], cwd=tree, env={**os.environ, "MAKEFLAGS": "", **env}, umask=umask, capture_output=True, text=True, check=False)
     assert done.returncode == (2 if code else 0), done.stderr
     if code:
         return done.stderr
+    assert all(f"  {package} {version} | " in done.stderr for package, version, *_ in unfixed()), "it prints conf/unfixed"
     assert not (tree / "out/bin").exists(), "the packages must be built in a copy, not in the tree"
     made = tree / "out/release"
     sums = dict(reversed(line.split("  ")) for line in (made / "SHA256SUMS").read_text().splitlines())
@@ -74,6 +81,15 @@ def twice(origin, tmp_path, **env):
 def member(archive, name):
     with tarfile.open(archive) as tar:
         return tar.extractfile(name).read().decode()
+
+
+def test_each_row_of_unfixed_is_about_the_packages_that_the_images_have():
+    """If a package has a new version, somebody must read its changes, and then delete or change the row."""
+    images = dict(line.split() for line in (ROOT / "conf/image/packages").read_text().splitlines())
+    for package, version, places, date, why in unfixed():
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", date) and why
+        if "images" in places:
+            assert images.get(package) == version, f"conf/unfixed: {package} {version}: the images have {images.get(package)}"
 
 
 @needs_git
