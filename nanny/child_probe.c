@@ -23,7 +23,12 @@ struct child_probe {
 	/* number of queries sent. The label contains this number too, because dnsmasq sends only
 	 * one reply for identical queries in flight. */
 	unsigned asked;
-	uint16_t ids[IDS]; /* IDs of the latest queries, a ring indexed by `asked` */
+	/* the latest queries, a ring indexed by `asked` */
+	struct {
+		uint16_t id;
+		bool version; /* version.bind, which dnsmasq answers itself */
+	} queries[IDS];
+	uint64_t version_answers;
 	struct dname marker, version;
 };
 
@@ -138,7 +143,8 @@ send_question(struct child_probe *probe, const uint8_t *name, uint16_t class)
 
 	if (getrandom(&id, sizeof id, 0) != sizeof id)
 		return;
-	probe->ids[probe->asked++ % IDS] = id;
+	probe->queries[probe->asked % IDS].id = id;
+	probe->queries[probe->asked++ % IDS].version = class == CLASS_CH;
 	size_t len = query_write(wire, sizeof wire, id, name, TYPE_TXT, class, 0);
 	ssize_t ignored = send(probe->fd, wire, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)ignored;
@@ -183,10 +189,21 @@ child_probe_read(struct child_probe *probe)
 			break;
 		if (n < DNS_HEADER || !(wire[2] & 0x80))
 			continue;
-		for (unsigned k = 0; k < IDS && k < probe->asked; k++)
-			answered |= probe->ids[k] == wire_get16(wire);
+		for (unsigned k = 0; k < IDS && k < probe->asked; k++) {
+			if (probe->queries[k].id != wire_get16(wire))
+				continue;
+			answered = true;
+			probe->version_answers += probe->queries[k].version;
+			break;
+		}
 	}
 	return answered;
+}
+
+uint64_t
+child_probe_version_answers(const struct child_probe *probe)
+{
+	return probe->version_answers;
 }
 
 /* Whether the query is one that we sent and that dnsmasq forwarded back to us. */

@@ -44,6 +44,9 @@ void child_probe_ask_generation(struct child_probe *probe);
 /* Reads responses. Returns true if one of the responses answers one of our queries. */
 bool child_probe_read(struct child_probe *probe);
 
+/* Number of answers to version.bind so far. dnsmasq counts these queries as cache hits. */
+uint64_t child_probe_version_answers(const struct child_probe *probe);
+
 /* Answers queries from dnsmasq. Returns the generation that the latest of our own queries shows, or
  * 0 if none of the queries is ours. */
 uint32_t child_probe_answer(struct child_probe *probe);

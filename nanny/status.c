@@ -539,6 +539,15 @@ file_json(const struct servers_file *file)
 	return array;
 }
 
+/* Number of queries of the nanny and its guard that dnsmasq has counted as cache hits. The sidecar
+ * leaves them out of the hit ratio. */
+static uint64_t
+own_hits(const struct nanny *nanny)
+{
+	return child_probe_version_answers(nanny->child_probe) +
+	       node_guard_dnsmasq_answers(&nanny->node_guard);
+}
+
 static object
 dnsmasq_json(const struct nanny *nanny)
 {
@@ -559,6 +568,7 @@ dnsmasq_json(const struct nanny *nanny)
 		put(o, "cacheHits", number((int64_t)cache.hits));
 		put(o, "cacheMisses", number((int64_t)cache.misses));
 	}
+	put(o, "ownHits", number((int64_t)own_hits(nanny)));
 	put(o, "receiveDrops", number((int64_t)child_port_drops(nanny->args.port)));
 	return o;
 }

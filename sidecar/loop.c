@@ -220,6 +220,7 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 	if (sidecar->nanny_view.reads != sidecar->configured) {
 		sidecar->configured = sidecar->nanny_view.reads;
 		server_checks_configure(&sidecar->checks, sidecar->nanny_view.config, now);
+		dnsmasq_stats_nanny(&sidecar->cache, (uint64_t)sidecar->nanny_view.own_hits, now);
 	}
 	if (now >= sidecar->journal_ns)
 		look_for_changes(sidecar, now);

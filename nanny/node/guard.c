@@ -168,6 +168,12 @@ node_guard_metrics(const struct node_guard *guard, struct metrics *m)
 	metrics_value(m, (double)guard->report->rule_errors, "errortype", "iptables", NULL);
 }
 
+uint64_t
+node_guard_dnsmasq_answers(const struct node_guard *guard)
+{
+	return guard->report == NULL ? 0 : guard->report->dnsmasq_answers;
+}
+
 int
 node_guard_node_cache_rules(const struct node_guard *guard)
 {

@@ -51,6 +51,9 @@ void node_guard_metrics(const struct node_guard *guard, struct metrics *m);
 /* Returns the number of NodeLocal DNSCache rules on the node, or 0 without the node role. */
 int node_guard_node_cache_rules(const struct node_guard *guard);
 
+/* Returns the number of dnsmasq's answers to the guard's probes, or 0 without the node role. */
+uint64_t node_guard_dnsmasq_answers(const struct node_guard *guard);
+
 /* Whether the rules are in force. Always true without the node role. False if the guard has not
  * reported for as long as the kernel keeps the rules. */
 bool node_guard_is_up(const struct node_guard *guard);

@@ -44,6 +44,7 @@ answered(struct node_probe *probe, uint16_t id, int64_t now_ms)
 		if (probe->sent[i].id != id)
 			continue;
 		probe->answered_ms = now_ms;
+		probe->answers++;
 		if (number > probe->doubted)
 			probe->doubts = 0;
 		return;

@@ -29,6 +29,7 @@ enum {
 struct node_probe {
 	int fd;              /* a connected, non-blocking UDP socket, owned by the caller; or -1 */
 	int64_t answered_ms; /* 0: no answer yet, or the server has refused a probe since */
+	uint64_t answers;    /* number of answers that counted */
 	unsigned doubts;     /* number of further probes to send without delay, after an alarm */
 	/* Probes are numbered. The next probe has the number `next`. */
 	uint64_t next;

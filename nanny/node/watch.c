@@ -496,7 +496,9 @@ node_watch_run(struct node_watch *w, const struct server *dnsmasq, int words)
 			w->next_ensure_ms = now_ms;
 		if (fds[FD_CONNECTIONS].revents != 0)
 			go_on_counting(w, now_ms);
+		uint64_t answers = w->dnsmasq.answers;
 		node_probe_read(&w->dnsmasq, now_ms);
+		w->report->dnsmasq_answers += w->dnsmasq.answers - answers;
 		for (size_t i = 0; i < w->rules.count; i++) {
 			node_probe_read(&w->kubedns[i], now_ms);
 			if (fds[FD_ALARM + i].revents != 0)

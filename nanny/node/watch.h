@@ -25,6 +25,7 @@ struct node_report {
 	_Atomic uint64_t crowd, full; /* numbers of dropped packets, see node/rules.h */
 	/* rules of NodeLocal DNSCache on this node (node/cache_rules.h) */
 	_Atomic int node_cache_rules;
+	_Atomic uint64_t dnsmasq_answers; /* number of dnsmasq's answers to the guard's probes */
 };
 
 enum {

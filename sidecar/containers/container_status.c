@@ -402,8 +402,9 @@ nanny_page(void *arg, int step, const struct fetch *fetch)
 		return;
 	}
 	int64_t now_ns = clock_mono_ns();
-	double drops =
-	    config_number(config_member(view->config, "dnsmasq", json_type_object), "receiveDrops");
+	struct json_object *dnsmasq = config_member(view->config, "dnsmasq", json_type_object);
+	double drops = config_number(dnsmasq, "receiveDrops");
+	view->own_hits = sane(config_number(dnsmasq, "ownHits"));
 	if (view->seen && drops > view->receive_drops)
 		buckets_add(&view->recent_drops, now_ns, (uint64_t)(drops - view->receive_drops));
 	view->receive_drops = drops;

@@ -113,7 +113,8 @@ struct nanny_view {
 	/* packets to dnsmasq that the kernel dropped, as of the last reading */
 	double receive_drops;
 	struct buckets recent_drops;
-	bool refused; /* the newest connection was refused, so the nanny is not running */
+	double own_hits; /* probes that dnsmasq has counted as hits, as of the last reading */
+	bool refused;    /* the newest connection was refused, so the nanny is not running */
 	char error[FETCH_ERROR_MAX];
 	uint64_t errors;
 	struct json_object *config; /* the newest /config; owned */

@@ -75,7 +75,17 @@ struct dnsmasq_stats {
 	/* cache misses caused by the sidecar's queries since the previous reading; set by the
 	 * caller */
 	uint64_t own_misses;
+	/* The nanny's and its guard's probes are hits too. Their number is known later than the hits, so
+	 * hits are open until the nanny's next count. Negative: more probes are known than hits. */
+	bool nanny_seen;
+	bool rebase; /* the next reading is the first whose probes are all counted */
+	uint64_t nanny_hits;
+	int64_t open_hits;
 };
+
+/* Takes the number of queries of the nanny and its guard that dnsmasq has counted as hits so far. Without
+ * a call, no such queries are left out of the hit ratio. */
+void dnsmasq_stats_nanny(struct dnsmasq_stats *cache, uint64_t hits, int64_t now_ns);
 
 /* Adds a reading. */
 void dnsmasq_stats_update(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample,
@@ -84,8 +94,8 @@ void dnsmasq_stats_update(struct dnsmasq_stats *cache, const struct dnsmasq_stat
 /* Notes that a reading failed. */
 void dnsmasq_stats_fail(struct dnsmasq_stats *cache, const char *error, int64_t now_ns);
 
-/* Returns the share of cache hits in the last ten minutes, from 0 to 1, without the sidecar's own queries. Returns NaN if there was no
- * query. */
+/* Returns the share of cache hits in the last ten minutes, from 0 to 1, without the sidecar's statistics and
+ * checks, and without the nanny's probes. Returns NaN if there was no query. */
 double dnsmasq_stats_hit_ratio(const struct dnsmasq_stats *cache, int64_t now_ns);
 
 /* Parses the decimal number of one statistic, with or without a sign. Returns 0 or -EINVAL. */

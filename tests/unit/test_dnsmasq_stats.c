@@ -280,6 +280,38 @@ the_hit_ratio_leaves_out_our_own_questions(void **state)
 	assert_true(isnan(dnsmasq_stats_hit_ratio(&cache, now_ns + 700 * NS_PER_S)));
 }
 
+/* A bug: the nanny probes dnsmasq each second, and its guard five times a second. An idle dnsmasq had a hit ratio of 1. */
+static void
+the_hit_ratio_leaves_out_the_probes_of_the_nanny(void **state)
+{
+	uint64_t probes = 500;
+	uint32_t hits = 2000;
+
+	(void)state;
+	read_numbers(hits, 10, 0, 0);
+	/* A reading also contains probes that the nanny's last count did not contain. */
+	for (int i = 0; i < 100; i++) {
+		dnsmasq_stats_nanny(&cache, probes += 5, now_ns);
+		dnsmasq_stats_nanny(&cache, probes += 5, now_ns);
+		read_numbers(hits += 6 + 10 + (i % 2 == 0 ? 3U : -3U), 10, 0, 0);
+		assert_true(isnan(dnsmasq_stats_hit_ratio(&cache, now_ns)));
+	}
+	dnsmasq_stats_nanny(&cache, probes += 5, now_ns);
+	assert_true(isnan(dnsmasq_stats_hit_ratio(&cache, now_ns)));
+	/* a nanny that restarts counts from 0 */
+	probes = 0;
+	for (int i = 0; i < 4; i++) {
+		dnsmasq_stats_nanny(&cache, probes += 10, now_ns);
+		read_numbers(hits += 6 + 10 + 300, 10 + 100 * (uint32_t)(i + 1), 0, 0);
+	}
+	dnsmasq_stats_nanny(&cache, probes += 10, now_ns);
+	assert_true(fabs(dnsmasq_stats_hit_ratio(&cache, now_ns) - 0.75) < 0.01);
+	/* a dnsmasq that restarts, too */
+	read_numbers(20, 5, 0, 0);
+	dnsmasq_stats_nanny(&cache, probes += 10, now_ns);
+	assert_true(fabs(dnsmasq_stats_hit_ratio(&cache, now_ns) - 0.75) < 0.01);
+}
+
 int
 main(void)
 {
@@ -302,6 +334,7 @@ main(void)
 		cmocka_unit_test_setup(an_upstream_counts_on_after_a_restart, setup),
 		cmocka_unit_test_setup(the_table_of_upstreams_is_bounded, setup),
 		cmocka_unit_test_setup(the_hit_ratio_leaves_out_our_own_questions, setup),
+		cmocka_unit_test_setup(the_hit_ratio_leaves_out_the_probes_of_the_nanny, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
