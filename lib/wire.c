@@ -163,15 +163,14 @@ query_read(struct query *query, const uint8_t *wire, size_t len)
 	query->udp_size = DNS_UDP_MIN;
 	query->question_len = 0;
 	query->qtype = query->qclass = 0;
-	if (len < 2)
+	/* A reply would be up to six times as long, and the address may be forged. */
+	if (len < DNS_HEADER)
 		return QUERY_IGNORE;
 	query->id = wire_get16(wire);
-	query->flags = len < 4 ? 0 : wire_get16(wire + 2);
+	query->flags = wire_get16(wire + 2);
 	query->opcode = query->flags >> 11 & 15;
 	if (query->flags & FLAG_QR)
 		return QUERY_IGNORE;
-	if (len < DNS_HEADER)
-		return QUERY_FORMERR;
 	/* Messages with other opcodes have different sections, and get only NOTIMP. */
 	if (query->opcode != 0)
 		return QUERY_OK;

@@ -95,7 +95,7 @@ struct query {
 
 enum query_result {
 	QUERY_OK,
-	QUERY_IGNORE,  /* send nothing, because the ID is unreadable or QR is set */
+	QUERY_IGNORE,  /* send nothing, because the header is incomplete or QR is set */
 	QUERY_FORMERR, /* reply FORMERR; id and flags are valid */
 	QUERY_SIGNED,  /* like QUERY_OK, but a record is a TSIG (RFC 8945), which is not verified
 		        * yet */

@@ -70,7 +70,8 @@ struct engine {
 	const struct conf_key *(*file_key)(const struct nanny *nanny, const char **name);
 
 	/* Plans the contents of the file: for a new child (`fresh`), or for the running child, whose
-	 * file is nanny->written. `nobody` answers names that no server is left for. Caller frees
+	 * file is nanny->written. `nobody` answers names that no server is left for. The core also
+	 * plans to see whether the file would change, so a plan counts and logs nothing. Caller frees
 	 * with servers_free. */
 	struct servers_file (*plan)(struct nanny *nanny, const struct domain_table *wanted,
 	    const struct server *nobody, bool fresh);

@@ -525,6 +525,10 @@ write_servers_file(struct nanny *nanny, bool fresh)
 	if (nanny->write_failed)
 		log_info("servers file %s: can be written again", nanny->file.path);
 	nanny->write_failed = false;
+	nanny->stats.dropped_lines += file.dropped;
+	if (file.dropped > 0)
+		log_warnx("servers file: dropped %zu lines of domains that were removed earlier",
+		    file.dropped);
 	nanny->generation = generation;
 	servers_free(&nanny->written);
 	nanny->written = file;

@@ -64,6 +64,7 @@ struct nanny_stats {
 	/* confirmed reloads that only refreshed addresses of stub servers */
 	uint64_t reloads_names;
 	uint64_t write_failures;
+	uint64_t dropped_lines; /* lines of deleted domains that a written file left out */
 	uint64_t hups;
 	uint64_t spawns;
 	uint64_t silences;    /* times dnsmasq was killed because it did not answer */

@@ -25,8 +25,6 @@ struct dnsmasq {
 	struct stale_forks stale_forks;
 	char package[PACKAGE_VERSION_MAX]; /* version of the dnsmasq package; "" if unknown */
 	uint64_t plans;
-	/* lines of deleted domains that were dropped because of SERVERS_RETIRED_MAX */
-	uint64_t dropped_lines;
 };
 
 static struct dnsmasq *
@@ -74,14 +72,8 @@ plan(
 		.before = fresh ? &nothing : &nanny->written,
 		.strict_order = args_has(&nanny->args, "strict-order"),
 		.now = ++state(nanny)->plans };
-	size_t dropped;
-	struct servers_file file = servers_plan(&input, &dropped);
 
-	state(nanny)->dropped_lines += dropped;
-	if (dropped)
-		log_warnx("servers file: dropped %zu lines of domains that were removed earlier",
-		    dropped);
-	return file;
+	return servers_plan(&input);
 }
 
 static char *
@@ -173,7 +165,7 @@ metrics(const struct nanny *nanny, struct metrics *m)
 	metrics_value(m, (double)retired, "kind", "retired", NULL);
 	metrics_family(m, "nanny_servers_file_dropped_lines_total", METRIC_COUNTER,
 	    "Retired lines dropped because there were too many.");
-	metrics_value(m, (double)state(nanny)->dropped_lines, NULL);
+	metrics_value(m, (double)nanny->stats.dropped_lines, NULL);
 }
 
 /* `trouble` lists words in dnsmasq's log that indicate a problem. `detail` lists prefixes of the

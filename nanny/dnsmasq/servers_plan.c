@@ -150,7 +150,7 @@ drop_oldest(struct servers_file *file)
 }
 
 struct servers_file
-servers_plan(const struct servers_input *input, size_t *dropped)
+servers_plan(const struct servers_input *input)
 {
 	const struct domain_table *wanted = input->wanted;
 	const struct servers_file *before = input->before;
@@ -177,7 +177,7 @@ servers_plan(const struct servers_input *input, size_t *dropped)
 		b += order >= 0;
 	}
 	free(storage.servers);
-	*dropped = drop_oldest(&file);
+	file.dropped = drop_oldest(&file);
 	return file;
 }
 

@@ -40,9 +40,9 @@ struct servers_input {
 	uint64_t now; /* number of this plan, from 1 */
 };
 
-/* Plans the next file. Sets `*dropped` to the number of lines that were dropped because of
+/* Plans the next file. Its `dropped` is the number of lines that it lacks because of
  * SERVERS_RETIRED_MAX. Caller frees with servers_free. */
-struct servers_file servers_plan(const struct servers_input *input, size_t *dropped);
+struct servers_file servers_plan(const struct servers_input *input);
 
 /*
  * Renders the file's text, including the marker line. Through that line, dnsmasq forwards

@@ -33,6 +33,7 @@ struct servers_domain {
 struct servers_file {
 	struct servers_domain *items; /* sorted by domain */
 	size_t count;
+	size_t dropped;    /* lines of deleted domains that this file no longer has */
 	uint64_t settings; /* hash of what else the engine has in the file; 0 for nothing */
 };
 

@@ -274,9 +274,12 @@ read_packet(struct udp *udp, unsigned index, unsigned i)
 		reverse_pktinfo(&message->msg_hdr);
 	else
 		message->msg_hdr.msg_controllen = 0;
-	/* The message was truncated to 4,096 bytes. answer_read() treats it as malformed. */
-	if ((message->msg_hdr.msg_flags & MSG_TRUNC) != 0)
+	/* The message was truncated to 4,096 bytes, which can be a complete query. A header without its
+	 * question is malformed. */
+	if ((message->msg_hdr.msg_flags & MSG_TRUNC) != 0) {
 		stats_drop(udp->context->stats, DROP_OVERSIZE);
+		message->msg_len = DNS_HEADER;
+	}
 	answer_read(udp->sockets[index].answers, udp->in_iov[i].iov_base, message->msg_len,
 	    &udp->infos[i], &udp->paths[i]);
 }

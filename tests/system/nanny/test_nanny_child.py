@@ -389,6 +389,19 @@ def test_a_change_and_its_opposite_during_a_reload_end_in_one_truth(world, upstr
     assert world.metric("nanny_sighups_total") <= 4
 
 
+@only_dnsmasq("unbound's file has no lines of removed domains")
+def test_dropped_lines_are_counted_and_logged_once(world):
+    """A bug: the nanny also counted them when it only planned the file to see whether it would change."""
+    world.write(stubDomains={"d0.test": ["10.0.0.1"]})
+    world.start()
+    world.write(stubDomains={f"d{i}.test": ["10.0.0.1", "10.0.0.2"] for i in range(11000)})
+    world.wait_config(lambda c: c["confirmed"] and len(c["keys"]["stubDomains"]["inForce"]) > 1, 60)
+    world.write(stubDomains={"d0.test": ["10.0.0.1"]})
+    world.wait_config(lambda c: c["confirmed"] and len(c["keys"]["stubDomains"]["inForce"]) == 1, 60)
+    assert world.metric("nanny_servers_file_dropped_lines_total") == 2 * 10999 - 20000
+    assert world.log().count("dropped 1998 lines") == 1, world.log()
+
+
 def test_the_same_content_again_is_no_sighup(world):
     world.write(stubDomains='{"acme.test":["10.0.0.1","10.0.0.2"]}')
     world.start()
