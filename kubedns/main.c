@@ -95,7 +95,7 @@ make_store(struct kubedns *k)
 	k->status.store = store_new(k->cache, &config);
 	k->status.digest = digest_new(o);
 	if (o->observe.explain_by_dns)
-		explain_by_dns(&k->options.answers, digest_text, k->status.digest);
+		explain_by_dns(&k->options.answers);
 	k->status.external = external_names_new(&k->options, k->status.store, random_seed());
 	store_addresses(k->status.store, o->zone.ns_addrs, o->zone.ns_addr_count);
 }

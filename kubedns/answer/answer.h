@@ -163,11 +163,14 @@ struct answer_info {
 	bool until_synced; /* before the first sync: send the query to --until-synced */
 };
 
+enum { EXPLANATIONS = 4 /* see explanation_stage.h */ };
+
 /* Data of a thread that makes answers. Only that thread uses it. */
 struct answer_thread {
 	const int64_t *now_ns; /* monotonic time */
-	unsigned explain_left; /* explanations left before refill_ns */
-	int64_t refill_ns;
+	int64_t refill_ns;     /* when explanations are counted from 0 again */
+	unsigned explain_made; /* explanations since then, and the clients that got them */
+	struct addr explain_clients[EXPLANATIONS];
 	uint64_t *explained, *explain_refused; /* counters; readers load them with relaxed order */
 	/* with --nearest: numbers of answers, by the class of their first endpoint */
 	uint64_t *nearest;
@@ -192,6 +195,8 @@ struct answer_request {
 	bool tcp;
 	uint32_t rotation;            /* random number that selects the first record of a set */
 	struct answer_thread *thread; /* if NULL, there are no clock and no explanations */
+	/* for the shares of clients in explanations; NULL is one client */
+	const struct sockaddr *client;
 };
 
 /* Answers one message. */

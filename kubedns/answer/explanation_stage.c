@@ -1,6 +1,7 @@
 /*
  * The TXT record has one character-string for each line of the explanation. The worker makes the text itself. One explanation may cost as
- * much as a thousand answers, and the worker's other clients must wait. Therefore a worker makes at most EXPLANATIONS in EXPLANATIONS_MS.
+ * much as a thousand answers, and the worker's other clients must wait. Therefore a worker makes at most EXPLANATIONS in EXPLANATIONS_MS, and
+ * clients share them.
  */
 #include "kubedns/answer/explanation_stage.h"
 
@@ -9,6 +10,7 @@
 
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/view.h"
+#include "lib/addr.h"
 #include "lib/own_frame.h"
 
 /* The maximum length of a character-string, and of all strings of an explanation together. */
@@ -39,20 +41,29 @@ strings_of(const char *text, size_t len, uint8_t *out, size_t capacity)
 	return used;
 }
 
-/* Returns whether the worker may make another explanation now. Counts the explanation, or the refusal of it. */
+/* Returns whether the worker may make another explanation for this client now. Counts the explanation, or the refusal of it. */
 static bool
-take_permit(struct answer_thread *thread)
+take_permit(struct answer_thread *thread, const struct sockaddr *from)
 {
+	struct server client = { 0 };
+	unsigned own = 0;
+
 	if (*thread->now_ns >= thread->refill_ns) {
-		thread->explain_left = EXPLANATIONS;
+		thread->explain_made = 0;
 		thread->refill_ns = *thread->now_ns + EXPLANATIONS_MS * INT64_C(1000000);
 	}
-	uint64_t *count = thread->explain_left > 0 ? thread->explained : thread->explain_refused;
+	if (from != NULL)
+		server_from_sockaddr(from, &client);
+	for (unsigned i = 0; i < thread->explain_made; i++)
+		own += addr_equal(&thread->explain_clients[i], &client.addr);
+	unsigned others = thread->explain_made - own;
+	bool permit =
+	    thread->explain_made < EXPLANATIONS && (own == 0 || own < (EXPLANATIONS - others) / 2);
+	uint64_t *count = permit ? thread->explained : thread->explain_refused;
 	__atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
-	if (thread->explain_left == 0)
-		return false;
-	thread->explain_left--;
-	return true;
+	if (permit)
+		thread->explain_clients[thread->explain_made++] = client.addr;
+	return permit;
 }
 
 /* Adds the TXT record with these lines. The whole message has at most 1,232 bytes, even if the client accepts more. */
@@ -68,32 +79,22 @@ put_lines(struct reply *reply, const char *text, size_t len)
 }
 
 static bool
-is_digest(const struct answer_config *config, const struct name *name, int below)
-{
-	static const uint8_t label[] = "\7_digest";
-	const struct explanation_config *stage = config->stage_config[STAGE_explanation];
-
-	return below == 1 && memcmp(name->wire, label, sizeof label - 1) == 0 &&
-	       stage->digest != NULL;
-}
-
-static bool
 explanation_match(
     const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
 {
 	static const uint8_t label[] = "\10_explain";
 
 	(void)tree;
-	return (below > 0 &&
-		   memcmp(name->wire + name->offsets[below - 1], label, sizeof label - 1) == 0) ||
-	       is_digest(config, name, below);
+	(void)config;
+	return below > 0 &&
+	       memcmp(name->wire + name->offsets[below - 1], label, sizeof label - 1) == 0;
 }
 
 static uint64_t
 explanation_lengths(const struct answer_config *config)
 {
 	(void)config;
-	return UINT64_C(1) << 8 | UINT64_C(1) << 7;
+	return UINT64_C(1) << 8;
 }
 
 /* Returns the text for the name, which explanation_match() accepts, or NULL. */
@@ -105,8 +106,6 @@ text_for(struct lookup *l, size_t *text_len)
 	struct dname asked = { 0 };
 	char name[DNAME_TEXT_MAX];
 
-	if (is_digest(config, &l->name, l->below))
-		return stage->digest(stage->digest_arg, text_len);
 	size_t len = l->name.offsets[l->below - 1];
 	/* the rest of `asked` is 0, which is the root label */
 	memcpy(asked.wire, l->name.wire, len);
@@ -128,7 +127,7 @@ explain_name(struct lookup *l)
 		reply_existence(reply, NODATA, l->apex);
 		return STEP_DONE;
 	}
-	if (take_permit(reply->thread))
+	if (take_permit(reply->thread, reply->client))
 		text = text_for(l, &len);
 	if (text == NULL) {
 		reply->flags |= RCODE_REFUSED;

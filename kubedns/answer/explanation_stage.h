@@ -1,6 +1,6 @@
 /*
  * The explanation stage answers NAME._explain in our zone with a TXT record. The record explains how NAME is answered. The text comes from
- * kubedns/show/explain.h. The stage also answers _digest in our zone, with the digest of our records (kubedns/pages/digest_page.h).
+ * kubedns/show/explain.h.
  */
 #ifndef KUBEDNS_ANSWER_EXPLANATION_STAGE_H
 #define KUBEDNS_ANSWER_EXPLANATION_STAGE_H
@@ -17,12 +17,10 @@ struct explanation_config {
 	 * this function in a read section of the tree. */
 	char *(*explain)(const struct answer_config *config, const struct tree *tree,
 	    const char *name, size_t *len);
-	/* Does the same for the digest. Returns NULL if the digest is just changing. `digest` itself is NULL if there is no digest. */
-	char *(*digest)(const void *arg, size_t *len);
-	const void *digest_arg;
 };
 
-/* A thread makes at most EXPLANATIONS explanations and digests in EXPLANATIONS_MS. The thread refuses further requests. */
-enum { EXPLANATIONS = 4, EXPLANATIONS_MS = 200 };
+/* A thread makes at most EXPLANATIONS explanations in EXPLANATIONS_MS. One client gets at most half of those that other clients did not
+ * get, or one. The thread refuses further requests. (EXPLANATIONS is in answer.h.) */
+enum { EXPLANATIONS_MS = 200 };
 
 #endif

@@ -40,6 +40,7 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 	reply->tree = request->tree;
 	reply->rotation = request->rotation;
 	reply->thread = request->thread;
+	reply->client = request->client;
 	reply->query = query;
 	const struct endpoint_choice *choice = request->config->choice;
 	reply->ordered = choice != NULL && choice->nearest;

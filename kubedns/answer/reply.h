@@ -79,7 +79,8 @@ struct reply {
 	struct glue *glue;
 	struct record_table *table;   /* NULL if no record occurs twice */
 	struct answer_thread *thread; /* the thread of the request */
-	struct search_walk *search;   /* the search state in the query's answer_info */
+	const struct sockaddr *client;
+	struct search_walk *search; /* the search state in the query's answer_info */
 	/* `ede_text` may point to this text. reply_begin() does not clear it. */
 	char reason[REASON_TEXT_MAX];
 };

@@ -13,24 +13,11 @@
 #include "lib/version.h"
 #include "lib/xalloc.h"
 
-/* What readers see. All members are words, so each can be loaded and stored in one piece. */
-struct shown {
-	uint64_t digest, count;
-	struct {
-		uint64_t resource; /* a const char * */
-		uint64_t first, last;
-	} versions[API_SOURCE_VERSIONS_MAX];
-};
-
-enum { SHOWN_WORDS = sizeof(struct shown) / sizeof(uint64_t), TRIES = 1000 };
-
 struct digest {
-	uint64_t sum; /* of the published tree; for the main thread only */
+	uint64_t sum; /* of the published tree */
 	uint32_t scope;
-	struct shown now; /* the main thread's copy of `words` */
-	/* A sequence lock. The number is odd while the main thread changes the words. */
-	uint32_t sequence;
-	uint64_t words[SHOWN_WORDS];
+	struct api_source_version versions[API_SOURCE_VERSIONS_MAX];
+	size_t count;
 };
 
 /* --- the scope --- */
@@ -76,8 +63,6 @@ digest_free(struct digest *digest)
 	free(digest);
 }
 
-/* --- the main thread's side --- */
-
 void
 digest_change(struct digest *digest, const struct treecache *cache)
 {
@@ -85,69 +70,25 @@ digest_change(struct digest *digest, const struct treecache *cache)
 }
 
 void
-digest_show(struct digest *digest, const struct api_source_version *versions, size_t count)
+digest_versions(struct digest *digest, const struct api_source_version *versions, size_t count)
 {
-	struct shown now = { .digest = digest->sum, .count = count };
-	uint64_t words[SHOWN_WORDS];
-
 	assert(count <= API_SOURCE_VERSIONS_MAX);
-	for (size_t i = 0; i < count; i++) {
-		now.versions[i].resource = (uintptr_t)versions[i].resource;
-		now.versions[i].first = versions[i].first;
-		now.versions[i].last = versions[i].last;
-	}
-	if (memcmp(&now, &digest->now, sizeof now) == 0)
-		return;
-	digest->now = now;
-	memcpy(words, &now, sizeof words);
-	uint32_t sequence = digest->sequence;
-	__atomic_store_n(&digest->sequence, sequence + 1, __ATOMIC_RELAXED);
-	/* Each store is a release, so a reader that loads one of these words also sees the odd
-	 * number. */
-	for (size_t i = 0; i < SHOWN_WORDS; i++)
-		__atomic_store_n(&digest->words[i], words[i], __ATOMIC_RELEASE);
-	__atomic_store_n(&digest->sequence, sequence + 2, __ATOMIC_RELEASE);
-}
-
-/* --- readers --- */
-
-/* Returns false if the main thread was changing the words at each try. */
-static bool
-read_shown(const struct digest *digest, struct shown *shown)
-{
-	uint64_t words[SHOWN_WORDS];
-
-	for (unsigned try = 0; try < TRIES; try++) {
-		uint32_t sequence = __atomic_load_n(&digest->sequence, __ATOMIC_ACQUIRE);
-
-		for (size_t i = 0; i < SHOWN_WORDS; i++)
-			words[i] = __atomic_load_n(&digest->words[i], __ATOMIC_ACQUIRE);
-		if (sequence % 2 != 0 ||
-		    __atomic_load_n(&digest->sequence, __ATOMIC_RELAXED) != sequence)
-			continue;
-		memcpy(shown, words, sizeof *shown);
-		return true;
-	}
-	return false;
+	memcpy(digest->versions, versions, count * sizeof *versions);
+	digest->count = count;
 }
 
 char *
-digest_text(const void *arg, size_t *len)
+digest_text(const struct digest *digest, size_t *len)
 {
-	const struct digest *digest = arg;
-	struct shown shown;
 	char *text = NULL;
-
-	if (!read_shown(digest, &shown))
-		return NULL;
 	FILE *out = open_memstream(&text, len);
+
 	if (out == NULL)
 		abort(); /* fails only if memory runs out */
-	fprintf(out, "digest=%016" PRIx64 "\nscope=%08" PRIx32 "\n", shown.digest, digest->scope);
-	for (size_t i = 0; i < shown.count; i++)
-		fprintf(out, "%s=%" PRIu64 "-%" PRIu64 "\n",
-		    (const char *)(uintptr_t)shown.versions[i].resource, shown.versions[i].first,
-		    shown.versions[i].last);
+	fprintf(out, "digest=%016" PRIx64 "\nscope=%08" PRIx32 "\n", digest->sum, digest->scope);
+	for (size_t i = 0; i < digest->count; i++)
+		fprintf(out, "%s=%" PRIu64 "-%" PRIu64 "\n", digest->versions[i].resource,
+		    digest->versions[i].first, digest->versions[i].last);
 	fclose(out);
 	return text;
 }
@@ -156,7 +97,7 @@ void
 digest_metrics(const struct digest *digest, struct metrics *m)
 {
 	/* A float can hold 53 bits. */
-	const double number = (double)(digest->now.digest >> 16);
+	const double number = (double)(digest->sum >> 16);
 	char scope[12];
 
 	snprintf(scope, sizeof scope, "%08" PRIx32, digest->scope);
@@ -165,12 +106,12 @@ digest_metrics(const struct digest *digest, struct metrics *m)
 	metrics_value(m, number, "scope", scope, NULL);
 	metrics_family(m, "kubedns_records_version", METRIC_GAUGE,
 	    "First and last resource version for which the records are current; 0: unknown.");
-	for (size_t i = 0; i < digest->now.count; i++) {
-		const char *resource = (const char *)(uintptr_t)digest->now.versions[i].resource;
+	for (size_t i = 0; i < digest->count; i++) {
+		const struct api_source_version *version = &digest->versions[i];
 
-		metrics_value(m, (double)digest->now.versions[i].first, "scope", scope, "resource",
-		    resource, "bound", "first", NULL);
-		metrics_value(m, (double)digest->now.versions[i].last, "scope", scope, "resource",
-		    resource, "bound", "last", NULL);
+		metrics_value(m, (double)version->first, "scope", scope, "resource",
+		    version->resource, "bound", "first", NULL);
+		metrics_value(m, (double)version->last, "scope", scope, "resource",
+		    version->resource, "bound", "last", NULL);
 	}
 }

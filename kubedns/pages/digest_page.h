@@ -3,16 +3,16 @@
  * the resource versions that these records are made from.
  *
  *	publish --change--> digest --.
- *	API ----versions-------------+--> /digest            for kubectl dns
- *	options --scope--------------'--> TXT _digest.ZONE   for dig
- *	                              '-> metrics            for an alert
+ *	API ----versions-------------+--> /digest   for kubectl dns
+ *	options --scope--------------'--> metrics   for an alert
  *
  * A replica reports a range of versions for each resource: its records are the same for all
  * versions in the range. Replicas can be compared if they have the same scope, the same resources,
  * and ranges that overlap. Their digests are then equal, or one of them serves wrong records. No
  * clock is involved, so it does not matter when each replica was asked.
  *
- * The main thread updates the digest after each publish. Any thread may read it, without a lock.
+ * No pod may read it over DNS: the versions show the moment of each change of any object.
+ * Only the main thread uses it.
  */
 #ifndef KUBEDNS_PAGES_DIGEST_PAGE_H
 #define KUBEDNS_PAGES_DIGEST_PAGE_H
@@ -34,19 +34,19 @@ void digest_free(struct digest *digest);
 /* Adds the changes that the next publish of the tree will show. Call it before each publish. */
 void digest_change(struct digest *digest, const struct treecache *cache);
 
-/* Shows the digest and the present versions to readers. Call it after each publish, and when only
- * versions have changed. Before the first sync there are no versions. The names of the resources
- * must live as long as the readers. */
-void digest_show(struct digest *digest, const struct api_source_version *versions, size_t count);
+/* Sets the present versions. Call it after each publish, and when only versions have changed.
+ * Before the first sync there are no versions. The names of the resources must live as long as the
+ * digest. */
+void digest_versions(
+    struct digest *digest, const struct api_source_version *versions, size_t count);
 
 /*
  * Returns the digest as lines of text, from malloc(): "digest=...", "scope=...", then
- * "RESOURCE=FIRST-LAST" for each resource. Sets `*len` to the length. Returns NULL if the main
- * thread is just changing the digest. `digest` is a struct digest.
+ * "RESOURCE=FIRST-LAST" for each resource. Sets `*len` to the length.
  */
-char *digest_text(const void *digest, size_t *len);
+char *digest_text(const struct digest *digest, size_t *len);
 
-/* Writes the metric families kubedns_records_*, for the main thread. */
+/* Writes the metric families kubedns_records_*. */
 void digest_metrics(const struct digest *digest, struct metrics *m);
 
 #endif

@@ -451,7 +451,6 @@ handle_digest(const struct http_request *request, struct http_response *response
 	const struct status *status = arg;
 
 	(void)request;
-	/* The main thread does not change the digest while it makes this page. */
 	response->body = digest_text(status->digest, &response->len);
 }
 

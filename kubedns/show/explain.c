@@ -776,13 +776,10 @@ explain_brief(
 }
 
 void
-explain_by_dns(struct answer_config *answers, char *(*digest)(const void *arg, size_t *len),
-    const void *digest_arg)
+explain_by_dns(struct answer_config *answers)
 {
-	static struct explanation_config config = { .explain = explain_brief };
+	static const struct explanation_config config = { .explain = explain_brief };
 
-	config.digest = digest;
-	config.digest_arg = digest_arg;
 	answers->stage_config[STAGE_explanation] = &config;
 	stages_build(answers);
 }

@@ -43,10 +43,9 @@ char *explain_text(const struct explain_config *config, const char *name, size_t
 char *explain_brief(
     const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len);
 
-/* --explain-by-dns: adds the explanation stage to the stages. The stage also answers `_digest` with
- * the lines that `digest` returns (explanation_stage.h). Call it once, before the threads start. */
-void explain_by_dns(struct answer_config *answers, char *(*digest)(const void *arg, size_t *len),
-    const void *digest_arg);
+/* --explain-by-dns: adds the explanation stage to the stages. Call it once, before the threads
+ * start. */
+void explain_by_dns(struct answer_config *answers);
 
 /*
  * --explain: requests the explanation of `name` from the kubedns that serves its health port at

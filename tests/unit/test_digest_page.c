@@ -1,4 +1,4 @@
-/* The digest with its versions, as readers see it while the main thread changes it. */
+/* The digest with its versions, as text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,12 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include <pthread.h>
 
 #include "kubedns/config/options.h"
 #include "kubedns/pages/digest_page.h"
-
-enum { CHANGES = 1000000, READERS = 2 };
 
 static struct options options;
 
@@ -36,7 +33,7 @@ show(struct digest *digest, uint64_t version)
 		{ "endpointslices", version + 2, version + 3 },
 		{ "namespaces", version + 4, version + 5 } };
 
-	digest_show(digest, versions, sizeof versions / sizeof versions[0]);
+	digest_versions(digest, versions, sizeof versions / sizeof versions[0]);
 }
 
 static void
@@ -58,53 +55,6 @@ each_resource_has_a_line(void **state)
 	assert_string_equal(
 	    text + end, "\nservices=1000-1001\nendpointslices=1002-1003\nnamespaces=1004-1005\n");
 	free(text);
-	digest_free(digest);
-}
-
-/* Reads the text again and again until it has the last change. Each text must be from one change. Returns the number of wrong texts. */
-static void *
-read_all(void *arg)
-{
-	uintptr_t wrong = 0;
-	unsigned long long at[6] = { 0 };
-
-	while (at[0] != CHANGES) {
-		size_t len;
-		char *text = digest_text(arg, &len);
-
-		if (text == NULL)
-			continue;
-		const char *lines = strstr(text, "services=");
-		if (lines != NULL) {
-			wrong += sscanf(lines,
-				     "services=%llu-%llu\nendpointslices=%llu-%llu\n"
-				     "namespaces=%llu-%llu",
-				     &at[0], &at[1], &at[2], &at[3], &at[4], &at[5]) != 6;
-			for (unsigned i = 1; i < 6; i++)
-				wrong += at[i] != at[0] + i;
-		}
-		free(text);
-	}
-	return (void *)wrong;
-}
-
-static void
-a_reader_sees_a_digest_and_its_versions_of_the_same_moment(void **state)
-{
-	struct digest *digest = digest_new(&options);
-	pthread_t readers[READERS];
-
-	(void)state;
-	for (unsigned r = 0; r < READERS; r++)
-		assert_int_equal(pthread_create(&readers[r], NULL, read_all, digest), 0);
-	for (uint64_t i = 1; i <= CHANGES; i++)
-		show(digest, i);
-	for (unsigned r = 0; r < READERS; r++) {
-		void *wrong;
-
-		pthread_join(readers[r], &wrong);
-		assert_null(wrong);
-	}
 	digest_free(digest);
 }
 
@@ -169,8 +119,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(each_resource_has_a_line, begin),
-		cmocka_unit_test_setup(
-		    a_reader_sees_a_digest_and_its_versions_of_the_same_moment, begin),
 		cmocka_unit_test_setup(
 		    an_option_that_decides_about_records_changes_the_scope, begin),
 	};

@@ -291,6 +291,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.keepalive = keepalive_of(tcp, conn),
 		.rotation = rotation_next(&tcp->rotation),
 		.thread = &context->thread,
+		.client = &conn->addr.sa,
 	};
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();

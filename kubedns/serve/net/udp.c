@@ -301,6 +301,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		.max = udp->sockets[index].reply_max,
 		.rotation = rotation_next(&udp->rotation),
 		.thread = &context->thread,
+		.client = message->msg_hdr.msg_name,
 	};
 	enum answer_outcome outcome = answer_found(&request, &udp->paths[i], info);
 

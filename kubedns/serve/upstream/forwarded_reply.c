@@ -55,6 +55,7 @@ request_again(struct worker_context *context, const struct inflight *inflight)
 		.query_len = inflight->query_len,
 		.tcp = inflight->client.proto == PROTO_TCP,
 		.thread = &context->thread,
+		.client = client_sockaddr(&inflight->client),
 	};
 }
 

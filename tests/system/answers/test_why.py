@@ -262,7 +262,7 @@ def test_explanations_are_so_many_a_second_and_counted(tmp_path):
     with start(tmp_path, one_of_everything(), "--threads=1") as k:
         k.wait_ready()
         codes = [ask(k, f"web._explain.{Z}", "TXT").rcode() for _ in range(100)]
-        assert 4 <= codes.count(0) < 100 and set(codes) == {0, 5}
+        assert 2 <= codes.count(0) < 100 and set(codes) == {0, 5}
         assert told("dig", k.port, f"web._explain.{Z}", "TXT") in ([], ["too many explanations at once: try again in a second"])
         assert k.metric("kubedns_explanations_total", result="refused") >= codes.count(5)
         assert k.metric("kubedns_explanations_total", result="made") >= codes.count(0)
