@@ -5,11 +5,11 @@
 	mutants.py show RESULTS [BEFORE]                 prints the table, the survivors, and which of them were killed BEFORE
 
 A change (a mutant) flips a condition, changes a constant or changes a return value in one function of FOLDERS. `list` is deterministic
-(SEED) and leaves out changes that do not compile or give the same machine code. `run` works in a copy of the tree, build-mutants/tree. For
+(SEED) and leaves out changes that do not compile or give the same machine code. `run` works on a copy of the last commit, build-mutants/tree. For
 each mutant it builds and runs only those tests that execute the changed line, as gcov says, and stops at the first that fails twice. A test
 that ends without writing gcov's counters counts as executing all that it links. It can be interrupted at any time: the same command continues.
 It stops after N minutes (default 120). With --again it takes only the mutants that were killed BEFORE, and begins with the test that killed
-them. A test that fails without a change is left out.
+them. A test that fails without a change, or takes more than SLOW_S seconds, is left out.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import dialect
@@ -35,6 +36,7 @@ PLACE = ROOT / "build-mutants"
 TREE = PLACE / "tree"
 FOLDERS = ("kubedns", "treecache", "lib", "nanny")
 SEED = 20261129
+SLOW_S = 40  # a test that takes longer is left out
 FLIPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||", "||": "&&"}
 FLAGS = ["-std=c17", "-D_GNU_SOURCE", "-D_LGPL_SOURCE", "-I.", "-Ibuild", '-DVERSION="0"', "-O1", "-w"]
 MAKE = ["make", "-s", "-j2", "VERSION=0", "OPTIMISE=-O0 -ffunction-sections -fdata-sections", "HARDENING=-fPIE", "WARNINGS=-w", "ALLOCATOR="]
@@ -169,20 +171,28 @@ def read_results(path):
     return {int(number): rest for number, *rest in rows}
 
 
-def copy_tree():
-    """Makes TREE equal to the tree. A file that did not change keeps its time, so that make does not compile it again."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\0")[:-1]
-    for name in names:
-        source, copy = ROOT / name, TREE / name
-        if not source.exists() or source.is_symlink():
-            continue
-        if not copy.exists() or copy.read_bytes() != source.read_bytes():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
-            shutil.copymode(source, copy)
-    for copy in [p for folder in (*FOLDERS, "tests/unit", "tests/fuzz") for p in (TREE / folder).rglob("*.[ch]")]:
-        if not (ROOT / copy.relative_to(TREE)).exists():
-            copy.unlink()
+def copy_tree(commit):
+    """Makes TREE equal to the commit. A file that does not change keeps its time, so that make does not compile it again."""
+    with tempfile.TemporaryDirectory() as new:
+        archive = subprocess.run(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", new], input=archive, check=True)
+        for source in sorted(p for p in pathlib.Path(new).rglob("*") if p.is_file() and not p.is_symlink()):
+            copy = TREE / source.relative_to(new)
+            if not copy.exists() or copy.read_bytes() != source.read_bytes():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, copy)
+                shutil.copymode(source, copy)
+        for copy in [p for folder in (*FOLDERS, "tests/unit", "tests/fuzz") for p in (TREE / folder).rglob("*.[ch]")]:
+            if not (new / copy.relative_to(TREE)).exists():
+                copy.unlink()
+
+
+def commit_of(results):
+    """Returns the commit that a file of results is about: HEAD, if the file is new. An interrupted run goes on with its own commit."""
+    if not results.exists():
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        results.write_text(f"# {head}\n")
+    return results.read_text().split()[1]
 
 
 def run_test(name, seconds, build="build"):
@@ -211,7 +221,7 @@ def lines_of(name, files):
     """Runs a test with gcov's counters. Returns {file: executed lines}. An empty list is a file of which the test left no counters."""
     for old in (TREE / "build-covered").rglob("*.gcda"):
         old.unlink()
-    run_test(name, 300, "build-covered")
+    run_test(name, 30, "build-covered")
     counters = {file: f"build-covered/{file.removesuffix('.c')}.gcda" for file in files}
     there = [path for path in counters.values() if (TREE / path).exists()]
     said = subprocess.run(["gcov", "-t", "-j", *there], cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout if there else ""
@@ -245,14 +255,14 @@ def baseline(mutants):
         subprocess.run([*COVERED, *(target(name, "build-covered") for name in names)], cwd=TREE, check=True)
     for name in names:
         if name not in known:
-            passed, took = run_test(name, 120)
+            passed, took = run_test(name, SLOW_S)
             known[name] = [passed, took, lines_of(name, files) if passed else {}]
             kept.write_text(json.dumps(known))
         passed, took, covered[name] = known[name]
         if passed:
             seconds[name] = took
         else:
-            print(f"left out, because it fails without a change: {name}", flush=True)
+            print(f"left out, because it fails without a change, or takes more than {SLOW_S} s: {name}", flush=True)
     print(f"{len(seconds)} tests pass in {sum(seconds.values()):.0f} s", flush=True)
     return seconds, covered
 
@@ -307,7 +317,7 @@ def run(results, minutes, before):
     end = time.monotonic() + 60 * minutes
     done, mutants = read_results(results), read_list()
     earlier = read_results(before) if before else {}
-    copy_tree()
+    copy_tree(commit_of(results))
     whole = functools.cache(lambda: baseline(mutants))
     for number, mutant in enumerate(mutants, 1):
         if number in done or before and earlier.get(number, [""])[0] != "killed":
