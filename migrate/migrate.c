@@ -159,9 +159,10 @@ read_objects(struct report *report, const char *name, const char *text, size_t l
 		log_errorx("%s:%u: %s", name, error.line, error.reason);
 	else
 		rc = objects_complete(&objects);
-	struct plugin_files files = {
-		.read = objects_file, .arg = &objects, .partial = objects.partial
-	};
+	struct plugin_files files = { .read = objects_file,
+		.arg = &objects,
+		.partial = objects.partial,
+		.custom = objects.custom };
 	for (size_t i = 0; rc == 0 && i < objects.count; i++)
 		if (objects.texts[i].corefile)
 			rc = read_corefile(report, &objects.texts[i].text, objects_import, &files);

@@ -69,7 +69,7 @@ written(const struct conf_server *s, char text[CONF_SERVER_TEXT_MAX])
 }
 
 static bool
-take_stubs(struct objects *o, const char *text, char **why)
+take_stubs_text(struct objects *o, const char *text, char **why)
 {
 	struct conf_stubs stubs;
 
@@ -84,6 +84,41 @@ take_stubs(struct objects *o, const char *text, char **why)
 		}
 	conf_stubs_free(&stubs);
 	return true;
+}
+
+/* Adds the servers of the stub domains that can be read one by one, if the whole text cannot. Returns
+ * false if there are none. `why` is about the first other one. */
+static bool
+take_good_stubs(struct objects *o, const char *text, char **why)
+{
+	struct json_object *all = json_tokener_parse(text);
+	bool any = false;
+
+	if (json_object_is_type(all, json_type_object)) {
+		json_object_object_foreach(all, domain, servers)
+		{
+			struct json_object *one = json_object_new_object();
+			char *refused = NULL;
+
+			json_object_object_add(one, domain, json_object_get(servers));
+			any |= take_stubs_text(o, json_object_to_json_string(one), &refused);
+			free(refused);
+			json_object_put(one);
+		}
+	}
+	json_object_put(all);
+	if (!any)
+		return false;
+	char *rest = xasprintf("%s; the other stub domains are carried over", *why);
+	free(*why);
+	*why = rest;
+	return false;
+}
+
+static bool
+take_stubs(struct objects *o, const char *text, char **why)
+{
+	return take_stubs_text(o, text, why) || take_good_stubs(o, text, why);
 }
 
 static bool
@@ -101,13 +136,43 @@ take_upstreams(struct objects *o, const char *text, char **why)
 	return true;
 }
 
+/* Returns `{"name": "domain"}`, the form in Kubernetes' old documentation, as `name=domain,...`. Returns
+ * NULL if the text is not in this form. Caller frees. */
+static char *
+federations_of_json(const char *text)
+{
+	struct json_object *all = json_tokener_parse(text);
+	char *list = NULL;
+	size_t len = 0;
+
+	if (json_object_is_type(all, json_type_object)) {
+		FILE *f = open_memstream(&list, &len);
+
+		json_object_object_foreach(all, name, domain)
+		    fprintf(f, "%s=%s,", name, json_object_get_string(domain));
+		fclose(f);
+	}
+	json_object_put(all);
+	return list;
+}
+
 static bool
 take_federations(struct objects *o, const char *text, char **why)
 {
 	struct conf_federations federations;
 
-	if (conf_federations_parse(text, strlen(text), &federations, why) < 0)
-		return false;
+	if (conf_federations_parse(text, strlen(text), &federations, why) < 0) {
+		char *list = federations_of_json(text), *again = NULL;
+		bool good = list != NULL &&
+			    conf_federations_parse(list, strlen(list), &federations, &again) == 0;
+
+		free(list);
+		free(again);
+		if (!good)
+			return false;
+		free(*why);
+		*why = NULL;
+	}
 	for (size_t i = 0; i < federations.count; i++)
 		report_text(o->report, TEXT_FEDERATIONS, "%s=%s%s", federations.items[i].name,
 		    federations.items[i].domain, i + 1 < federations.count ? "," : "");
@@ -130,7 +195,7 @@ take_kube_dns_key(struct objects *o, unsigned line, const char *key, const char 
 
 		if (strcmp(keys[i].name, key) != 0)
 			continue;
-		o->kube_dns = true;
+		o->kube_dns = o->configured = true;
 		if (keys[i].take(o, text, &why)) {
 			finding(o, line, key, VERDICT_CARRIED,
 			    "the key of the same name in the ConfigMap kube-dns");
@@ -185,6 +250,7 @@ take_configmap(struct objects *o, struct json_object *json, const char *map, uns
 			o->left_out = true;
 			continue;
 		}
+		o->custom = o->custom || !exact;
 		bool named = strncmp(key, "Corefile", 8) == 0 || ends(key, ".Corefile");
 		struct objects_text *added = add_text(
 		    o, xstrdup(key), xstrdup(text), xasprintf("%s of ConfigMap %s", key, map));
@@ -225,13 +291,36 @@ write_server(FILE *f, struct json_object *server)
 	fputs("}\n", f);
 }
 
+/* Reads the chart's `zoneFiles`, to which the plugin `file` refers. */
+static void
+take_zone_files(struct objects *o, struct json_object *files, const char *what)
+{
+	for (size_t i = 0; i < length(files) && o->count < TEXTS_MAX; i++) {
+		struct json_object *file = json_object_array_get_idx(files, i);
+		const char *name = string_member(file, "filename");
+
+		if (*name != '\0')
+			add_text(o, xstrdup(name), xstrdup(string_member(file, "contents")),
+			    xasprintf("%s of zoneFiles in %s", name, what));
+	}
+}
+
 /* Reads values of a chart, and makes the Corefile from the value `servers`. Returns false if there
  * are no `servers`. */
 static bool
 take_values(struct objects *o, struct json_object *values, const char *what, unsigned line)
 {
 	struct json_object *servers = member(values, "servers");
+	const char *corefile = string_member(values, "corefile");
 
+	/* the configuration of EKS's add-on */
+	if (*corefile != '\0' && o->count < TEXTS_MAX) {
+		add_text(o, xstrdup("corefile"), xstrdup(corefile), xstrdup(what))->corefile = true;
+		return true;
+	}
+	/* values of a chart that contains the coredns chart */
+	if (servers == NULL)
+		servers = member(values = member(values, "coredns"), "servers");
 	if (!json_object_is_type(servers, json_type_array) || o->count == TEXTS_MAX)
 		return false;
 	char *text = NULL;
@@ -241,6 +330,7 @@ take_values(struct objects *o, struct json_object *values, const char *what, uns
 		write_server(f, json_object_array_get_idx(servers, i));
 	fclose(f);
 	add_text(o, xstrdup("servers"), text, xstrdup(what))->corefile = true;
+	take_zone_files(o, member(values, "zoneFiles"), what);
 	const char *ip = string_member(member(values, "service"), "clusterIP");
 	if (*ip != '\0')
 		report_cluster_ip(o->report, ip);
@@ -449,6 +539,7 @@ take_workload(struct objects *o, struct json_object *json, unsigned line)
 	}
 	if (!known)
 		return;
+	o->configured = true;
 	if (member(spec, "replicas") != NULL)
 		finding(o, line, "replicas", VERDICT_CARRIED,
 		    "a Deployment named kube-dns keeps its number; when you switch from CoreDNS, "
@@ -557,8 +648,19 @@ objects_complete(struct objects *o)
 	if (report_topology(o->report) == TOPOLOGY_AUTO)
 		report_set_topology(o->report,
 		    o->kube_dns && !found && !o->coredns ? TOPOLOGY_CLASSIC : TOPOLOGY_FRONT);
+	if (o->kube_dns && !found && !o->coredns)
+		report_replaces_kube_dns(o->report);
 	if (!found && !o->coredns)
 		take_custom(o);
+	if (!found && !o->coredns && !o->partial && !o->configured &&
+	    (o->count > 0 || !report_is_empty(o->report))) {
+		log_errorx(
+		    "%s: nothing to migrate: none of these objects has a Corefile, or keys or "
+		    "flags of kube-dns. Read the Corefile: kubectl -n kube-system get "
+		    "configmap/coredns -o yaml",
+		    o->source);
+		return -ENODATA;
+	}
 	if (found || !o->coredns)
 		return 0;
 	const char *map = *o->corefile_from ? o->corefile_from : "coredns";

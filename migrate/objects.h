@@ -24,10 +24,12 @@ struct objects {
 	const char *source; /* the file that contains the objects */
 	struct objects_text *texts;
 	size_t count;
-	bool left_out; /* there are more texts than TEXTS_MAX */
-	bool coredns;  /* a workload runs CoreDNS, so a Corefile is needed */
-	bool kube_dns; /* the objects include kube-dns's ConfigMap or workload */
-	bool partial;  /* the objects include only coredns-custom, which a Corefile imports */
+	bool left_out;   /* there are more texts than TEXTS_MAX */
+	bool coredns;    /* a workload runs CoreDNS, so a Corefile is needed */
+	bool kube_dns;   /* the objects include kube-dns's ConfigMap or workload */
+	bool custom;     /* there is a ConfigMap beside that of the Corefile */
+	bool configured; /* something of a cluster's DNS was read */
+	bool partial;    /* the objects include only coredns-custom, which a Corefile imports */
 	/* the ConfigMap that CoreDNS's workload mounts; "" if it names none */
 	char corefile_from[254];
 };

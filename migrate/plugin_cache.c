@@ -53,10 +53,6 @@ read_stale(struct scope *scope, const struct corefile_line *line)
 }
 
 static const struct report_option options[] = {
-	{ "denial", VERDICT_CHANGES,
-	    "negative answers for external names are cached for their own TTL; negative answers "
-	    "for cluster names that may appear soon are not cached (kubedns's --negative-ttl=0 in "
-	    "the manifest)" },
 	{ "prefetch", VERDICT_NONE,
 	    "no prefetch; with --use-stale-cache, which the nanny adds, dnsmasq answers from the "
 	    "cache first and refreshes it afterwards" },
@@ -69,10 +65,6 @@ static const struct report_option options[] = {
 };
 
 static const struct report_option unbound_options[] = {
-	{ "denial", VERDICT_CHANGES,
-	    "negative answers for external names are cached for their own TTL; negative answers "
-	    "for cluster names that may appear soon are not cached (kubedns's --negative-ttl=0 in "
-	    "the manifest)" },
 	{ "prefetch", VERDICT_CHANGES,
 	    "unbound refreshes a name that is queried in the last tenth of its TTL" },
 	{ "servfail", VERDICT_CHANGES, "unbound keeps a failure for 5 s" },
@@ -91,9 +83,8 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 	const char *dedup = stale     ? ""
 			    : unbound ? ". An expired record is sent only if no server answers "
 					"within 1.8 s"
-				      : ". After that it still returns the expired record once and "
-					"refreshes it, because the nanny adds --use-stale-cache: "
-					"--use-stale-cache=1 of dnsmasq nearly disables that";
+				      : ". It returns an expired record once more, and then "
+					"refreshes it (docs/from-coredns.md#what-is-different)";
 	enum verdict verdict = stale ? VERDICT_CARRIED : VERDICT_CHANGES;
 
 	if (ttl > 0) {
@@ -141,6 +132,14 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 
 		if (strcmp(option->words[0], "success") == 0)
 			read_success(scope, option);
+		else if (strcmp(option->words[0], "denial") == 0)
+			report_line(scope->report, option, VERDICT_CHANGES,
+			    "negative answers for external names are cached for their own TTL; "
+			    "those "
+			    "for cluster names are not cached here%s",
+			    report_topology(scope->report) == TOPOLOGY_FRONT
+				? ", and have a TTL of 5 s (kubedns's --negative-ttl)"
+				: " (kubedns's --negative-ttl=0 in the manifest)");
 		else if (strcmp(option->words[0], "serve_stale") == 0)
 			read_stale(scope, option);
 		else if (!report_option(scope->report, option, unbound ? unbound_options : options,

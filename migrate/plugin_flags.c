@@ -101,6 +101,20 @@ plugin_log(struct scope *scope, const struct corefile_directive *d)
 		report_line(scope->report, &d->body[i], VERDICT_CHANGES, "part of log above");
 }
 
+/* local */
+void
+plugin_local(struct scope *scope, const struct corefile_directive *d)
+{
+	if (report_is_unbound(scope->report))
+		report_line(scope->report, &d->head, VERDICT_NONE,
+		    "unbound does not answer localhost itself: write `127.0.0.1 localhost` and "
+		    "`::1 localhost` into the ConfigMap's key hosts. Until then queries for "
+		    "localhost go to the upstream servers");
+	else
+		report_line(scope->report, &d->head, VERDICT_CHANGES,
+		    "dnsmasq answers localhost itself; CoreDNS also answers localhost.DOMAIN");
+}
+
 /* dnstap SOCKET [full] */
 void
 plugin_dnstap(struct scope *scope, const struct corefile_directive *d)

@@ -124,10 +124,17 @@ read_fallthrough(
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--fallthrough");
 	else if (*zones)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--fallthrough=%s", zones);
-	report_line(scope->report, line, VERDICT_CARRIED, "%s",
-	    all || *zones
-		? "--fallthrough; reverse names that the cluster does not have are always forwarded"
-		: "names there that the cluster does not have are always forwarded");
+	if (report_is_unbound(scope->report) && report_topology(scope->report) == TOPOLOGY_CLASSIC)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "%sreverse names that the cluster does not have get SERVFAIL, because kubedns "
+		    "does not query tls:// servers: use the front topology",
+		    all || *zones ? "--fallthrough; " : "");
+	else
+		report_line(scope->report, line, VERDICT_CARRIED, "%s",
+		    all || *zones
+			? "--fallthrough; reverse names that the cluster does not have are always "
+			  "forwarded"
+			: "names there that the cluster does not have are always forwarded");
 	free(zones);
 }
 

@@ -25,6 +25,8 @@ struct host_names {
 	unsigned wildcards;
 	/* the first name that is not carried over, and the reason */
 	const char *wrong, *why;
+	/* the first name that a template of the block answers in CoreDNS */
+	const char *hidden;
 };
 
 /* Handles `*.NAME`. Adds the name to the ConfigMap key records, because that key supports
@@ -55,13 +57,16 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 		char name[CONF_HOST_MAX];
 		const char *why = NULL;
 
-		if (scope_name(scope, zones, line->words[i], name, &why))
+		if (scope_name(scope, zones, line->words[i], name, &why)) {
 			fprintf(f, " %s", name);
-		else if (take_wildcard(scope, zones, line->words[i], addr, &why))
+			if (names.hidden == NULL && zone_set_covers(scope->templates, name))
+				names.hidden = line->words[i];
+		} else if (take_wildcard(scope, zones, line->words[i], addr, &why)) {
 			names.wildcards++;
-		else if (names.wrong == NULL)
-			names = (struct host_names){ names.texts, names.wildcards, line->words[i],
-				why };
+		} else if (names.wrong == NULL) {
+			names.wrong = line->words[i];
+			names.why = why;
+		}
 	}
 	fclose(f);
 	return names;
@@ -91,6 +96,14 @@ read_host(
 	if (names.wrong != NULL)
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts, without \"%.80s\": %s", names.wrong, names.why);
+	else if (names.hidden != NULL)
+		report_line(r, line, VERDICT_CHANGES,
+		    "the ConfigMap's key hosts. In CoreDNS, a template of this server block "
+		    "answers "
+		    "\"%.80s\" before hosts does. The wildcard of the template does not cover "
+		    "names "
+		    "below it",
+		    names.hidden);
 	else if (names.wildcards > 0)
 		report_line(r, line, VERDICT_CHANGES,
 		    "wildcards go into the ConfigMap's key records, and match any number of "

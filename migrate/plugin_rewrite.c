@@ -1,6 +1,7 @@
 /* CoreDNS's `rewrite`, as lines of the ConfigMap's key rewrites (lib/conf_rewrites.h). */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "lib/conf.h"
 #include "lib/xalloc.h"
@@ -219,17 +220,34 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	return true;
 }
 
-/* Reads `name [exact|suffix|regex] FROM TO`, which starts at word `at`. Returns false if the line
- * is not such a rewrite. */
+/* Whether the line rewrites the names in records, with `answer value`. */
+static bool
+rewrites_values(const struct corefile_line *line)
+{
+	for (size_t i = 0; i + 1 < line->count; i++)
+		if (strcmp(line->words[i], "answer") == 0 &&
+		    strcmp(line->words[i + 1], "value") == 0)
+			return true;
+	return false;
+}
+
+#define NO_VALUES                                                                                  \
+	"the targets of CNAME, SRV, MX and NS records are not rewritten: clients get the targets " \
+	"of the rewritten name, and must be able to resolve them. If they cannot, " KEEP_COREDNS
+
+/* Reads `name [exact|suffix|regex] FROM TO [answer ...]`, which starts at word `at`. With more than two
+ * words after `name`, the first of them is the kind. Returns false if the line is not such a
+ * rewrite. */
 static bool
 read_rewrite(struct scope *scope, const struct corefile_line *line, size_t at, bool goes_on)
 {
-	const char *kind = at + 1 < line->count ? line->words[at + 1] : "";
-	bool exact = strcmp(kind, "exact") == 0, suffix = strcmp(kind, "suffix") == 0,
-	     pattern = strcmp(kind, "regex") == 0;
-	size_t names = at + (exact || suffix || pattern ? 2 : 1);
+	size_t count = line->count > at ? line->count - at - 1 : 0;
+	const char *kind = count > 2 ? line->words[at + 1] : "exact";
+	bool exact = strcasecmp(kind, "exact") == 0, suffix = strcasecmp(kind, "suffix") == 0,
+	     pattern = strcasecmp(kind, "regex") == 0;
+	size_t names = at + (count > 2 ? 2 : 1);
 
-	if (at >= line->count || strcmp(line->words[at], "name") != 0 || names + 2 > line->count)
+	if (count < 2 || strcmp(line->words[at], "name") != 0 || !(exact || suffix || pattern))
 		return false;
 	struct name_rewrite w = { .line = line,
 		.kind = pattern  ? REWRITE_PATTERN
@@ -238,9 +256,12 @@ read_rewrite(struct scope *scope, const struct corefile_line *line, size_t at, b
 		.from = line->words[names],
 		.to = line->words[names + 1],
 		.goes_on = goes_on };
-	if (!pattern)
-		return read_plain(scope, &w);
-	read_pattern(scope, &w);
+	if (pattern)
+		read_pattern(scope, &w);
+	else if (!read_plain(scope, &w))
+		return false;
+	if (rewrites_values(line))
+		report_line(scope->report, line, VERDICT_NONE, NO_VALUES);
 	return true;
 }
 
@@ -252,7 +273,9 @@ read_block(struct scope *scope, const struct corefile_directive *d, bool goes_on
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 
-		if (strcmp(line->words[0], "answer") == 0)
+		if (rewrites_values(line))
+			report_line(scope->report, line, VERDICT_NONE, NO_VALUES);
+		else if (strcmp(line->words[0], "answer") == 0)
 			report_line(scope->report, line, VERDICT_CARRIED,
 			    "answers always have the original names");
 		else if (!read_rewrite(scope, line, 0, goes_on))
@@ -279,6 +302,12 @@ plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
 		    "for "
 		    "all others; not per name",
 		    flags_owner(scope->report));
+	else if (strcmp(what, "type") == 0 && line->count > at + 1 &&
+		 strcasecmp(line->words[at + 1], "AAAA") == 0)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "no rewrites of types. If IPv4-only clients were the reason, add kubedns's "
+		    "--filter-aaaa=on (front topology): AAAA queries for external names then get "
+		    "NODATA");
 	else if (!read_rewrite(scope, line, at, goes_on))
 		report_line(
 		    scope->report, line, VERDICT_NONE, "no rewrites of this kind: " KEEP_COREDNS);

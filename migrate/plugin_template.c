@@ -267,6 +267,29 @@ translate(struct templ *t)
 	return VERDICT_NONE;
 }
 
+void
+plugin_template_plan(struct scope *scope, const struct corefile_directive *d)
+{
+	const char *match = body_value(d, "match");
+	struct names names;
+
+	if (body_value(d, "answer") == NULL && body_value(d, "rcode") == NULL)
+		return;
+	if (match != NULL && strcmp(match, ".*") != 0 && strcmp(match, ".") != 0) {
+		if (read_match(match, &names))
+			zone_set_add(scope->templates, names.name);
+		return;
+	}
+	for (size_t i = 3; i < d->head.count; i++) {
+		char *zone = zone_parse(d->head.words[i]);
+
+		/* A template for all names is about a type, such as AAAA. */
+		if (zone != NULL && strcmp(zone, ".") != 0)
+			zone_set_add(scope->templates, zone);
+		free(zone);
+	}
+}
+
 /* template CLASS TYPE [ZONE...] { ... } */
 void
 plugin_template(struct scope *scope, const struct corefile_directive *d)

@@ -69,7 +69,7 @@ static const struct plugin table[] = {
 	{ "k8s_gateway", plugin_external, 0, NULL },
 	{ "kubernetes", plugin_kubernetes, 0, NULL },
 	{ "loadbalance", CARRIED = "the order of addresses always rotates between answers" },
-	{ "local", CARRIED = "dnsmasq answers localhost itself" },
+	{ "local", plugin_local, 0, NULL },
 	{ "log", plugin_log, 0, NULL },
 	{ "loop", CARRIED = "--dns-loop-detect is in the manifest; an upstream that is this pod "
 			    "itself is refused with a message" },
@@ -312,7 +312,9 @@ report_closed(struct report *report, const struct corefile *corefile, const stru
 		report_flag(report, PROGRAM_KUBEDNS, "--nameservers=" NO_SERVER);
 	report_line(report, keys, VERDICT_CHANGES,
 	    "no line forwards names outside these zones: the nanny's -resolvConf=/dev/null does "
-	    "the same (REFUSED; CoreDNS returns SERVFAIL)%s. Without %s they go to the servers of "
+	    "the same (REFUSED; CoreDNS returns SERVFAIL)%s. An ExternalName Service with such a "
+	    "target gets REFUSED too; CoreDNS returns NOERROR with the CNAME. Without %s they go "
+	    "to the servers of "
 	    "the node's resolv.conf",
 	    report_topology(report) == TOPOLOGY_CLASSIC
 		? ". kubedns's --nameservers=" NO_SERVER ", where no server listens, does it for "
@@ -353,6 +355,7 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 		.blocks = blocks,
 		.block = block,
 		.set = zone_set_new(),
+		.templates = zone_set_new(),
 		.forwards = plugin_forward_plan(report, block),
 		.root_is_plain = root_is_plain(blocks),
 		.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
@@ -361,11 +364,15 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 	for (size_t k = 0; k < scope.count; k++)
 		zone_set_add(scope.set, scope.zones[k]);
 	for (size_t k = 0; k < block->count; k++)
+		if (strcmp(block->directives[k].head.words[0], "template") == 0)
+			plugin_template_plan(&scope, &block->directives[k]);
+	for (size_t k = 0; k < block->count; k++)
 		read_directive(&scope, &block->directives[k]);
 	for (size_t k = 0; k < scope.count; k++)
 		free(scope.zones[k]);
 	free(scope.zones);
 	zone_set_free(scope.set);
+	zone_set_free(scope.templates);
 	plugin_forward_plan_free(scope.forwards);
 }
 
@@ -397,14 +404,18 @@ choose_engine(struct report *report, const struct corefile *corefile, const stru
 }
 
 static void
-report_notes(struct report *report, const struct corefile *corefile)
+report_notes(struct report *report, const struct corefile *corefile, bool custom)
 {
 	for (size_t i = 0; i < corefile->note_count; i++) {
 		const struct corefile_note *note = &corefile->notes[i];
 		struct corefile_line what = { note->file, note->line, (char *[]){ note->what }, 1 };
 
-		report_line(report, &what, note->harmless ? VERDICT_CHANGES : VERDICT_NONE, "%s",
-		    note->sentence);
+		if (note->harmless && custom)
+			report_line(report, &what, VERDICT_CARRIED,
+			    "nothing to import: no key of the ConfigMaps in the input matches");
+		else
+			report_line(report, &what, note->harmless ? VERDICT_CHANGES : VERDICT_NONE,
+			    "%s", note->sentence);
 	}
 }
 
@@ -416,7 +427,7 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 
 	find_domain(report, corefile, blocks);
 	choose_engine(report, corefile, blocks);
-	report_notes(report, corefile);
+	report_notes(report, corefile, files->custom);
 	plan_log(&files->log, corefile, blocks);
 	files->kubernetes = plugin_kubernetes_plan(report, corefile, blocks);
 	for (size_t i = 0; i < corefile->count; i++) {
@@ -432,7 +443,7 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 	}
 	if (blocks_main(blocks) != NULL && !node_cache && !files->partial)
 		report_closed(report, corefile, blocks);
-	if (blocks_main(blocks) != NULL && !node_cache)
+	if (blocks_main(blocks) != NULL && !node_cache && !files->partial)
 		report_no_cluster(report, corefile, blocks);
 	plugin_kubernetes_plan_free(files->kubernetes);
 	files->kubernetes = NULL;

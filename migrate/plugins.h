@@ -24,6 +24,7 @@ void plugin_file(struct scope *scope, const struct corefile_directive *d);
 void plugin_forward(struct scope *scope, const struct corefile_directive *d);
 void plugin_hosts(struct scope *scope, const struct corefile_directive *d);
 void plugin_kubernetes(struct scope *scope, const struct corefile_directive *d);
+void plugin_local(struct scope *scope, const struct corefile_directive *d);
 void plugin_log(struct scope *scope, const struct corefile_directive *d);
 void plugin_rewrite(struct scope *scope, const struct corefile_directive *d);
 void plugin_template(struct scope *scope, const struct corefile_directive *d);
@@ -53,6 +54,9 @@ void plugin_kubernetes_plan_free(struct kubernetes_plan *plan);
 struct forwards *plugin_forward_plan(
     const struct report *report, const struct corefile_block *block);
 void plugin_forward_plan_free(struct forwards *forwards);
+
+/* Adds the names of a template to scope->templates. Call for all templates of the block first. */
+void plugin_template_plan(struct scope *scope, const struct corefile_directive *d);
 
 /* Whether the directive `forward` has a server for which the new configuration uses TLS. */
 bool plugin_forward_uses_tls(const struct corefile_directive *d);

@@ -10,8 +10,12 @@
 #include "lib/xalloc.h"
 
 struct finding {
-	char *where, *text, *sentence;
+	char *file;    /* name of the file or key */
+	unsigned line; /* 0 if it is not about a line of a text */
+	char *text, *sentence;
 	enum verdict verdict;
+	size_t next;  /* index of the next finding with the same verdict, file and sentence, or 0 */
+	bool follows; /* such a finding comes before this one */
 };
 
 struct list {
@@ -33,6 +37,7 @@ struct report {
 	char *coredns;     /* name of CoreDNS's Deployment */
 	int coredns_replicas;
 	bool reads_pods, unbound;
+	bool in_place; /* the old DNS is kube-dns, whose Deployment is replaced */
 	struct list texts[TEXT_KEY_COUNT]; /* lines of the ConfigMap's other keys */
 };
 
@@ -71,7 +76,7 @@ void
 report_free(struct report *r)
 {
 	for (size_t i = 0; i < r->count; i++) {
-		free(r->findings[i].where);
+		free(r->findings[i].file);
 		free(r->findings[i].text);
 		free(r->findings[i].sentence);
 	}
@@ -239,8 +244,8 @@ add_finding(struct report *r, const struct corefile_line *line, size_t words, en
 		r->findings =
 		    xreallocarray(r->findings, r->count ? 2 * r->count : 1, sizeof *r->findings);
 	r->findings[r->count++] = (struct finding){
-		.where = printable(
-		    line->line ? xasprintf("%s:%u", line->file, line->line) : xstrdup(line->file)),
+		.file = printable(xstrdup(line->file)),
+		.line = line->line,
 		.text = line_text(line, words),
 		.sentence = printable(sentence),
 		.verdict = verdict,
@@ -421,6 +426,12 @@ report_coredns(struct report *r, const char *deployment, int replicas)
 }
 
 void
+report_replaces_kube_dns(struct report *r)
+{
+	r->in_place = true;
+}
+
+void
 report_text(struct report *r, enum text_key key, const char *fmt, ...)
 {
 	va_list args;
@@ -445,25 +456,111 @@ report_reads_pods(struct report *r)
 
 /* --- printing --- */
 
+/* Columns of a line of the report that is wrapped, and texts of a line in a list. */
+enum { WIDTH = 120, ITEM_WIDTH = 60 };
+
+/* Links the findings with the same verdict, file and sentence. */
+static void
+link_same(struct finding *findings, size_t count)
+{
+	struct json_object *last = json_object_new_object();
+
+	for (size_t i = 0; i < count; i++) {
+		struct finding *f = &findings[i];
+		char *key = xasprintf("%d %s\n%s", f->verdict, f->file, f->sentence);
+		struct json_object *before;
+
+		f->next = 0;
+		f->follows = json_object_object_get_ex(last, key, &before);
+		if (f->follows)
+			findings[json_object_get_int64(before)].next = i;
+		json_object_object_add(last, key, json_object_new_int64((int64_t)i));
+		free(key);
+	}
+	json_object_put(last);
+}
+
+/* Prints the findings with one sentence: the places, the lines and the sentence. */
+static void
+print_finding(const struct report *r, const struct finding *first, const char *word, FILE *out)
+{
+	const struct finding *f = first;
+
+	fprintf(out, "#\n# %s", first->file);
+	if (first->line > 0)
+		fprintf(out, ":%u", first->line);
+	while (f->next != 0) {
+		f = &r->findings[f->next];
+		if (f->line > 0)
+			fprintf(out, ", %u", f->line);
+	}
+	f = first;
+	fprintf(out, ": %s", first->text);
+	for (size_t len = strlen(first->text); f->next != 0; len += strlen(f->text)) {
+		f = &r->findings[f->next];
+		if (len > 2 * WIDTH) {
+			fputs("; ...", out);
+			break;
+		}
+		fprintf(out, "; %s", f->text);
+	}
+	fprintf(out, "\n#     %s: %s\n", word, first->sentence);
+}
+
+/* Prints one list of the lines that need nothing. */
+static void
+print_carried(const struct report *r, FILE *out)
+{
+	const char *file = NULL;
+	size_t column = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		const struct finding *f = &r->findings[i];
+
+		if (f->verdict != VERDICT_CARRIED)
+			continue;
+		char *item = f->line > 0 ? xasprintf("%u %.*s", f->line, ITEM_WIDTH, f->text)
+					 : xasprintf("%.*s", 2 * ITEM_WIDTH, f->text);
+		if (file == NULL || strcmp(file, f->file) != 0) {
+			fprintf(
+			    out, "%s# carried over, %s: ", file == NULL ? "#\n" : "\n", f->file);
+			file = f->file;
+			column = 20 + strlen(file);
+		} else {
+			fputs(column + strlen(item) > WIDTH ? "," : ", ", out);
+			if (column + strlen(item) > WIDTH) {
+				fputs("\n#     ", out);
+				column = 6;
+			}
+		}
+		fputs(item, out);
+		column += strlen(item) + 2;
+		free(item);
+	}
+	if (file != NULL)
+		fputc('\n', out);
+}
+
 static void
 print_verdicts(const struct report *r, const char *source, FILE *out)
 {
-	static const char *const words[] = { [VERDICT_CARRIED] = "carried over",
-		[VERDICT_CHANGES] = "changes",
-		[VERDICT_NONE] = "NO EQUIVALENT" };
+	static const struct {
+		enum verdict verdict;
+		const char *word;
+	} order[] = { { VERDICT_NONE, "NO EQUIVALENT" }, { VERDICT_CHANGES, "changes" } };
 	size_t sums[VERDICT_COUNT] = { 0 };
 	for (size_t i = 0; i < r->count; i++)
 		sums[r->findings[i].verdict]++;
 	char *name = printable(xstrdup(source));
-	fprintf(out, "# From %s: %zu lines carried over, %zu change, %zu have no equivalent.\n",
-	    name, sums[VERDICT_CARRIED], sums[VERDICT_CHANGES], sums[VERDICT_NONE]);
+	fprintf(out, "# From %s: %zu lines have no equivalent, %zu change, %zu are carried over.\n",
+	    name, sums[VERDICT_NONE], sums[VERDICT_CHANGES], sums[VERDICT_CARRIED]);
 	free(name);
-	for (size_t i = 0; i < r->count; i++) {
-		const struct finding *f = &r->findings[i];
-
-		fprintf(out, "#\n# %s: %s\n#     %s: %s\n", f->where, f->text, words[f->verdict],
-		    f->sentence);
-	}
+	link_same(r->findings, r->count);
+	for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+		for (size_t i = 0; i < r->count; i++)
+			if (r->findings[i].verdict == order[k].verdict && !r->findings[i].follows)
+				print_finding(r, &r->findings[i], order[k].word, out);
+	print_carried(r, out);
 }
 
 /* Prints a YAML string in double quotes. JSON strings are valid YAML. */
@@ -484,47 +581,72 @@ needs_quotes(const char *domain)
 	       strchr("0123456789", *domain) != NULL;
 }
 
+/* Prints the last steps of a switch from CoreDNS, whose pods keep running beside ours. */
+static void
+print_switch(const struct report *r, FILE *out)
+{
+	const char *coredns = r->coredns != NULL ? r->coredns : "coredns";
+	int replicas = r->coredns_replicas > 0 ? r->coredns_replicas : 2;
+
+	fprintf(out,
+	    "#  4. As many pods as CoreDNS has. A new Deployment has one. Until step 6, both "
+	    "answer.\n"
+	    "#     kubectl -n kube-system scale deployment/kube-dns --replicas=%d\n"
+	    "#     kubectl -n kube-system rollout status deployment/kube-dns\n"
+	    "#  5. Compare the answers. OLD and NEW are the addresses of a pod of each:\n"
+	    "#     kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide\n"
+	    "#     conf/kubernetes/compare OLD NEW\n"
+	    "#  6. kubectl -n kube-system scale deployment/%s --replicas=0\n"
+	    "#     Keep this Deployment and its ConfigMap.\n"
+	    "# To go back:\n"
+	    "#     kubectl -n kube-system scale deployment/%s --replicas=%d\n"
+	    "#     kubectl -n kube-system rollout status deployment/%s\n"
+	    "#     kubectl -n kube-system scale deployment/kube-dns --replicas=0\n",
+	    replicas, coredns, coredns, replicas, coredns);
+}
+
 static void
 print_steps(const struct report *r, FILE *out)
 {
 	const char *domain = report_known_domain(r), *quote = needs_quotes(domain) ? "\"" : "";
 
 	fprintf(out,
-	    "#\n# On kubeadm, k3s, RKE2, GKE and EKS, follow docs/install: these distributions "
-	    "restore the old DNS. For other clusters, docs/from-coredns.md and "
-	    "docs/from-kube-dns.md have the steps, with a trial beside the old DNS.\n# Without a "
-	    "trial, do this below conf/kubernetes:\n#  1. settings/settings.yaml: clusterDomain: "
-	    "%s%s%s, clusterIP: %s, registry: where you pushed the images\n#  2. kubectl apply -f "
-	    "of the ConfigMap below, if there is one\n#  3. save the Kustomization below as "
-	    "mine/kustomization.yaml; run conf/kubernetes/check mine; kubectl apply -k "
-	    "conf/kubernetes/mine\n#  4. kubectl -n kube-system rollout status "
-	    "deployment/kube-dns; conf/kubernetes/compare OLD NEW compares their answers; OLD and "
-	    "NEW are the addresses of a pod of each (kubectl -n kube-system get pods -l "
-	    "k8s-app=kube-dns -o wide)\n",
-	    quote, domain, quote,
-	    r->cluster_ip != NULL ? r->cluster_ip
-				  : "the address of the pods' DNS Service (kubectl -n kube-system "
-				    "get service kube-dns)");
-	if (r->coredns != NULL)
-		fprintf(out,
-		    "#  5. now both answer: kubectl -n kube-system scale deployment/kube-dns "
-		    "--replicas=%d; after its rollout kubectl -n kube-system scale deployment/%s "
-		    "--replicas=0. Keep this Deployment and its ConfigMap. To roll back, scale it "
-		    "up, and then kube-dns to 0\n",
-		    r->coredns_replicas > 0 ? r->coredns_replicas : 2, r->coredns);
+	    "#\n# Steps. On kubeadm, k3s, RKE2, GKE and EKS, follow docs/install instead: these "
+	    "distributions restore the old DNS.\n# For a trial beside the old DNS, follow %s.\n"
+	    "#  1. conf/kubernetes/settings/settings.yaml: clusterDomain: %s%s%s, clusterIP: %s, "
+	    "registry: where you pushed the images\n",
+	    r->in_place ? "docs/from-kube-dns.md" : "docs/from-coredns.md", quote, domain, quote,
+	    r->cluster_ip != NULL ? r->cluster_ip : "the address of the Service");
+	if (r->placeholder != NULL)
+		fprintf(out, "#     The input has only the placeholder %s for the domain.\n",
+		    r->placeholder);
+	if (r->cluster_ip == NULL)
+		fputs("#     The Service: kubectl -n kube-system get service kube-dns\n", out);
+	fputs("#  2. If there is a ConfigMap below, save it as configmap.yaml:\n"
+	      "#     kubectl apply -f configmap.yaml\n"
+	      "#  3. Save the Kustomization below as conf/kubernetes/mine/kustomization.yaml:\n"
+	      "#     conf/kubernetes/check mine\n"
+	      "#     kubectl apply -k conf/kubernetes/mine\n",
+	    out);
+	if (r->in_place)
+		fputs("#  4. kubectl -n kube-system rollout status deployment/kube-dns\n"
+		      "# To go back: kubectl -n kube-system rollout undo deployment/kube-dns\n",
+		    out);
+	else
+		print_switch(r, out);
+	fprintf(out,
+	    "# With Helm instead of steps 1 to 3: save the last part as values.yaml:\n"
+	    "#     make chart\n"
+	    "#     helm -n kube-system install kube-dns build/chart/kubedns --take-ownership -f "
+	    "values.yaml\n");
 	fprintf(out,
 	    r->topology == TOPOLOGY_FRONT
 		? "# Topology: front, like CoreDNS: kubedns answers clients, %s behind it caches "
 		  "and "
-		  "forwards. For classic: kubedns-migrate --topology=classic.\n"
-		: "# Topology: classic, like kube-dns: %s answers clients, kubedns is behind it. "
-		  "For "
-		  "front: kubedns-migrate --topology=front.\n",
+		  "forwards.\n# For classic: kubedns-migrate --topology=classic.\n"
+		: "# Topology: classic, like kube-dns: %s answers clients, kubedns is behind it.\n"
+		  "# For front: kubedns-migrate --topology=front.\n",
 	    engine_name(r));
-	fputs("# With Helm instead of steps 1 to 3: save the last part as values.yaml; make chart; "
-	      "helm -n kube-system install kube-dns build/chart/kubedns --take-ownership -f "
-	      "values.yaml\n",
-	    out);
 }
 
 static void

@@ -1,7 +1,8 @@
 /*
  * The report: a verdict on each line of the old configuration, and the new configuration to apply.
  *
- * The output is a YAML stream. The stream contains the report as comments, the ConfigMap kube-dns, a kustomization of conf/kubernetes with
+ * The output is a YAML stream. The stream contains the report as comments (lines without an equivalent first, then lines that change, then
+ * one list of all others, then the steps), the ConfigMap kube-dns, a kustomization of conf/kubernetes with
  * the flags, and the same flags as values of the chart conf/helm/kubedns.
  */
 #ifndef MIGRATE_REPORT_H
@@ -115,6 +116,9 @@ void report_cluster_ip(struct report *report, const char *address);
 /* Stores the name of CoreDNS's Deployment, which differs from the name of our Deployment. A printed step scales CoreDNS's Deployment down.
  * `replicas` is 0 if unknown. */
 void report_coredns(struct report *report, const char *deployment, int replicas);
+
+/* Notes that the old DNS is kube-dns, whose Deployment has the name of ours. The steps then replace it. */
+void report_replaces_kube_dns(struct report *report);
 
 /* Notes that kubedns also reads pods, so the ClusterRole needs this right. */
 void report_reads_pods(struct report *report);

@@ -61,6 +61,7 @@ struct plugin_files {
 	 * false if there is no such file. */
 	bool (*read)(void *arg, const char *path, const char *from, struct corefile_text *text);
 	void *arg;
+	bool custom;     /* the input has ConfigMaps beside that of the Corefile */
 	bool partial;    /* the text is only a part of a Corefile, so the other parts are unknown */
 	size_t bytes;    /* bytes read so far, at most COREFILE_IMPORTED_MAX */
 	size_t patterns; /* number of rewrites with a pattern */
@@ -76,6 +77,7 @@ struct scope {
 	char **zones; /* zones of the block for which it is translated */
 	size_t count;
 	struct zone_set *set;       /* the same zones as a set */
+	struct zone_set *templates; /* names for which the block has a template */
 	struct forwards *forwards;  /* the block's `forward` lines (plugins.h) */
 	bool root_is_plain;         /* external names go to the servers of the node's resolv.conf */
 	enum rewrite_kind rewrites; /* kind of the last rewrite in the block so far */

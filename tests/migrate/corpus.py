@@ -468,9 +468,18 @@ def containers(printed, directory, domain):
 def verdicts(printed):
     """Returns [(text of the line, words of the line, verdict, sentence)] for the lines with a verdict: lines that are not carried over unchanged."""
     found = []
-    for place, line, verdict, said in re.findall(r"^# (\S.*:\d+): (.*)\n#     (changes|NO EQUIVALENT): (.*)", printed, re.M):
-        found.append((place, line.split(), verdict, said))
+    for file, lines, texts, verdict, said in re.findall(r"^# (\S.*?):([0-9, ]+): (.*)\n#     (changes|NO EQUIVALENT): (.*)", printed, re.M):
+        for line, text in zip(lines.split(", "), texts.split("; ")):
+            found.append((f"{file}:{line}", text.split(), verdict, said))
     return found
+
+
+def lines_of(printed):
+    """Returns [(place, text)] for all lines that the report mentions, in the order of the lines."""
+    found = {(place, " ".join(words)) for place, words, _, _ in verdicts(printed)}
+    for file, items in re.findall(r"^# carried over, (\S.*?): (.*(?:\n#     .*)*)", printed, re.M):
+        found |= {(f"{file}:{n}", text) for n, text in re.findall(r"(\d+) (\S.*?)(?:, (?=\d+ )|$)", items.replace(",\n#     ", ", "))}
+    return sorted(found, key=lambda f: (f[0].rsplit(":", 1)[0], int(f[0].rsplit(":", 1)[1])))
 
 
 # The plugins that decide names, and their options. Other plugins do not change answers.
@@ -528,7 +537,7 @@ def announced(old, printed, name, domain, answers):
     zones = [z for zs, _ in blocks_of(old.text()) for z in zs]
     mine = max((z for z in zones if below(name, z)), key=len, default=None)
     found, block = [], {}
-    for place, line in re.findall(r"^# (\S.*:\d+): (.*)$", printed, re.M):
+    for place, line in lines_of(printed):
         if [zone_of(w) for w in line.split()] and all(zone_of(w) in zones for w in line.split()):
             block["now"] = [zone_of(w) for w in line.split()]
         block[place] = block.get("now")

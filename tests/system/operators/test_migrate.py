@@ -38,9 +38,12 @@ def migrate(path, text=None, *flags):
 def verdicts(out):
     """Returns {(file, line): marks} from a report."""
     found = {}
-    for place, verdict in re.findall(r"^# (\S+:\d+): .*\n#     ([a-zA-Z ]+): ", out, re.M):
-        file, line = place.rsplit(":", 1)
-        found.setdefault((file, int(line)), set()).add(MARKS[verdict])
+    for file, lines, verdict in re.findall(r"^# (\S+):([0-9, ]+): .*\n#     (changes|NO EQUIVALENT): ", out, re.M):
+        for line in lines.split(", "):
+            found.setdefault((file, int(line)), set()).add(MARKS[verdict])
+    for file, items in re.findall(r"^# carried over, (\S+): (.*(?:\n#     .*)*)", out, re.M):
+        for line in re.findall(r"(?:^|, |\n#     )(\d+) ", items):
+            found.setdefault((file, int(line)), set()).add(MARKS["carried over"])
     return {place: "".join(sorted(marks)) for place, marks in found.items()}
 
 
@@ -129,8 +132,7 @@ def test_no_secret_is_printed(text):
 
 def test_a_line_with_a_secret_keeps_what_is_public():
     _, out, _ = migrate("-", ". {\n tsig {\n  secret axfr.example. HIDDEN\n  secret\n }\n}\n")
-    assert re.search(r"3: secret axfr.example. \(not printed\)\n#     changes: a line NAME ALGORITHM SECRET in the file of --transfer-key", out)
-    assert re.search(r"4: secret\n", out)
+    assert re.search(r"3, 4: secret axfr.example. \(not printed\); secret\n#     changes: a line NAME ALGORITHM SECRET in the file of --transfer-key", out)
 
 
 def test_no_secret_of_a_deployment_is_printed():
@@ -263,7 +265,7 @@ def test_the_steps_name_coredns_s_deployment_and_its_replicas():
     corefile = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-dns"}, "data": {"Corefile": ".:53 {\n errors\n}\n"}}
     code, out, err = migrate("-", yaml.safe_dump_all([without_corefile(name="cluster-dns"), corefile]))
     assert code == 0, err
-    assert "scale deployment/kube-dns --replicas=3;" in out and "scale deployment/dns-server --replicas=0." in out
+    assert "scale deployment/kube-dns --replicas=3\n" in out and "scale deployment/dns-server --replicas=0\n" in out and "scale deployment/dns-server --replicas=3\n" in out
 
 
 def test_kube_dns_as_kubectl_prints_it():
@@ -372,7 +374,7 @@ def test_a_backup_beside_the_corefile_is_not_read():
     """kubeadm's upgrade leaves such a backup."""
     out, data, _, _ = of(configmap("coredns", Corefile=OPEN.replace("/etc/resolv.conf", "10.0.0.1"), **{"Corefile-backup": OPEN.replace("/etc/resolv.conf", "10.9.9.9")}))
     assert data == {"upstreamNameservers": ["10.0.0.1"]}
-    assert re.search(r"Corefile-backup of ConfigMap coredns\n#     carried over: not read: a copy", out)
+    assert re.search(r"^# carried over, .*: Corefile-backup of ConfigMap coredns", out, re.M)
 
 
 def test_k3s_node_hosts_are_carried_over():
@@ -456,9 +458,8 @@ OTHER = "apps.example:53 {\n rewrite name suffix .apps.example .default.svc.clus
 def test_options_of_a_zone_s_block_do_not_change_the_cluster(text):
     out, _, flags, _ = of(configmap("coredns", Corefile=text))
     assert flags == {"kubedns": ["--reverse-all-endpoints"], "dnsmasq": [], "nanny": []}
-    for line in ("namespaces default", "ttl 5"):
-        assert re.search(rf"{line}\n#     NO EQUIVALENT: left out: it is only for the queries of this server block", out)
-    assert re.search(r"pods insecure\n#     carried over: as in the server block that answers the cluster's names", out)
+    assert re.search(r"namespaces default; ttl 5\n#     NO EQUIVALENT: left out: it is only for the queries of this server block", out)
+    assert re.search(r"^# carried over, .*\d+ pods insecure,.*\d+ pods insecure", out, re.M | re.S)
     assert re.search(r"cache 5\n#     changes: left out: ", out)
 
 
@@ -483,8 +484,7 @@ def test_blocks_with_other_clients_are_never_mixed(first, second, said, turned):
         pytest.skip("the first block counts")
     out, data, _, _ = of(configmap("coredns", Corefile=two + one if turned else one + two))
     assert data == {"upstreamNameservers": ["10.0.0.1"]} and f"NO EQUIVALENT: left out: " in out and said in out
-    for line in ("hosts", "10.9.0.5 app.corp.example", "forward . 10.0.0.2"):
-        assert re.search(rf": {line}\n#     NO EQUIVALENT: left out with its server block", out)
+    assert re.search(r"hosts; 10.9.0.5 app.corp.example; forward . 10.0.0.2\n#     NO EQUIVALENT: left out with its server block", out)
 
 
 def test_a_name_of_another_block_is_left_out():
@@ -505,7 +505,6 @@ def test_the_first_forward_of_a_block_gets_the_names():
 def test_endpoints_of_every_service_have_ptr_records_as_in_coredns(option, all_endpoints):
     out, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("  ttl 30\n", "  ttl 30\n" + option)))
     assert ("--reverse-all-endpoints" in flags["kubedns"]) is all_endpoints
-    assert ("kubedns's --reverse-all-endpoints adds PTR records of every Service's endpoints" in out) is all_endpoints
     _, _, flags, _ = of(configmap("coredns", Corefile=". {\n kubernetes cluster.local\n forward . 10.0.0.1\n}\n"))
     assert "--reverse-all-endpoints" not in flags["kubedns"]
 
@@ -535,7 +534,7 @@ def test_reverse_names_that_coredns_denies():
 
 
 @pytest.mark.parametrize("zones, said", [
-    ("10.96.0.0/16", "--ptr=cidrs: PTR records only in these ranges"),
+    ("10.96.0.0/16", "3 are carried over"),
     ("10.96.0.0/16 {\n fallthrough in-addr.arpa\n }", "reverse names of the cluster's addresses outside these zones"),
     ("in-addr.arpa {\n fallthrough in-addr.arpa\n }", "kubedns also answers reverse names of the cluster's IPv6 addresses"),
     ("", "kubedns also answers the cluster's reverse names"),
@@ -629,9 +628,28 @@ def test_values_of_the_coredns_chart(tmp_path):
         out, data, _, _ = of(given)
         assert data == {"upstreamNameservers": ["10.9.9.9"], "stubDomains": {"a.example": ["10.0.0.53"]}}
         assert "clusterDomain: corp.local, clusterIP: 10.96.0.10," in out
-    out, data, _, _ = of({**release, "spec": {"chart": "x"}})
-    assert data == {} and re.search(r"HelmRelease coredns\n#     NO EQUIVALENT: not read", out)
-    assert re.search(r"Gizmo x\n#     NO EQUIVALENT: not read", of({"kind": "Gizmo", "metadata": {"name": "x"}})[0])
+    out = of(configmap("coredns", Corefile=OPEN), {**release, "spec": {"chart": "x"}}, {"kind": "Gizmo", "metadata": {"name": "x"}})[0]
+    assert re.search(r"HelmRelease coredns\n#     NO EQUIVALENT: not read", out) and re.search(r"Gizmo x\n#     NO EQUIVALENT: not read", out)
+
+
+def test_other_wrappers_of_a_corefile_are_read():
+    """The configuration of EKS's add-on, and a chart that contains the coredns chart with zone files."""
+    assert of({"corefile": "a.example {\n forward . 10.0.0.1\n}\n", "replicaCount": 2})[1] == {"stubDomains": {"a.example": ["10.0.0.1"]}}
+    zone = "@ IN SOA ns host 1 3600 600 86400 60\n"
+    values = {"coredns": {"servers": [{"zones": [{"zone": "lab.example"}], "plugins": [{"name": "file", "parameters": "/etc/coredns/db.lab"}]}],
+                          "zoneFiles": [{"filename": "db.lab", "domain": "lab.example", "contents": zone}]}}
+    assert of(values)[1] == {"records": ["$ORIGIN lab.example.", "$TTL 3600", zone.strip(), "$ORIGIN ."]}
+
+
+@pytest.mark.parametrize("given", [
+    {"kind": "Gizmo", "metadata": {"name": "x"}}, {"apiVersion": "operator.openshift.io/v1", "kind": "DNS", "metadata": {"name": "default"}, "spec": {"servers": []}},
+    {"kind": "HelmChartConfig", "metadata": {"name": "rke2-coredns"}, "spec": {"valuesContent": "nodelocal: {enabled: true}\n"}}, {"dns_mode": "coredns"},
+    {"kind": "ConfigMap", "metadata": {"name": "other"}, "data": {"notes": "x"}},
+    {"kind": "Service", "metadata": {"name": "kube-dns"}, "spec": {"clusterIP": "10.96.0.10"}},
+])
+def test_input_without_a_configuration_makes_no_kustomization(given):
+    code, out, err = migrate("-", yaml.safe_dump(given))
+    assert code == 2 and out == "" and "nothing to migrate" in err
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -640,6 +658,76 @@ def test_utf_16_is_named(tmp_path, encoding):
     (tmp_path / "Corefile").write_bytes(OPEN.encode(encoding))
     code, out, err = migrate(tmp_path / "Corefile")
     assert code == 2 and out == "" and "is UTF-16: save it as UTF-8" in err
+
+
+def test_federations_in_the_form_of_old_documentation():
+    assert of(configmap("kube-dns", federations='{"foo": "foo.feddomain.example"}'))[1] == {"federations": ["foo=foo.feddomain.example"]}
+
+
+def test_one_wrong_stub_domain_does_not_take_the_others_along():
+    out, data, _, _ = of(configmap("kube-dns", stubDomains='{"svc.cluster.local": ["192.0.2.4"], "corp.test": ["192.0.2.5"]}'))
+    assert data == {"stubDomains": {"corp.test": ["192.0.2.5"]}} and re.search(r"NO EQUIVALENT: left out: .*svc.cluster.local.*; the other stub domains are carried over", out)
+
+
+@pytest.mark.parametrize("rule, data", [
+    ("name substring a.example b.example", {}), ("name prefix a b", {}), ("name a.example b.example c.example", {}), ("name Suffix a.example b.example", {"rewrites": ["suffix a.example b.example"]}),
+    ("name a.example b.example", {"rewrites": ["exact a.example b.example"]}),
+    ("name exact a.example b.example answer value (.*) {1}.x.", {"rewrites": ["exact a.example b.example"]}),
+    ("stop {\n  name suffix a.example b.example\n  answer name auto\n  answer value (.*) {1}.x.\n }", {"rewrites": ["suffix a.example b.example"]}),
+])
+def test_a_rewrite_that_is_not_understood_is_not_another_rewrite(rule, data):
+    out, found, _, _ = of(configmap("coredns", Corefile=OPEN[:-2] + f" rewrite {rule}\n}}\n"))
+    assert found == data and ("NO EQUIVALENT: no rewrites of this kind" in out) == (data == {})
+    assert ("NO EQUIVALENT: the targets of CNAME, SRV, MX and NS records are not rewritten" in out) == ("value" in rule)
+
+
+def test_a_hosts_name_that_a_template_answers():
+    block = OPEN[:-2] + ' template IN A example.com {\n  match .*\\.example\\.com\n  answer "{{ .Name }} 60 IN A 192.168.2.1"\n  fallthrough\n }\n hosts {\n  192.168.0.11 aaa.example.com\n  192.168.0.12 b.example\n  fallthrough\n }\n}\n'
+    out = of(configmap("coredns", Corefile=block))[0]
+    assert re.search(r"192.168.0.11 aaa.example.com\n#     changes: .*In CoreDNS, a template of this server block answers", out)
+    assert not re.search(r"b.example\n#     changes", out)
+
+
+def test_a_placeholder_is_not_a_second_domain():
+    out, _, _, _ = of(configmap("coredns", Corefile=OPEN.replace("cluster.local", "$DNS_DOMAIN")))
+    assert "NO EQUIVALENT: $DNS_DOMAIN is a placeholder for the cluster's domain" in out and "only the placeholder $DNS_DOMAIN for the domain" in out
+
+
+def test_a_second_domain_is_a_rewrite():
+    out, data, _, _ = of(configmap("coredns", Corefile=OPEN.replace("cluster.local", "prod.example cluster.local")))
+    assert data == {"rewrites": ["suffix cluster.local prod.example"]} and "gives the same names to cluster.local" in out
+
+
+@pytest.mark.parametrize("server, said", [
+    ("127.0.0.1:5353", "unencrypted, to the servers of the node's resolv.conf"), ("https://10.0.0.1", "unencrypted, to the servers of the node's resolv.conf"),
+    ("10.0.0.2 tls://10.0.0.1", "to the other servers of this line"),
+])
+def test_the_consequence_until_the_reader_acts(server, said):
+    out = of(configmap("coredns", Corefile=OPEN.replace("/etc/resolv.conf", server)))[0]
+    assert f"Until then these queries go {said}" in out
+
+
+def test_an_import_without_a_match_in_the_custom_configmap():
+    corefile = OPEN[:-2] + " import custom/*.override\n}\n"
+    assert "no file here matches" in of(configmap("coredns", Corefile=corefile))[0]
+    assert "no file here matches" not in of(configmap("coredns", Corefile=corefile), configmap("coredns-custom", a__server="b.example {\n forward . 10.0.0.1\n}\n"))[0]
+
+
+@pytest.mark.parametrize("topology, said", [("front", "a TTL of 5 s"), ("classic", "--negative-ttl=0 in the manifest")])
+def test_negative_answers_in_each_topology(topology, said):
+    assert said in of(configmap("coredns", Corefile=OPEN[:-2] + " cache {\n  denial 100\n }\n}\n"), flags=[f"--topology={topology}"])[0]
+
+
+def test_localhost_with_unbound_needs_a_step():
+    out = of(configmap("coredns", Corefile=CLOSED[:-2] + " local\n forward . tls://192.0.2.53 {\n  tls_servername dns.example\n }\n}\n"))[0]
+    assert "NO EQUIVALENT: unbound does not answer localhost itself" in out
+
+
+def test_the_report_begins_with_what_needs_the_reader():
+    out = of(configmap("coredns", Corefile=OPEN[:-2] + " cache 30\n erratic\n erratic\n}\n"))[0]
+    words = re.findall(r"^#     (NO EQUIVALENT|changes)|^# (carried over), |^# (Steps)", out, re.M)
+    assert ["".join(w) for w in words] == ["NO EQUIVALENT", "changes", "carried over", "Steps"]
+    assert "Corefile:9, 10: erratic; erratic\n" in out
 
 
 def test_federations_are_printed():
