@@ -205,6 +205,12 @@ check: ## like test, without installing packages
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh
 .PHONY: check
 
+# STEADY_ARGS adds to the command, such as --rounds loaded=2,single=2 --only tests/system/node.
+steady steady-all: ## repeat the tests that depend on time (steady-all: all tests) on a busy machine and count failures; continues after an interruption
+	@$(again) -s built-tests
+	@BUILD=$(BUILD) $(PYTHON) tests/steady.py $(if $(filter steady,$@),listed,all) $(STEADY_ARGS)
+.PHONY: steady steady-all
+
 test-dirty: ## the tests on a machine with files in /tmp, used ports, a proxy and other DNS servers (root)
 	@$(call deps,build run test)
 	@$(again) -s built-tests

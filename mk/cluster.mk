@@ -98,7 +98,5 @@ test-cluster: ## test the images and manifests against a real control plane (doc
 	@$(call deps,build run test cluster)
 	@$(again) all controlplane helm helm-cli spdx test-images $(COREDNS)
 	@export CTL=$(abspath $(CTL)) COREDNS=$(abspath $(COREDNS)) HELM_CLI=$(abspath $(HELM_CLI)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
-	run="$(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/cluster-cache"; rm -rf $(BUILD)/cluster-cache; \
-	$$run --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS) && exit; [ $$? = 1 ] || exit 1; \
-	echo "repeating the failed tests, one at a time:"; $$run -n 0 --last-failed $(CLUSTER_TESTS) $(PYTEST_ARGS)
+	$(PYTHON) -m pytest -q -p no:cacheprovider --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS)
 .PHONY: test-cluster

@@ -2,26 +2,26 @@
 # Runs the tests that were built in $BUILD and counts them. Stages, as arguments (default: all of them):
 #	unit	the cmocka programs in $BUILD/tests/unit, UNIT_JOBS at a time
 #	replay	each fuzz target of $BUILD/tests/replay over its seeds
-#	system	pytest over tests/system and tests/apiserver, in three phases:
+#	system	pytest over tests/system and tests/apiserver, in two phases:
 #		1. Tests without a mark, PYTEST_JOBS at a time (default: five for two processors). Each test has its own ports and files.
-#		2. Tests marked `quiet`, QUIET_JOBS at a time (default: three for two processors). They load the machine, or fail when other tests load it.
-#		3. Tests marked `timing`, one at a time. They compare durations, so a busy machine makes them fail too. Only these
-#		   tests are repeated when they fail. At most TIMING_TESTS tests may have this mark.
+#		2. Tests marked `quiet`, QUIET_JOBS at a time (default: three for two processors). Each of them loads the machine.
 #		PYTEST_ARGS adds to the command. With SOAK=1, only the tests marked `soak` run. They take more than a minute each.
-# All stages run even if one fails. The last line is "N passed, N failed". It names the tests that passed only when they were repeated. If
-# there are more than REPEATS such tests, the run fails. The lines before it count the skipped tests by reason and say how many tests may be
-# repeated.
+# All stages run even if one fails, and no test is repeated. The last line is "N passed, N failed". The lines before it count the skipped
+# tests by reason.
 set -u
 
 processors=$(nproc)
-: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=$((5 * processors / 2))}" "${QUIET_JOBS:=$(((3 * processors + 1) / 2))}" "${TIMING_TESTS:=10}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$processors}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}" "${REPEATS:=3}"
+: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=$((5 * processors / 2))}" "${QUIET_JOBS:=$(((3 * processors + 1) / 2))}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$processors}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}"
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
 export BUILD
+# Each worker of pytest reads all tests. Without compiled files this takes eight seconds of a processor, most of them for the assertions.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="$BUILD/pycache"
 logs=$BUILD/test-logs
 mkdir -p "$logs"
 rm -f "$logs/skipped"
-passed=0 failed=0 repeated='' repeatable=''
+passed=0 failed=0
 
 # Prints the number that the pattern $2 matches in the file $1 (the last such line), or 0.
 number() {
@@ -98,7 +98,7 @@ pytest_phase() {
 	shift 2
 	rm -f "$xml"
 	# shellcheck disable=SC2086 # lists of words
-	timeout -k 20 "$SYSTEM_TIMEOUT" "$PYTHON" -m pytest -c tests/pytest.ini -q -rfEs --durations=10 -o cache_dir="$logs/cache" --junitxml="$xml" \
+	timeout -k 20 "$SYSTEM_TIMEOUT" "$PYTHON" -m pytest -c tests/pytest.ini -q -rfEs --durations=10 -p no:cacheprovider --junitxml="$xml" \
 		-m "$marker" "$@" $PYTEST_ARGS $SYSTEM_TESTS </dev/null
 	status=$?
 	if [ ! -s "$xml" ]; then
@@ -113,70 +113,13 @@ pytest_phase() {
 	[ "$skip" = 0 ] || sed 's/<skipped /\n&/g' "$xml" | sed -n 's/^<skipped [^>]*message="\([^"]*\)".*/\1/p' | sed 's/&quot;/"/g' | awk 1 >>"$logs/skipped"
 }
 
-# Lists the names of the tests that failed in the last run of pytest.
-last_failed() {
-	sed -n 's/^ *"\(.*\)": true,\{0,1\}$/\1/p' "$logs/cache/v/cache/lastfailed" 2>/dev/null | sort
-}
-
-# Prints the share of the processors' time that the host of this virtual machine gives to other machines, in percent. Measures for two seconds.
-stolen() {
-	{ head -1 /proc/stat && sleep 2 && head -1 /proc/stat; } | awk '
-		{ steal[NR] = $9; for (i = 2; i <= 9; i++) all[NR] += $i }
-		END { d = all[2] - all[1]; print int(d ? 100 * (steal[2] - steal[1]) / d : 0) }'
-}
-
-# Waits until the host gives less than 10 % of the processors' time to other machines. Waits a minute at most. Tests that measure time
-# fail on a machine without processor time.
-settle() {
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		share=$(stolen)
-		[ "$share" -lt 10 ] && return
-		echo "the host has $share % of the processors' time; waiting"
-		sleep 4
-	done
-}
-
-# Repeats the $1 `timing` tests that failed, one at a time, twice at most. If a test passes now, it failed before because the machine was
-# busy. The last line of the output names it. If a test fails each time, it counts as failed.
-again() {
-	left=$1 others=$((failed - $1))
-	last_failed >"$logs/failed-first"
-	for try in 1 2; do
-		[ "$left" = 0 ] && break
-		settle
-		echo "$left tests about time failed; again, try $try of 2:"
-		before_ok=$passed failed=0
-		pytest_phase again "timing and not soak" -n 0 --last-failed
-		left=$failed
-		echo "$((passed - before_ok)) of them passed"
-	done
-	failed=$((others + left))
-	last_failed >"$logs/failed-again"
-	repeated=$(comm -23 "$logs/failed-first" "$logs/failed-again")
-	repeats=$(comm -23 "$logs/failed-first" "$logs/failed-again" | wc -l)
-	if [ "$repeats" -gt "$REPEATS" ]; then
-		echo "$repeats tests passed only when repeated, more than $REPEATS: the machine is too busy for these tests, or a program is slower"
-		count 0 1
-	fi
-}
-
 system() {
 	if [ -n "${SOAK:-}" ]; then
 		pytest_phase soak soak -n 0
 		return
 	fi
-	rm -rf "$logs/cache"
-	pytest_phase system "not soak and not timing and not quiet" -n "$PYTEST_JOBS" --dist load
-	pytest_phase quiet "quiet and not timing and not soak" -n "$QUIET_JOBS" --dist load
-	before=$failed
-	pytest_phase timing "timing and not soak" -n 0
-	repeatable=$all
-	if [ "$repeatable" -gt "$TIMING_TESTS" ]; then
-		echo "$repeatable tests are marked timing, more than $TIMING_TESTS: make them wait for a condition or count, or mark them quiet"
-		count 0 1
-		before=$((before + 1))
-	fi
-	again $((failed - before))
+	pytest_phase system "not soak and not quiet" -n "$PYTEST_JOBS" --dist load
+	pytest_phase quiet "quiet and not soak" -n "$QUIET_JOBS" --dist load
 }
 
 [ $# = 0 ] && set -- unit replay system
@@ -190,7 +133,5 @@ for stage in "$@"; do
 	esac
 done
 [ ! -s "$logs/skipped" ] || sort "$logs/skipped" | uniq -c | sort -rn | sed 's/^ *\([0-9]*\) /\1 skipped: /'
-[ -z "$repeatable" ] || echo "$repeatable tests may be repeated (marked timing), of $TIMING_TESTS at most"
-[ -z "$repeated" ] || repeated="; passed only when repeated: $repeats ($(echo "$repeated" | paste -sd , | sed 's/,/, /g'))"
-echo "$passed passed, $failed failed$repeated"
+echo "$passed passed, $failed failed"
 [ $failed = 0 ] && [ $passed -gt 0 ]

@@ -1,24 +1,39 @@
 /*
- * LD_PRELOAD library that makes time pass faster. The monotonic clock of this process runs HURRY
- * times as fast, and its waits are shorter by the same factor. A test therefore sees minutes of
- * backoff, jitter and retries of the real program within seconds. The wall clock, kernel timers
- * (TCP keepalive) and other processes do not change.
+ * LD_PRELOAD library that makes time an input of a test. There are two modes:
+ *
+ *	HURRY=factor	The monotonic clock of this process runs this many times as fast, and its
+ *			waits are shorter by the same factor. A test therefore sees minutes of
+ *			backoff, jitter and retries of the real program within seconds. With a
+ *			factor below 1, a busy machine has more time before a timeout.
+ *	HURRY=file	The monotonic clock stands still until the test moves it. The file contains
+ *			the nanoseconds that have passed, as 8 bytes. A wait ends when its time on this
+ *			clock has passed, so the machine's speed does not change what happens.
+ *
+ * On such a clock, a periodic kernel timer of the program only wakes it, very often.
+ *
+ * The wall clock, kernel timers (TCP keepalive) and other processes do not change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
-#define SECOND 1000000000LL
+#define SECOND   1000000000LL
+#define MS       1000000LL
+#define SLICE_MS 2 /* a thread that waits looks at the test's clock this often */
 
 static double factor = 1;
 static long long base;
+static volatile long long *moved; /* the test's clock, or NULL */
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
 
 /* Declares `next`, a pointer to the C library's function that the function here replaces. */
@@ -47,8 +62,18 @@ begin(void)
 	    (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
 	real_clock_gettime(CLOCK_MONOTONIC, &now);
 	base = to_ns(&now);
-	if (text != NULL && atof(text) >= 1)
-		factor = atof(text);
+	if (text == NULL)
+		return;
+	if (text[0] != '/') {
+		factor = atof(text) > 0 ? atof(text) : 1;
+		return;
+	}
+	int fd = open(text, O_RDONLY | O_CLOEXEC);
+	void *at = mmap(NULL, sizeof *moved, PROT_READ, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		abort();
+	moved = at;
+	close(fd);
 }
 
 static int
@@ -56,6 +81,13 @@ is_hurried(clockid_t clock)
 {
 	return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_RAW ||
 	       clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME;
+}
+
+/* Returns the time on this process's clock for the real monotonic time `ns`. */
+static long long
+own_ns(long long ns)
+{
+	return moved != NULL ? base + *moved : base + (long long)((double)(ns - base) * factor);
 }
 
 static long long
@@ -87,15 +119,32 @@ clock_gettime(clockid_t clock, struct timespec *t)
 	begin();
 	int r = real_clock_gettime(clock, t);
 	if (r == 0 && is_hurried(clock))
-		*t = of_ns(base + (long long)((double)(to_ns(t) - base) * factor));
+		*t = of_ns(own_ns(to_ns(t)));
 	return r;
 }
 
+/*
+ * WAIT calls `call` with the variable `ms`, the real time to wait, and returns its result. On the
+ * test's clock it calls `call` again and again, until the result is not 0 or `timeout_ms` has
+ * passed.
+ */
+#define WAIT(timeout_ms, call)                                                                     \
+	do {                                                                                       \
+		int ms = shorter_ms(timeout_ms), r_;                                               \
+		if (moved == NULL || ms <= 0)                                                      \
+			return call;                                                               \
+		long long until_ = *moved + (timeout_ms)*MS;                                       \
+		ms = SLICE_MS;                                                                     \
+		while ((r_ = call) == 0 && *moved < until_)                                        \
+			;                                                                          \
+		return r_;                                                                         \
+	} while (0)
+
 int
-poll(struct pollfd *fds, nfds_t n, int ms)
+poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
 	NEXT(poll);
-	return next(fds, n, shorter_ms(ms));
+	WAIT(timeout_ms, next(fds, n, ms));
 }
 
 int
@@ -121,7 +170,7 @@ syscall(long number, ...)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 #ifdef SYS_poll
 	if (number == SYS_poll)
-		a[2] = shorter_ms((int)a[2]);
+		WAIT((int)a[2], (int)next(number, a[0], a[1], (long)ms));
 #endif
 	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
@@ -130,8 +179,13 @@ int
 ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
 {
 	NEXT(ppoll);
-	struct timespec less = t != NULL ? shorter(t) : (struct timespec){ 0 };
-	return next(fds, n, t != NULL ? &less : NULL, mask);
+	if (t == NULL)
+		return next(fds, n, NULL, mask);
+	int timeout_ms = (int)((to_ns(t) + MS - 1) / MS);
+	struct timespec less = moved != NULL ? of_ns(SLICE_MS * MS) : shorter(t);
+	if (timeout_ms == 0)
+		less = *t;
+	WAIT(timeout_ms, ((void)ms, next(fds, n, &less, mask)));
 }
 
 int
@@ -143,17 +197,17 @@ __ppoll_chk(
 }
 
 int
-epoll_wait(int fd, struct epoll_event *events, int n, int ms)
+epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms)
 {
 	NEXT(epoll_wait);
-	return next(fd, events, n, shorter_ms(ms));
+	WAIT(timeout_ms, next(fd, events, n, ms));
 }
 
 int
-epoll_pwait(int fd, struct epoll_event *events, int n, int ms, const sigset_t *mask)
+epoll_pwait(int fd, struct epoll_event *events, int n, int timeout_ms, const sigset_t *mask)
 {
 	NEXT(epoll_pwait);
-	return next(fd, events, n, shorter_ms(ms), mask);
+	WAIT(timeout_ms, next(fd, events, n, ms, mask));
 }
 
 int
@@ -173,6 +227,8 @@ timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimersp
 	NEXT(timerfd_settime);
 	struct itimerspec less = { .it_interval = shorter(&new->it_interval),
 		.it_value = shorter(&new->it_value) };
+	if (moved != NULL && to_ns(&new->it_interval) > SLICE_MS * MS)
+		less.it_interval = less.it_value = of_ns(SLICE_MS * MS);
 	return next(fd, flags, flags & TFD_TIMER_ABSTIME ? new : &less, old);
 }
 

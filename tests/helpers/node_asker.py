@@ -1,10 +1,12 @@
 """
-Sends queries as pods do and prints the results: node_asker.py ADDRESS RATE SECONDS. It alternates between UDP and TCP and between A and AAAA.
+Sends queries as pods do until it gets SIGTERM, and prints the results: node_asker.py ADDRESS RATE PATIENCE. It alternates between UDP and TCP and
+between A and AAAA.
 Each query has its own socket and behaves like a resolver library with one server in resolv.conf.
 
 Over UDP, two of three lookups behave like glibc and Go, with two attempts of 5 s each. An ICMP error (IP_RECVERR) or a wrong answer ends an
 attempt at once, so two refusals fail the lookup. Every third lookup behaves like musl: it sends at 0 and 2.5 s, waits 5 s in all, and does
-not see ICMP errors. Over TCP there is one attempt of 5 s. It fails after a refusal or a reset.
+not see ICMP errors. Over TCP there is one attempt of 5 s. It fails after a refusal or a reset. All attempts last PATIENCE times as long.
+With much patience, a query is only sent again if it was lost, not because the machine is busy.
 
 Prints one JSON object per query: the time and transport, how long the first right answer took (null: the lookup failed), the number of
 retries, the wrong answers, and the answer's TTL, which identifies the server.
@@ -12,13 +14,15 @@ retries, the wrong answers, and the answer's TTL, which identifies the server.
 
 import asyncio
 import json
+import signal
 import socket
 import struct
 import sys
 import time
 
 NAME, ADDRESSES = "web.default.svc.cluster.local", {1: bytes([10, 96, 0, 80]), 28: bytes.fromhex("fd0000000000000000000000000000a1")}
-GLIBC, MUSL, TCP = (5.0, 2), (2.5, 2), (5.0, 1)  # seconds per attempt, and attempts
+PATIENCE = float(sys.argv[3])
+GLIBC, MUSL, TCP = (5.0 * PATIENCE, 2), (2.5 * PATIENCE, 2), (5.0 * PATIENCE, 1)  # seconds per attempt, and attempts
 IP_RECVERR = 11
 
 
@@ -130,15 +134,17 @@ async def ask(address, number):
     return note
 
 
-async def main(address, rate, seconds):
-    """Sends the queries. Prints the results only at the end, because a slow reader would delay the queries."""
-    tasks, begun = [], time.monotonic()
-    for number in range(int(rate * seconds)):
-        await asyncio.sleep(max(0, begun + number / rate - time.monotonic()))
-        tasks.append(asyncio.create_task(ask(address, number)))
+async def main(address, rate):
+    """Sends the queries. Prints the first line when it sends the first query, and the results at the end, because a slow reader would delay the queries."""
+    tasks, begun, ended = [], time.monotonic(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    print("sending", flush=True)
+    while not ended.is_set():
+        await asyncio.sleep(max(0, begun + len(tasks) / rate - time.monotonic()))
+        tasks.append(asyncio.create_task(ask(address, len(tasks))))
     return await asyncio.gather(*tasks)
 
 
 if __name__ == "__main__":
-    for asked in asyncio.run(main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]))):
+    for asked in asyncio.run(main(sys.argv[1], float(sys.argv[2]))):
         print(json.dumps(asked))

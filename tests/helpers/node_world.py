@@ -174,19 +174,20 @@ class NodeWorld:
         return all(not self.node(*command, check=False, env={**os.environ, "OWN_LOOPBACK": uid}).returncode
                    for command in ((PROGRAM, "--ready"), (NANNY, "-ready")))  # fmt: skip
 
-    def start_node(self, *nanny, kubedns=(), addresses=f"{LOCAL},{SERVICE}"):
+    def start_node(self, *nanny, kubedns=(), addresses=f"{LOCAL},{SERVICE}", env=None):
+        """`env` is the environment of the nanny."""
         self.start_kubedns("kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=127.0.0.1:253",
                            f"--ttl={NODE_TTL}", *kubedns)  # fmt: skip
-        self.start_nanny(*nanny, addresses=addresses)
+        self.start_nanny(*nanny, addresses=addresses, env=env)
 
-    def start_nanny(self, *nanny, addresses=f"{LOCAL},{SERVICE}"):
+    def start_nanny(self, *nanny, addresses=f"{LOCAL},{SERVICE}", env=None):
         directory = pathlib.Path(self.directory.name)
         directory.chmod(0o777)  # the nanny runs as an unprivileged user
         (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
         self.running["nanny"] = self.node.start(
             NANNY, f"-localip={addresses}", "-metricsAddr=127.0.0.1:10056", f"-runDir={directory}", "-drain=3s",
             f"-resolvConf={directory}/resolv.conf", f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny,
-            "--", "-k", "--port=253", "--listen-address=127.0.0.1", "--bind-interfaces", log=self.tmp_path / "nanny.log")  # fmt: skip
+            "--", "-k", "--port=253", "--listen-address=127.0.0.1", "--bind-interfaces", log=self.tmp_path / "nanny.log", env=env)  # fmt: skip
 
     # State of the node.
 
@@ -218,17 +219,19 @@ class NodeWorld:
 
     # Load.
 
-    def start_asking(self, seconds, rate=100, address=SERVICE):
-        self.asking = subprocess.Popen(["ip", "netns", "exec", self.pod.name, sys.executable, HERE / "node_asker.py", address, str(rate), str(seconds)],
+    def start_asking(self, rate=100, address=SERVICE, patience=1):
+        self.asking = subprocess.Popen(["ip", "netns", "exec", self.pod.name, sys.executable, HERE / "node_asker.py", address, str(rate), str(patience)],
                                        stdout=subprocess.PIPE, text=True)  # fmt: skip
-        time.sleep(0.5)
+        assert self.asking.stdout.readline() == "sending\n"
 
     def asked(self):
+        """Ends the queries. Returns the results and their summary."""
+        self.asking.terminate()
         out = [json.loads(line) for line in self.asking.communicate(timeout=120)[0].splitlines()]
         self.asking = None
         summary = {
             "asked": len(out), "asked again": sum(q["again"] > 0 for q in out), "unanswered": sum(q["took"] is None for q in out),
-            "wrong": sum(len(q["wrong"]) for q in out), "longest pause": round(max(b["at"] - a["at"] for a, b in zip(out, out[1:])), 2), "by the node": sum(q["ttl"] == NODE_TTL for q in out),
+            "wrong": sum(len(q["wrong"]) for q in out), "by the node": sum(q["ttl"] == NODE_TTL for q in out),
             "worst s": round(max(q["took"] or 9 for q in out), 3)}  # fmt: skip
         print(summary)
         return out, summary

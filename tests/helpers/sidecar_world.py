@@ -51,12 +51,12 @@ def surroundings(in_pod):
 class Sidecar:
     """The sidecar with these arguments and HTTP on a free port of 127.0.0.1 (or `address`). With `in_pod` it has the environment of a pod's container."""
 
-    def __init__(self, *args, address="127.0.0.1", peers=False, wrap=(), in_pod=True):
+    def __init__(self, *args, address="127.0.0.1", peers=False, wrap=(), in_pod=True, env=None):
         self.log = tempfile.TemporaryFile()
         quiet = [] if peers else ["--kubedns-url=", "--nanny-url="]
         self.process = subprocess.Popen(
             [*wrap, PROGRAM, f"--prometheus-addr={address}", "--prometheus-port=0", "--drain=0s", *quiet, *map(str, args)],
-            stderr=self.log, env=surroundings(in_pod))
+            stderr=self.log, env={**surroundings(in_pod), **(env or {})})
         self.port = int(until(lambda: re.search(r"page on port (\d+)", self.said()), what=lambda: f"the sidecar's start; its log: {self.said()!r}")[1])
 
     def said(self):

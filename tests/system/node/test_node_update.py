@@ -6,14 +6,13 @@ the same ports. The new pod takes over before the old pod ends. No query is lost
 import os
 import pathlib
 import signal
-import time
 
 import pytest
 from kubedns_process import PROGRAM
 from node_world import LOCAL, NODE_TTL, OUTSIDE, SERVICE, NodeWorld
 
 SOAK = os.environ.get("SOAK")
-RATE, SECONDS = (400, 250) if SOAK else (200, 15)
+RATE, UPDATES = (400, 60) if SOAK else (200, 2)
 
 
 def end(world, uid):
@@ -24,16 +23,13 @@ def end(world, uid):
     return [world.running.pop(name).wait(timeout=30) for name in names]
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("address", [SERVICE, LOCAL])
 def test_an_update_loses_nothing(tmp_path, address):
     with NodeWorld(tmp_path) as world:
         world.start_pod("pod-0")
         world.until(lambda: world.pod_is_ready("pod-0"), what="the first pod")
-        world.start_asking(SECONDS, RATE, address)
-        updates, begun = 0, time.monotonic()
-        while time.monotonic() - begun < SECONDS - 7:
-            updates += 1
+        world.start_asking(RATE, address, patience=8)
+        for updates in range(1, UPDATES + 1):
             world.start_pod(f"pod-{updates}")
             world.until(lambda: world.pod_is_ready(f"pod-{updates}"), what="the next pod")
             assert len(world.tables()) == 2, "each pod has its own table"
@@ -41,11 +37,7 @@ def test_an_update_loses_nothing(tmp_path, address):
             assert "port 53 is left to the other kubedns" in (tmp_path / f"pod-{updates - 1}-kubedns.log").read_text()
             world.until(lambda: len(world.tables()) == 1, what="the old pod's rules gone, and the new one's there")
         out, seen = world.asked()
-        print(f"{updates} updates at {address}: {seen}")
-        assert updates >= 2
-        assert seen["unanswered"] == seen["wrong"] == 0
-        # If the whole machine pauses for longer than a client's timeout, the client retries anyway.
-        assert seen["asked again"] == 0 or seen["longest pause"] > 0.5
+        assert seen["unanswered"] == seen["wrong"] == seen["asked again"] == 0
         assert seen["by the node"] == len(out), "the central pods must not answer"
 
 
@@ -60,8 +52,9 @@ def test_a_pod_that_is_not_synced_takes_no_question(tmp_path):
         objects, world.objects = world.objects, tmp_path / "nothing"
         world.start_pod("new")
         world.until(lambda: "another kubedns has the port" in (tmp_path / "new-kubedns.log").read_text())
-        world.start_asking(4, 100)
-        assert not world.pod_is_ready("new") and world.pod_is_ready("old")
+        world.start_asking(100, patience=8)
+        for _ in range(5):
+            assert not world.pod_is_ready("new") and world.pod_is_ready("old")
         out, seen = world.asked()
         assert seen["asked again"] == seen["wrong"] == 0 and seen["by the node"] == len(out)
         # The old pod dies suddenly. The new pod takes the port and answers with its own state.

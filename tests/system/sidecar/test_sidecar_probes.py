@@ -6,6 +6,7 @@ import time
 import dns.rcode
 import pytest
 
+from hurry import Clock
 from netns import has_ipv6, needs_ipv6
 from sidecar_world import NAME, PROGRAM, FakeDns, Sidecar, cut, empty, garbage, good, rcode, silent, slow, truncated, until, wrong_id, wrong_question
 from tls_world import NannyPage
@@ -109,18 +110,21 @@ def test_before_the_first_result_health_is_503():
         assert sidecar.health("p") == (503, {"IsOk": False, "LatencySeconds": 0, "Err": "waiting for first probe"})
 
 
-@pytest.mark.timing
-def test_a_server_that_comes_and_goes_is_seen_within_an_interval():
-    with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A") as sidecar:
-        until(lambda: sidecar.health("p")[0] == 200, what="the first answer")
+def test_a_server_that_comes_and_goes_is_seen_within_an_interval(tmp_path):
+    clock = Clock(tmp_path)
+    with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A", env=clock.env) as sidecar:
+
+        def seen_within(seconds, error):
+            clock.run_until(lambda: sidecar.health("p")[1]["Err"] == error, seconds, what=lambda: f"{error!r}; {sidecar.said()}")
+
+        seen_within(60, "")
         for behaviour, error in ((rcode(dns.rcode.SERVFAIL), "SERVFAIL"), (silent, "timeout"), (good, "")):
             server.udp = behaviour
-            # The time is one interval until the next probe, plus the timeout of a probe that runs every second.
-            until(lambda: sidecar.health("p")[1]["Err"] == error, 1 + 0.9 + 0.5, what=error)
+            seen_within(1 + 0.9 + 0.2, error)  # one interval until the next probe, and the timeout of a probe that runs every second
         server.stop()
-        until(lambda: sidecar.health("p")[1]["Err"] == "connection refused", 2.0)
+        seen_within(1 + 0.9, "connection refused")
         server.start()
-        until(lambda: sidecar.health("p")[0] == 200, 2.0)
+        seen_within(1 + 0.9, "")
         said = sidecar.said()
         for change in ("SERVFAIL", "timeout", "connection refused", "answered in"):
             assert change in said
