@@ -25,12 +25,15 @@ store_hash_names(const struct store *store, const char *a, const char *b)
 uint64_t
 store_version(const char *text)
 {
-	char *end;
+	size_t len = strlen(text);
 
-	if (*text == '\0')
+	if (len == 0)
 		return 0;
-	uint64_t number = strtoull(text, &end, 10);
-	return *end == '\0' ? number : hash64(HASH_START, text, strlen(text)) | UINT64_C(1) << 63;
+	/* strtoull() also accepts a sign and white space, and gives the same number for all that is
+	 * too large. */
+	if (len <= 18 && strspn(text, "0123456789") == len)
+		return strtoull(text, NULL, 10);
+	return hash64(HASH_START, text, len) | UINT64_C(1) << 63;
 }
 
 bool

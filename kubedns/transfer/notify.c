@@ -19,9 +19,10 @@ enum { OPCODE_NOTIFY = 4, DATAGRAM_MAX = 1232 };
 struct notice {
 	uint32_t serial, sent;
 	uint16_t id;
-	uint8_t tries;  /* number of tries since the change, or 0 if no message was sent */
+	uint8_t tries;  /* number of times that the message was sent, or 0 */
 	bool pending;   /* true in the states DUE and SENT */
 	int64_t due_ms; /* time of the next send */
+	int64_t made_s; /* wall clock time at which the message was first sent, for its signature */
 	uint8_t mac[TSIG_MAC_MAX]; /* MAC of the message that was sent */
 	uint16_t mac_len;          /* 0 if the message was not signed */
 };
@@ -196,7 +197,8 @@ put_message(const struct notify *n, const struct notice *notice, size_t zone, ui
 	return w.len;
 }
 
-/* Signs the message and returns its new length. Without a key for the server, returns `len`. */
+/* Signs the message and returns its new length. Without a key for the server, returns `len`. A repeated message has the same signature, so
+ * that an answer to any of them is accepted. */
 static size_t
 sign(
     const struct notify *n, struct notice *notice, const struct addr *to, uint8_t *wire, size_t len)
@@ -205,7 +207,7 @@ sign(
 
 	if (!tsig_ring_for_notify(n->config.keys, to, &chain.key))
 		return len;
-	size_t whole = tsig_sign(wire, len, DATAGRAM_MAX, &chain, clock_wall_ns() / NS_PER_S, NULL);
+	size_t whole = tsig_sign(wire, len, DATAGRAM_MAX, &chain, notice->made_s, NULL);
 	if (whole == 0)
 		return len;
 	memcpy(notice->mac, chain.mac, chain.mac_len);
@@ -218,7 +220,10 @@ give_up(struct notify *n, struct notice *notice, size_t server, size_t zone)
 {
 	char text[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX];
 
-	notice->pending = false;
+	/* A change that was never sent has its own tries. */
+	notice->pending = notice->serial != notice->sent;
+	notice->due_ms = 0;
+	notice->tries = 0;
 	atomic_fetch_add(&n->config.counts->failed, 1);
 	log_neterr("notify: %s does not answer for %s; the server gets the change when it next "
 		   "refreshes the zone",
@@ -234,8 +239,12 @@ send_notice(struct notify *n, struct notice *notice, size_t server, size_t zone,
 	struct sockaddr_storage ss;
 	socklen_t ss_len = server_sockaddr(to, &ss);
 
-	if (getrandom(&notice->id, sizeof notice->id, 0) != sizeof notice->id)
-		log_fatal("getrandom");
+	/* A retry of the same message keeps its ID (RFC 1996 section 3.6). */
+	if (notice->tries == 0 || notice->sent != notice->serial) {
+		if (getrandom(&notice->id, sizeof notice->id, 0) != sizeof notice->id)
+			log_fatal("getrandom");
+		notice->made_s = clock_wall_ns() / NS_PER_S;
+	}
 	size_t len = put_message(n, notice, zone, wire);
 	notice->mac_len = 0;
 	if (n->config.keys != NULL)

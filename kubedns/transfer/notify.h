@@ -4,13 +4,16 @@
  *
  *	QUIET --changed--> DUE --sent--> SENT --answer--> QUIET
  *	                    ^             |--no answer in time--> DUE, until sent NOTIFY_TRIES times
- *	                    |             '--then--> given up: QUIET
+ *	                    |             '--then--> given up: QUIET, or DUE
  *	                    '--answer to a NOTIFY with an older serial than the zone has now
+ *
+ * After an answer or the last try, a serial that was not sent yet is DUE.
  *
  * With keys, a response only counts if it is signed with the same key as the NOTIFY.
  *
- * A NOTIFY contains the zone's newest serial, even if it is sent again. Only one thread may use
- * this module.
+ * A NOTIFY contains the zone's newest serial, even if it is sent again. A NOTIFY that is sent again
+ * with the same serial has the same ID and signature, so a late answer to any of them counts. Only
+ * one thread may use this module.
  */
 #ifndef KUBEDNS_TRANSFER_NOTIFY_H
 #define KUBEDNS_TRANSFER_NOTIFY_H

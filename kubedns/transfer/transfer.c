@@ -89,9 +89,10 @@ wait_for_work(struct transfer *t)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	/* A change of the wall clock must not delay the next look at the jobs. */
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += 10; /* then next_job() drops old jobs */
-	pthread_cond_timedwait(&t->wake, &t->lock, &until);
+	pthread_cond_clockwait(&t->wake, &t->lock, CLOCK_MONOTONIC, &until);
 }
 
 static void *

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "kubedns/cluster/clusterset/clusterset.h"
+#include "kubedns/cluster/store.h"
 #include "tests/unit/clusterset_fixture.h"
 
 /* --- the sections of the specification --- */
@@ -80,6 +81,34 @@ clusterset_ip_names_no_cluster_and_no_endpoint(void **state) /* section 2.3.4 */
 	    { "clusterA.myservice" SVC, "A", GONE },
 	    { "my-host.clusterA.myservice" SVC, "A", GONE },
 	    { "100.0.3.10.in-addr.arpa.", "PTR", "FORWARD" });
+}
+
+/* A bug: only the digits at the beginning of a resourceVersion were compared, so this change was
+ * ignored. */
+static void
+slice_with_another_version_that_begins_alike_is_another_slice(void **state)
+{
+	(void)state;
+	add(HEADLESS);
+	add(SLICE("a','resourceVersion':'12-a", OF("headless", "clusterA"), "IPv4",
+	    PLAIN("10.3.0.1"), HTTPS));
+	add(SLICE("a','resourceVersion':'12-b", OF("headless", "clusterA"), "IPv4",
+	    PLAIN("10.3.0.2"), HTTPS));
+	EXPECT({ "headless" SVC, "A", "NOERROR A 10.3.0.2" });
+}
+
+static void
+versions_that_differ_have_different_numbers(void **state)
+{
+	static const char *const versions[] = { "12", "12-a", "12-b", "-12", "+12", " 12",
+		"18446744073709551615", "18446744073709551616", "99999999999999999999" };
+
+	(void)state;
+	assert_int_equal(store_version(""), 0);
+	assert_int_equal(store_version("12"), 12);
+	for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_true(store_version(versions[i]) != store_version(versions[k]));
 }
 
 static void
@@ -330,6 +359,8 @@ main(void)
 		ROW(clusterset_ip_has_addresses_ports_and_a_ptr),
 		ROW(address_of_this_cluster_keeps_its_own_ptr),
 		ROW(clusterset_ip_names_no_cluster_and_no_endpoint),
+		ROW(slice_with_another_version_that_begins_alike_is_another_slice),
+		ROW(versions_that_differ_have_different_numbers),
 		ROW(headless_has_the_ready_endpoints_of_all_clusters),
 		ROW(headless_srv_records_lead_to_endpoints_by_cluster),
 		ROW(headless_ptrs_lead_to_endpoints_by_cluster),

@@ -108,13 +108,6 @@ hash_text(uint64_t hash, const char *text)
 	return hash64(hash, text, strlen(text) + 1);
 }
 
-/* Returns a resourceVersion as a number, or 0 if there is none. */
-static uint64_t
-import_version(const struct object *object)
-{
-	return strtoull(object->resource_version, NULL, 10);
-}
-
 /* --- imports --- */
 
 struct key {
@@ -230,7 +223,7 @@ import_here(struct clusterset *cs, const struct object *object)
 	uint64_t digest = service_digest(cs->seed, from);
 
 	import->mark = cs->mark[OBJECT_IMPORT];
-	import->version = import_version(object);
+	import->version = store_version(object->resource_version);
 	if (import->present && import->digest == digest)
 		return;
 	count_import(cs, import, (size_t)-1);
@@ -710,7 +703,7 @@ static void
 import_slice_here(struct clusterset *cs, const struct object *object)
 {
 	struct imported_slice *slice = import_slice_find(cs, object->namespace, object->name);
-	uint64_t version = import_version(object);
+	uint64_t version = store_version(object->resource_version);
 	uint8_t cluster[1 + DNAME_LABEL_MAX + 1] = { (uint8_t)strlen(object->import.cluster) };
 	bool same = slice != NULL && strcmp(slice->import->name, object->import.name) == 0;
 

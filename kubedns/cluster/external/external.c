@@ -2,6 +2,7 @@
  * them. */
 #include "kubedns/cluster/external/external.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,8 +119,10 @@ unfollow(struct external *e, struct external_object *object, const struct object
 	struct followed *followed = find(e, key);
 	size_t i = 0;
 
-	while (followed->followers[i] != object)
+	assert(followed != NULL);
+	while (i < followed->count && followed->followers[i] != object)
 		i++;
+	assert(i < followed->count);
 	followed->followers[i] = followed->followers[--followed->count];
 	if (followed->count > 0)
 		return;

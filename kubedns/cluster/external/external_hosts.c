@@ -255,8 +255,8 @@ host_release(struct claim *claim)
 	struct external_host *host = claim->host;
 	uint32_t i = 0;
 
-	while (host->claims[i] != claim) /* a linear search, because the object may have changed and
-					  * the order cannot be used */
+	/* a linear search, because the object may have changed and the order cannot be used */
+	while (i < host->claim_count && host->claims[i] != claim)
 		i++;
 	assert(i < host->claim_count);
 	host->steps -= steps_at(host, i);

@@ -89,14 +89,17 @@ forwarded_reply_extended_error(const struct upstream_reply *said)
 
 	if (said->len > DNS_UDP_PAYLOAD || !reply_walk_begin(&walk, said->wire, said->len))
 		return -1;
-	while (reply_walk_next(&walk) > 0)
-		if (opt->type == TYPE_OPT)
-			for (const uint8_t *at = opt->rdata; opt->rdata + opt->rdata_len - at >= 4;
-			     at += 4 + wire_get16(at + 2))
-				if (wire_get16(at) == OPTION_EDE)
-					return opt->rdata + opt->rdata_len - at >= 6
-						   ? wire_get16(at + 4)
-						   : EDE_OTHER;
+	while (reply_walk_next(&walk) > 0) {
+		size_t left = opt->type == TYPE_OPT ? opt->rdata_len : 0, len;
+
+		for (const uint8_t *at = opt->rdata; left >= 4; at += len, left -= len) {
+			if (wire_get16(at) == OPTION_EDE)
+				return left >= 6 ? wire_get16(at + 4) : EDE_OTHER;
+			len = 4U + wire_get16(at + 2);
+			if (len > left)
+				break;
+		}
+	}
 	return -1;
 }
 
