@@ -10,6 +10,8 @@
 #include "lib/conf_text.h"
 #include "lib/xalloc.h"
 
+enum { TLS_PORT = 853 /* RFC 7858 */ };
+
 /* --- names, addresses and servers --- */
 
 int
@@ -145,7 +147,7 @@ parse_tls(const char *text, struct conf_server *server, const char **why)
 	*why = "an IPv6 address needs brackets: write tls://[ADDRESS]#SERVER-NAME";
 	if (address[0] != '[' && strchr(address, ':') != strrchr(address, ':'))
 		return -EINVAL;
-	if (server_parse(address, 853, &server->server, why) < 0 ||
+	if (server_parse(address, TLS_PORT, &server->server, why) < 0 ||
 	    conf_addr_useless(&server->server.addr, why))
 		return -EINVAL;
 	*why = "the server name is an address: write a name in the server's certificate";
@@ -224,6 +226,21 @@ conf_servers_no_tls(const struct conf_server *servers, size_t count, const char 
 			return xasprintf("\"%s\": %s cannot encrypt queries: run the nanny with "
 					 "--engine=unbound, or remove tls:// and the server name",
 			    conf_server_format(&servers[i], text), program);
+	return NULL;
+}
+
+char *
+conf_servers_tls_port(const struct conf_server *servers, size_t count)
+{
+	char text[CONF_SERVER_TEXT_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		if (servers[i].tls_name[0] == '\0' && servers[i].server.port == TLS_PORT)
+			return xasprintf(
+			    "\"%s\": queries to this server are not encrypted, although "
+			    "%d is the port of DNS over TLS: to encrypt them, write "
+			    "tls://ADDRESS#SERVER-NAME",
+			    conf_server_format(&servers[i], text), TLS_PORT);
 	return NULL;
 }
 

@@ -125,6 +125,9 @@ bool conf_server_equal(const struct conf_server *a, const struct conf_server *b)
  * tls:// server. Caller frees. */
 char *conf_servers_no_tls(const struct conf_server *servers, size_t count, const char *program);
 
+/* Returns a warning about the first server without tls:// at the port of DNS over TLS, or NULL. Caller frees. */
+char *conf_servers_tls_port(const struct conf_server *servers, size_t count);
+
 /*
  * Copies `text` to `name`, in lower case and without the final dot. `text` must be a DNS name that
  * is safe in a configuration file: labels of letters, digits, '-' and '_', without '-' at either

@@ -15,21 +15,80 @@ is_name_byte(char c)
 	return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.';
 }
 
+/* Copies the text and replaces JSON's escapes of ASCII characters, so that `\\/` and `\\u002f` become `/`. Sets `len` to the length of the copy. */
+static char *
+unescape(const char *text, size_t *len)
+{
+	char *copy = xmalloc(*len + 1);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < *len; i++) {
+		char digits[3] = "";
+
+		if (*len - i >= 6 && strncmp(text + i, "\\u00", 4) == 0 &&
+		    isxdigit((unsigned char)text[i + 4]) && isxdigit((unsigned char)text[i + 5])) {
+			memcpy(digits, text + i + 4, 2);
+			copy[kept++] = (char)strtoul(digits, NULL, 16);
+			i += 5;
+			continue;
+		}
+		if (text[i] == '\\' && *len - i >= 2 && text[i + 1] == '/')
+			i++;
+		copy[kept++] = text[i];
+	}
+	*len = kept;
+	return copy;
+}
+
+/* Whether an address, with or without a port, ends at `end`. Blanks may follow the address. */
+static bool
+address_before(const char *text, size_t end)
+{
+	char word[SERVER_TEXT_MAX];
+	struct server server;
+	size_t from;
+
+	while (end > 0 && conf_is_blank(text[end - 1]))
+		end--;
+	for (from = end; from > 0 && end - from < sizeof word - 1; from--)
+		if (!isxdigit((unsigned char)text[from - 1]) &&
+		    strchr(".:[]", text[from - 1]) == NULL)
+			break;
+	/* the bracket of a list, not of an address */
+	if (text[from] == '[' && memchr(text + from, ']', end - from) == NULL)
+		from++;
+	memcpy(word, text + from, end - from);
+	word[end - from] = '\0';
+	return server_parse(word, 53, &server, NULL) == 0;
+}
+
+static bool
+asks_tls_at(const char *text, size_t len, size_t i)
+{
+	if (text[i] == '#' || text[i] == '@')
+		return address_before(text, i);
+	if (text[i] == '/')
+		return i + 1 < len && text[i + 1] == '/';
+	return len - i > 3 && strncasecmp(text + i, "tls", 3) == 0 &&
+	       (text[i + 3] == ':' || text[i + 3] == '/') && (i == 0 || !is_name_byte(text[i - 1]));
+}
+
 bool
 conf_asks_tls(const char *text, size_t len)
 {
-	for (size_t i = 0; i + 3 < len; i++)
-		if (strncasecmp(text + i, "tls", 3) == 0 &&
-		    (text[i + 3] == ':' || text[i + 3] == '/') &&
-		    (i == 0 || !is_name_byte(text[i - 1])))
-			return true;
-	return false;
+	char *plain = unescape(text, &len);
+	bool found = false;
+
+	for (size_t i = 0; i < len && !found; i++)
+		found = asks_tls_at(plain, len, i);
+	free(plain);
+	return found;
 }
 
 bool
 conf_upstreams_close(const char *text, size_t len, struct conf_upstreams *upstreams)
 {
-	*upstreams = (struct conf_upstreams){ .closed = conf_asks_tls(text, len) };
+	*upstreams = (struct conf_upstreams){ .closed = text == NULL || conf_asks_tls(text, len) };
 	return upstreams->closed;
 }
 
@@ -72,7 +131,7 @@ is_server_part(const char *word)
 	const char *ignored;
 
 	return strspn(word, "0123456789") == strlen(word) || strcasecmp(word, "tls") == 0 ||
-	       strcasecmp(word, "null") == 0 || strpbrk(word, "/#\\") != NULL ||
+	       strcasecmp(word, "null") == 0 || strpbrk(word, "/#@\\") != NULL ||
 	       server_parse(word, 53, &server, &ignored) == 0;
 }
 
@@ -126,9 +185,13 @@ conf_stubs_close(const char *text, size_t len, struct conf_stubs *stubs)
 	char *why = NULL;
 	bool known = false;
 
-	*stubs = (struct conf_stubs){ .closed = conf_asks_tls(text, len) };
+	*stubs = (struct conf_stubs){ .closed = text == NULL || conf_asks_tls(text, len) };
 	if (!stubs->closed)
 		return false;
+	if (text == NULL) {
+		stubs->closed_all = true;
+		return true;
+	}
 	/* Of two members with the same name, json-c keeps one. The words have both. */
 	if (conf_json_parse(text, len, '{', "", &object, &why) == 0 && object != NULL &&
 	    conf_json_scan(text, len).members == (size_t)json_object_object_length(object))

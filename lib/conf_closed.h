@@ -1,20 +1,24 @@
 /*
- * The value of a key whose text is refused although it asks for TLS. The text has no usable servers, but
- * its names must not be sent unencrypted either. Without an earlier good value, they get SERVFAIL:
+ * The value of a key whose text is refused although it asks for TLS, or seems to. The text has no usable
+ * servers, but its names must not be sent unencrypted either. Without an earlier good value, they get
+ * SERVFAIL:
  *
  *	upstreamNameservers  all external names
  *	stubDomains          the names of each domain that has a tls:// server. If the text is not
  *	                     JSON, the names of each domain in the text. If a domain cannot be read,
  *	                     all external names
  *
- * Pure. `text` has `len` bytes and is untrusted.
+ * A text that cannot be read may ask for TLS, so all external names get SERVFAIL.
+ *
+ * Pure. `text` has `len` bytes and is untrusted. It is NULL if it cannot be read.
  */
 #ifndef LIB_CONF_CLOSED_H
 #define LIB_CONF_CLOSED_H
 
 #include "lib/conf.h"
 
-/* Whether the text contains `tls:` or `tls/`, in any case, where a word begins. So a misspelt `tls://` counts too. */
+/* Whether the text asks for TLS, or seems to. This is the case if it contains `//`, `#` or `@` after an address, or `tls:` or `tls/` in any
+ * case where a word begins. JSON's escapes count as their characters. So `tsl://` and `9.9.9.9#dns.quad9.net` ask for TLS. */
 bool conf_asks_tls(const char *text, size_t len);
 
 /* Each returns false and an empty value if the text does not ask for TLS. Otherwise sets `closed` in the

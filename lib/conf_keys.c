@@ -201,7 +201,7 @@ conf_key_help(enum conf_program program, const char *lines[CONF_KEY_HELP_MAX])
 
 /* --- the state of one key --- */
 
-/* Does the same as conf_key_judge. `closed` says which names get SERVFAIL because of the error, or is NULL. */
+/* Does the same as conf_key_judge. `closed` says which names get SERVFAIL because of the error and why, or is NULL. */
 static void
 judge(struct conf_key *key, const char *subject, const char *name, const char *text, size_t len,
     char *error, const char *closed)
@@ -213,8 +213,7 @@ judge(struct conf_key *key, const char *subject, const char *name, const char *t
 	bool news = hash != key->hash || (error == NULL) != (key->error == NULL);
 	if (error != NULL && news) {
 		if (closed != NULL)
-			log_errorx("conf %s: %s: %s; %s get SERVFAIL until it is corrected, "
-				   "because it has tls:// and there is no earlier good value",
+			log_errorx("conf %s: %s: %s; %s, and there is no earlier good value",
 			    subject, name, error, closed);
 		else
 			log_errorx("conf %s: %s: %s; %s", subject, name, error,
@@ -290,26 +289,33 @@ apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
 	return why;
 }
 
-/* Puts in force what is left of a refused content without an earlier good value. Returns which names get
- * SERVFAIL (caller frees), or NULL. */
+/* Puts in force what is left of a refused content without an earlier good value. `text` is NULL if it cannot be read. Returns which names get
+ * SERVFAIL and why (caller frees), or NULL. */
 static char *
 apply_closed(
     struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, bool *changed)
 {
 	const struct conf_key_row *row = &conf_key_rows[id];
-	struct conf_content content = { .value = xcalloc(1, row->size), .present = text != NULL };
-	char *names = text != NULL ? row->close(text, len, content.value) : NULL;
+	struct conf_content content = { .value = xcalloc(1, row->size), .present = true };
+	char *names = row->close(text, len, content.value);
 	char *why = put(keys, id, &content);
+	char *closed = NULL;
 
 	assert(why == NULL); /* a value without servers is never refused */
+	if (names != NULL)
+		closed = xasprintf("%s get SERVFAIL until it %s, because it %s for encryption",
+		    names, text == NULL ? "can be read" : "is corrected",
+		    text == NULL ? "may ask" : "asks, or seems to ask,");
 	*changed = content.changed;
 	free_content(row, &content);
-	return names;
+	free(names);
+	return closed;
 }
 
-bool
-conf_keys_take(
-    struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error)
+/* Takes a content like conf_keys_take. `readable` is whether `text` is the content, although there may be an error. */
+static bool
+take(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error,
+    bool readable)
 {
 	struct conf_key *state = &keys->states[id];
 	bool changed = false, good = false;
@@ -318,7 +324,7 @@ conf_keys_take(
 	bool refused = why != NULL;
 
 	if (why != NULL && !state->had_good && conf_key_rows[id].close != NULL)
-		closed = apply_closed(keys, id, text, len, &changed);
+		closed = apply_closed(keys, id, readable ? text : NULL, len, &changed);
 	bool news = closed != NULL && !state->closed;
 	state->closed = closed != NULL;
 	if (conf_keys_applies(keys, id)) {
@@ -326,14 +332,36 @@ conf_keys_take(
 	} else {
 		/* The program that applies the key logs the reason. */
 		if (news)
-			log_errorx("conf %s: %s: refused: %s get SERVFAIL until it is corrected",
-			    keys->subject, conf_key_rows[id].name, closed);
+			log_errorx("conf %s: %s: refused: %s", keys->subject,
+			    conf_key_rows[id].name, closed);
 		free(state->error);
 		state->error = why;
 	}
 	if (!refused)
 		state->had_good = good;
 	free(closed);
+	return changed;
+}
+
+bool
+conf_keys_take(
+    struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error)
+{
+	return take(keys, id, text, len, error, error == NULL);
+}
+
+bool
+conf_keys_take_misspelt(
+    struct conf_keys *keys, enum conf_key_id id, const char *entry, const char *text, size_t len)
+{
+	const struct conf_key_row *row = &conf_key_rows[id];
+
+	if (row->close == NULL || !conf_asks_tls(text, len))
+		return take(keys, id, NULL, 0, NULL, true);
+	char *error =
+	    xasprintf("the key is missing, and the key %.64s looks like it: rename it", entry);
+	bool changed = take(keys, id, text, len, error, true);
+	free(error);
 	return changed;
 }
 
@@ -348,6 +376,9 @@ conf_keys_take_set(struct conf_keys *keys, const struct confdir_set *set)
 		const struct confdir_key *key = confdir_get(set, conf_key_rows[id].name);
 		if (key == NULL)
 			changed |= conf_keys_take(keys, id, NULL, 0, NULL);
+		else if (key->entry != NULL)
+			changed |=
+			    conf_keys_take_misspelt(keys, id, key->entry, key->value, key->len);
 		else
 			changed |= conf_keys_take(keys, id, key->value, key->len, key->error);
 	}

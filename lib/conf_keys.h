@@ -58,8 +58,9 @@ struct conf_key_row {
 	int (*parse)(const char *text, size_t len, const char *domain, void *value, char **why);
 	void (*free)(void *value); /* frees the memory that the value points to; NULL: there is
 				    * none */
-	/* Makes the value for a refused text without an earlier good value (lib/conf_closed.h). Returns
-	 * which names get SERVFAIL (caller frees), or NULL and an empty value. NULL: the key has no servers. */
+	/* Makes the value for a refused text without an earlier good value (lib/conf_closed.h). `text` is NULL
+	 * if it cannot be read. Returns which names get SERVFAIL (caller frees), or NULL and an empty value.
+	 * NULL: the key has no servers. */
 	char *(*close)(const char *text, size_t len, void *value);
 	bool (*empty)(const void *value); /* set together with `close`: the value has no server */
 	enum conf_use use[CONF_PROGRAMS];
@@ -115,6 +116,11 @@ struct conf_keys {
  * the content could not be read, or is NULL. Returns true if the value in force has changed. */
 bool conf_keys_take(
     struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error);
+
+/* Takes a ConfigMap without the key, but with an unknown key `entry` that looks like a misspelling of it. If
+ * the content of `entry` asks for TLS, the key counts as refused. Otherwise it counts as absent. */
+bool conf_keys_take_misspelt(
+    struct conf_keys *keys, enum conf_key_id id, const char *entry, const char *text, size_t len);
 
 /* Parses, applies and checks the content of every key that the program uses. */
 bool conf_keys_take_set(struct conf_keys *keys, const struct confdir_set *set);

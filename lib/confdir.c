@@ -60,6 +60,10 @@ static void confdir_watch_clear(struct confdir_watch *w);
  */
 static void confdir_read(const char *path, char *const *names, struct confdir_set *set);
 
+/* Reads the entry of the directory `dfd` as the missing key `meant`. Adds nothing if the entry cannot be
+ * read. */
+static void read_misspelt(int dfd, const char *entry, const char *meant, struct confdir_set *set);
+
 enum { ENTRIES_MAX = 1000 };
 
 struct confdir {
@@ -69,7 +73,7 @@ struct confdir {
 	struct confdir_set last;
 	bool started;
 	bool missing;   /* the directory is missing, and that has been logged */
-	char *misspelt; /* the entry that was last reported as a misspelt key */
+	char *misspelt; /* what was last logged about an unknown entry */
 };
 
 /* Returns the missing key for which the directory's entry is probably a misspelling, or NULL. */
@@ -78,6 +82,8 @@ key_meant(const struct confdir *dir, const struct confdir_set *set, const char *
 {
 	struct spelling near = spelling_of(entry, strlen(entry));
 
+	if (entry[0] == '.')
+		return NULL;
 	for (size_t i = 0; dir->names[i] != NULL; i++) {
 		if (strcmp(entry, dir->names[i]) == 0)
 			return NULL;
@@ -95,29 +101,29 @@ confdir_foreign(const char *entry)
 		   : "";
 }
 
-/* Logs an entry that looks like a misspelling of a missing key. Nothing else would show this
+/* Adds each entry that looks like a misspelling of a missing key, and logs the first one. Nothing else would show this
  * mistake. Unknown entries are no errors, because a directory may have keys for other programs. */
 static void
-note_misspelt(struct confdir *dir, const struct confdir_set *set)
+add_misspelt(struct confdir *dir, struct confdir_set *set)
 {
 	DIR *entries = opendir(dir->path);
-	const char *meant = NULL, *foreign = "";
 	const struct dirent *e = NULL;
+	char *found = NULL;
 
-	for (int n = 0; entries != NULL && meant == NULL && !*foreign && n < ENTRIES_MAX &&
-			(e = readdir(entries)) != NULL;
-	     n++) {
-		meant = e->d_name[0] == '.' ? NULL : key_meant(dir, set, e->d_name);
-		foreign = confdir_foreign(e->d_name);
+	for (int n = 0; entries != NULL && n < ENTRIES_MAX && (e = readdir(entries)) != NULL; n++) {
+		const char *meant = key_meant(dir, set, e->d_name);
+
+		if (meant != NULL)
+			read_misspelt(dirfd(entries), e->d_name, meant, set);
+		if (meant != NULL && found == NULL)
+			found = xasprintf("%s: unknown key; did you mean %s?", e->d_name, meant);
+		else if (found == NULL && *confdir_foreign(e->d_name) != '\0')
+			found = xstrdup(confdir_foreign(e->d_name));
 	}
-	const char *found = meant != NULL || *foreign ? e->d_name : "";
-	bool news = *found && (dir->misspelt == NULL || strcmp(dir->misspelt, found) != 0);
-	if (news && meant != NULL)
-		log_warnx("conf %s: %s: unknown key; did you mean %s?", dir->path, found, meant);
-	else if (news)
-		log_warnx("conf %s: %s", dir->path, foreign);
+	if (found != NULL && (dir->misspelt == NULL || strcmp(dir->misspelt, found) != 0))
+		log_warnx("conf %s: %s", dir->path, found);
 	free(dir->misspelt);
-	dir->misspelt = *found ? xstrdup(found) : NULL;
+	dir->misspelt = found;
 	if (entries != NULL)
 		closedir(entries);
 }
@@ -146,6 +152,15 @@ confdir_check(const char *flag, const char *path)
 	return true;
 }
 
+static void
+key_clear(struct confdir_key *key)
+{
+	free(key->name);
+	free(key->value);
+	free(key->error);
+	free(key->entry);
+}
+
 static bool
 text_equal(const char *a, const char *b)
 {
@@ -161,7 +176,7 @@ set_equal(const struct confdir_set *a, const struct confdir_set *b)
 		const struct confdir_key *x = &a->keys[i], *y = &b->keys[i];
 
 		if (strcmp(x->name, y->name) != 0 || !text_equal(x->error, y->error) ||
-		    x->len != y->len)
+		    !text_equal(x->entry, y->entry) || x->len != y->len)
 			return false;
 		if (memcmp(x->value, y->value, x->len) != 0)
 			return false;
@@ -182,7 +197,8 @@ set_copy(struct confdir_set *to, const struct confdir_set *from)
 		to->keys[i] = (struct confdir_key){ .name = xstrdup(key->name),
 			.value = value,
 			.len = key->len,
-			.error = key->error != NULL ? xstrdup(key->error) : NULL };
+			.error = key->error != NULL ? xstrdup(key->error) : NULL,
+			.entry = key->entry != NULL ? xstrdup(key->entry) : NULL };
 	}
 }
 
@@ -218,7 +234,7 @@ confdir_poll(struct confdir *dir, bool force, struct confdir_set *set)
 	confdir_watch_renew(&dir->watch);
 	confdir_read(dir->path, dir->names, set);
 	note_missing(dir, !set->exists);
-	note_misspelt(dir, set);
+	add_misspelt(dir, set);
 	if (dir->started && set_equal(set, &dir->last)) {
 		confdir_set_free(set);
 		return false;
@@ -241,11 +257,8 @@ confdir_get(const struct confdir_set *set, const char *name)
 void
 confdir_set_free(struct confdir_set *set)
 {
-	for (size_t i = 0; i < set->count; i++) {
-		free(set->keys[i].name);
-		free(set->keys[i].value);
-		free(set->keys[i].error);
-	}
+	for (size_t i = 0; i < set->count; i++)
+		key_clear(&set->keys[i]);
 	free(set->keys);
 	*set = (struct confdir_set){ 0 };
 }
@@ -519,6 +532,24 @@ read_key(int dfd, const char *name, struct confdir_set *set)
 		key->error = xstrdup(error);
 	if (fd >= 0)
 		close(fd);
+}
+
+static void
+read_misspelt(int dfd, const char *entry, const char *meant, struct confdir_set *set)
+{
+	size_t before = set->count;
+
+	read_key(dfd, entry, set); /* there is space, because the key `meant` is missing */
+	if (set->count == before)
+		return;
+	struct confdir_key *key = &set->keys[before];
+	if (key->error == NULL) {
+		key->entry = key->name;
+		key->name = xstrdup(meant);
+		return;
+	}
+	key_clear(key);
+	set->count--;
 }
 
 /* Opens the directory that contains the keys: the target of `..data`, or `base` itself if there is

@@ -23,6 +23,8 @@ struct confdir_key {
 	size_t len;
 	char *error; /* why the key could not be read (a directory, too large, unreadable); else
 		      * NULL */
+	char *entry; /* the key is missing, and this unknown entry, which has the value, looks like
+		      * a misspelling of it; else NULL */
 };
 
 /* The requested keys that exist, in the order of the request. */

@@ -94,6 +94,15 @@ spare_domains(struct conf_stubs *stubs, const struct config_rules *rules)
 	}
 }
 
+/* Logs a warning about a key. Takes `text`, which is NULL if there is none. */
+static void
+warn(const char *key, char *text, const struct config_rules *rules)
+{
+	if (text != NULL)
+		log_warnx("conf %s: %s: %s", rules->path, key, text);
+	free(text);
+}
+
 static char *
 apply_stubs(void *arg, struct conf_content *content)
 {
@@ -105,11 +114,14 @@ apply_stubs(void *arg, struct conf_content *content)
 	char *why = check_stubs(stubs, to->rules);
 	if (why != NULL)
 		return why;
-	char *empty = stubs->closed ? NULL : conf_stubs_empty(stubs);
 	content->changed = !same_stubs(&config->stubs, stubs);
-	if (empty != NULL && content->changed)
-		log_warnx("conf %s: stubDomains: %s", to->rules->path, empty);
-	free(empty);
+	if (content->changed) {
+		warn("stubDomains", stubs->closed ? NULL : conf_stubs_empty(stubs), to->rules);
+		for (size_t i = 0; i < stubs->count; i++)
+			warn("stubDomains",
+			    conf_servers_tls_port(stubs->items[i].servers, stubs->items[i].count),
+			    to->rules);
+	}
 	conf_stubs_free(&config->stubs);
 	config->stubs = *stubs;
 	*stubs = (struct conf_stubs){ 0 };
@@ -133,6 +145,9 @@ apply_upstreams(void *arg, struct conf_content *content)
 	content->changed = upstreams->count != before->count || upstreams->closed != before->closed;
 	for (size_t i = 0; i < upstreams->count && !content->changed; i++)
 		content->changed = !conf_server_equal(&upstreams->servers[i], &before->servers[i]);
+	if (content->changed)
+		warn("upstreamNameservers",
+		    conf_servers_tls_port(upstreams->servers, upstreams->count), to->rules);
 	*before = *upstreams;
 	return NULL;
 }

@@ -74,6 +74,7 @@ struct answer_context {
 	/* A refused key asks for TLS (lib/conf_closed.h). All external names get SERVFAIL, or the
 	 * names of the stub domains. */
 	bool closed, stubs_closed;
+	bool unread; /* `closed` is set because the ConfigMap of --config-map has not been read yet */
 	/* The time since which the source of the objects has not responded (monotonic). The time
 	 * is 0 while the source responds. */
 	int64_t stale_since_ns;

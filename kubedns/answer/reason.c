@@ -47,6 +47,8 @@ static const struct {
 	[REASON_STALE] = { EDE_STALE_ANSWER, "stale for $C s: the Kubernetes API does not answer" },
 	[REASON_NO_FORWARDER] = { EDE_NOT_AUTHORITATIVE,
 	    "not in $Z, and kubedns has no upstream server" },
+	[REASON_CONFIG_UNREAD] = { EDE_NOT_READY,
+	    "kubedns has not read its ConfigMap yet, which may ask for TLS for this name" },
 	[REASON_ENCRYPTED] = { EDE_OTHER,
 	    "the ConfigMap asks for TLS for this name, and kubedns cannot encrypt queries" },
 	[REASON_UPSTREAM_FAILED] = { EDE_NO_REACHABLE_AUTHORITY, "no upstream server answered" },

@@ -117,13 +117,16 @@ would_leak(const struct reply *reply, const struct answer_info *info, enum answe
 static enum answer_outcome
 refuse_leak(struct reply *reply, const struct answer_info *info, enum answer_outcome outcome)
 {
+	const struct answer_context *context = reply->tree->context;
+
 	if (outcome == ANSWER_CHASE && !info->search.asking && !info->rewritten)
 		return ANSWER_REPLY;
 	reply->w.len = DNS_HEADER + (size_t)reply->query->question_len;
 	memset(reply->counts, 0, sizeof reply->counts);
 	reply->flags = (reply->flags & ~(unsigned)(FLAG_AA | 15)) | RCODE_SERVFAIL;
 	if (reply->query->has_edns)
-		reply_reason_kind(reply, REASON_ENCRYPTED);
+		reply_reason_kind(
+		    reply, context->unread ? REASON_CONFIG_UNREAD : REASON_ENCRYPTED);
 	return ANSWER_REPLY;
 }
 

@@ -11,6 +11,7 @@
 #include "lib/log.h"
 #include "lib/metrics.h"
 #include "lib/resolv.h"
+#include "lib/spelling.h"
 #include "lib/xalloc.h"
 
 /* How long the API server may be unreachable before answers are marked as stale. The time is long
@@ -40,6 +41,9 @@ struct settings {
 	char *subject;                       /* origin of the keys, for messages */
 	bool has_config_map, missing_logged; /* the ConfigMap of --config-map exists; its absence
 					      * has been logged */
+	/* It is not known yet whether the ConfigMap of --config-map exists. It may ask for TLS, so kubedns
+	 * queries no upstream server. */
+	bool unread;
 	const char *foreign; /* the text that was logged about a key of another program */
 	uint64_t reads;
 	time_t changed_s;
@@ -94,10 +98,10 @@ static void
 choose_upstreams(
     const struct settings *s, const struct server **servers, size_t *count, const char **origin)
 {
-	if (is_closed(s)) {
+	if (is_closed(s) || s->unread) {
 		*servers = NULL;
 		*count = 0;
-		*origin = s->upstreams.closed ? "upstreamNameservers" : "stubDomains";
+		*origin = "none"; /* not used */
 	} else if (s->upstreams.count > 0) {
 		*servers = s->plain;
 		*count = s->plain_count;
@@ -143,7 +147,8 @@ settle_upstreams(struct settings *s)
 	if (s->in_force_count == 0 && s->upstreams.count > s->plain_count)
 		log_info(
 		    "upstreamNameservers: tls:// servers: only the nanny's engine queries them");
-	else if (s->in_force_count == 0 && !is_closed(s) && !s->options->upstream.has_resolver)
+	else if (s->in_force_count == 0 && !is_closed(s) && !s->unread &&
+		 !s->options->upstream.has_resolver)
 		log_warnx("no upstream server: queries for names outside %s get REFUSED",
 		    s->options->zone.domain);
 	return true;
@@ -187,6 +192,11 @@ apply_upstreams(void *arg, struct conf_content *content)
 			return why;
 	}
 	content->changed = !same_upstreams(&s->upstreams, upstreams);
+	char *warning =
+	    content->changed ? conf_servers_tls_port(upstreams->servers, upstreams->count) : NULL;
+	if (warning != NULL)
+		log_warnx("conf %s: upstreamNameservers: %s", s->subject, warning);
+	free(warning);
 	s->upstreams = *upstreams;
 	s->plain_count = 0;
 	for (size_t i = 0; i < upstreams->count; i++)
@@ -301,14 +311,34 @@ note_foreign(struct settings *s, const struct object *config_map)
 	s->foreign = *what != '\0' ? what : NULL;
 }
 
-void
+bool
 settings_config_map_listed(struct settings *s)
 {
+	bool changed = s->unread;
+
 	if (!s->has_config_map && !s->missing_logged)
 		log_warnx(
 		    "conf %s: no such ConfigMap; its keys have their defaults until it exists",
 		    s->subject);
 	s->missing_logged = !s->has_config_map;
+	s->unread = false;
+	return settle_upstreams(s) || changed;
+}
+
+/* Returns the ConfigMap's unknown key that looks like a misspelling of the missing key `name`, or NULL. */
+static const struct object_key_value *
+find_misspelt(const struct object *config_map, const char *name)
+{
+	for (size_t i = 0; config_map != NULL && i < config_map->data_count; i++) {
+		const char *key = config_map->data[i].key;
+		struct spelling near = spelling_of(key, strlen(key));
+
+		for (enum conf_key_id id = 0; id < CONF_KEYS; id++)
+			spelling_try(&near, conf_key_rows[id].name);
+		if (near.word != NULL && strcmp(near.word, name) == 0 && near.distance > 0)
+			return &config_map->data[i];
+	}
+	return NULL;
 }
 
 bool
@@ -316,14 +346,20 @@ settings_config_map(struct settings *s, const struct object *config_map)
 {
 	s->has_config_map = config_map != NULL;
 	note_foreign(s, config_map);
-	bool changed = false;
+	bool changed = s->unread;
+	s->unread = false;
 	for (enum conf_key_id id = 0; id < CONF_KEYS; id++) {
-		const struct object_key_value *found = find_key(config_map, conf_key_rows[id].name);
+		const char *name = conf_key_rows[id].name;
+		const struct object_key_value *found = find_key(config_map, name),
+					      *misspelt = find_misspelt(config_map, name);
 
-		if (found == NULL)
-			changed |= conf_keys_take(&s->keys, id, NULL, 0, NULL);
-		else
+		if (found != NULL)
 			changed |= conf_keys_take(&s->keys, id, found->value, found->len, NULL);
+		else if (misspelt != NULL)
+			changed |= conf_keys_take_misspelt(
+			    &s->keys, id, misspelt->key, misspelt->value, misspelt->len);
+		else
+			changed |= conf_keys_take(&s->keys, id, NULL, 0, NULL);
 	}
 	s->reads++;
 	changed |= settle_upstreams(s);
@@ -446,7 +482,8 @@ settings_context(const struct settings *s)
 	context->front = s->options->upstream.has_resolver;
 	context->stubs_encrypted_len = s->stubs.encrypted_len;
 	context->stubs_closed = s->stubs.closed;
-	context->closed = is_closed(s);
+	context->unread = s->unread && !s->options->upstream.has_resolver;
+	context->closed = is_closed(s) || context->unread;
 	context->forwarding =
 	    s->in_force_count > 0 || s->options->upstream.has_resolver || context->closed;
 	context->filter_a = s->filter_a;
@@ -520,6 +557,7 @@ settings_new(const struct options *options)
 	conf_key_names(CONF_KUBEDNS, names);
 	if (*options->configmap.dir != '\0')
 		s->dir = confdir_new(options->configmap.dir, names);
+	s->unread = *options->configmap.name != '\0' && *options->source.objects_dir == '\0';
 	s->subject = s->dir != NULL ? xstrdup(options->configmap.dir)
 				    : xasprintf("ConfigMap %s/%s", options->configmap.namespace,
 					  options->configmap.name);

@@ -36,8 +36,10 @@ int settings_resolv_fd(const struct settings *settings);
  * changed. settings_settle() then makes changed local names visible to readers. */
 bool settings_poll(struct settings *settings, bool force);
 
-/* Called after the ConfigMaps of --config-map have been listed. Logs a warning if the ConfigMap is missing. */
-void settings_config_map_listed(struct settings *s);
+/* Called after the ConfigMaps of --config-map have been listed. Logs a warning if the ConfigMap is missing.
+ * Until this call, or until settings_config_map(), kubedns queries no upstream server, because the
+ * ConfigMap may ask for TLS. Returns true if an active setting has changed. */
+bool settings_config_map_listed(struct settings *s);
 
 /* Takes the ConfigMap's current state from the API; NULL: deleted. Returns true if an active
  * setting has changed. */

@@ -80,8 +80,9 @@ event_sink_take(void *arg, enum object_kind kind, enum event_type type, const st
 		if (settings_config_map(k->status.settings, type == EVENT_DELETED ? NULL : object))
 			publish_settings(k);
 	}
-	if (kind == OBJECT_CONFIGMAP && k->status.manifests == NULL && type == EVENT_SYNCED)
-		settings_config_map_listed(k->status.settings);
+	if (kind == OBJECT_CONFIGMAP && k->status.manifests == NULL && type == EVENT_SYNCED &&
+	    settings_config_map_listed(k->status.settings))
+		publish_settings(k);
 	if (kind == OBJECT_NODE) {
 		store_location(k->status.store, &zone, &region);
 		if (settings_location(k->status.settings, zone, region))

@@ -264,10 +264,16 @@ explain_outside(const struct explanation *e)
 	char text[DNAME_TEXT_MAX];
 
 	fprintf(e->out, "%s is not in a zone of this server: ", e->text);
-	if (context != NULL && (context->closed || (stub != NULL && context->stubs_closed)))
+	if (context != NULL && context->unread)
 		fprintf(e->out,
-		    "SERVFAIL, because ConfigMap key %s has tls:// and is refused. A query in "
-		    "plain text is not sent instead. The log has the reason.\n",
+		    "SERVFAIL, because kubedns has not read the ConfigMap of --config-map yet, "
+		    "which "
+		    "may ask for TLS. The page /readiness shows the state of the API server.\n");
+	else if (context != NULL && (context->closed || (stub != NULL && context->stubs_closed)))
+		fprintf(e->out,
+		    "SERVFAIL, because ConfigMap key %s is refused and asks, or seems to ask, for "
+		    "encryption. A query in plain text is not sent instead. The log has the "
+		    "reason.\n",
 		    stub != NULL ? "stubDomains" : "upstreamNameservers or stubDomains");
 	else if (stub != NULL)
 		fprintf(e->out,

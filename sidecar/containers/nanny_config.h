@@ -29,7 +29,7 @@ size_t config_count(struct json_object *object, const char *key);
 struct config_refusal {
 	const char *key, *reason;
 	bool had_good; /* the last good value stays in force */
-	bool closed;   /* the key has tls:// and no earlier good value: its names get SERVFAIL */
+	bool closed;   /* the key asks for TLS and has no earlier good value: its names get SERVFAIL */
 };
 
 /* Fills in the `i`th refusal. Returns false after the last refusal. */

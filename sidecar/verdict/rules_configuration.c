@@ -56,7 +56,8 @@ judge_refusal(struct judgement *j, const struct config_refusal *refusal)
 		finding->scope = "Cluster names are answered";
 	finding_explain(j, finding,
 	    refusal->closed
-		? "The key has tls://, and there was no good value before. Queries are not sent "
+		? "The key asks, or seems to ask, for encryption, and there was no good value "
+		  "before. Queries are not sent "
 		  "in plain text instead. Of upstreamNameservers, this applies to all external "
 		  "names."
 	    : refusal->had_good

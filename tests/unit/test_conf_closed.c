@@ -12,7 +12,7 @@
 #include "lib/xalloc.h"
 
 static void
-any_spelling_of_the_scheme_asks_for_tls(void **state)
+what_looks_like_a_tls_server_asks_for_tls(void **state)
 {
 	static const struct {
 		const char *text;
@@ -21,7 +21,22 @@ any_spelling_of_the_scheme_asks_for_tls(void **state)
 		{ "[\"tls:/9.9.9.9#x\"]", true }, { "[\"tls//9.9.9.9\"]", true },
 		{ "[\"tls:\\/\\/9.9.9.9\"]", true }, { "[\"8.8.8\"]", false },
 		{ "[\"ns.tls:53\"]", false }, { "{\"tls.example\": [\"8.8.8\"]}", false },
-		{ "tls", false }, { "", false } };
+		{ "tls", false }, { "", false },
+		/* near misses of tls:// */
+		{ "[\"tls ://9.9.9.9\"]", true }, { "[\"tls;//9.9.9.9\"]", true },
+		{ "[\"tls.//9.9.9.9\"]", true }, { "[\"tsl://9.9.9.9\"]", true },
+		{ "[\"t1s://9.9.9.9\"]", true }, { "[\"xtls://9.9.9.9\"]", true },
+		{ "[\"dot://9.9.9.9\"]", true }, { "[\"https:\\/\\/dns.example\"]", true },
+		{ "[\"\\u0074\\u006Cs\\u003a9.9.9.9\"]", true },
+		/* near misses of #SERVER-NAME */
+		{ "[\"9.9.9.9#dns.quad9.net\"]", true },
+		{ "[\"9.9.9.9:853#dns.quad9.net\"]", true },
+		{ "[\"9.9.9.9@853#dns.quad9.net\"]", true }, { "[\"[2620:fe::fe]#dns\"]", true },
+		{ "[2620:fe::fe@853]", true }, { "9.9.9.9 \\u0023 dns.quad9.net", true },
+		/* no address, so not a server */
+		{ "{\"a.test\": [\"ns.test#853\"]}", false }, { "# 9.9.9.9", false },
+		{ "admin@9.9.9", false }, { "[\"10.0.0.1/8\"]", false }, { "\\u00", false },
+		{ "\\", false }, { "@", false } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -107,7 +122,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_spelling_of_the_scheme_asks_for_tls),
+		cmocka_unit_test(what_looks_like_a_tls_server_asks_for_tls),
 		cmocka_unit_test(the_domains_with_a_tls_server_are_closed),
 		cmocka_unit_test(messages_say_which_names_get_servfail),
 	};

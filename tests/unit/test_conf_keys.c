@@ -282,6 +282,69 @@ a_file_that_cannot_be_read_keeps_the_value_of_its_key(void **state)
 	conf_keys_clear(&keys);
 }
 
+static struct confdir_set
+set_of(struct confdir_key *file)
+{
+	return (struct confdir_set){ .keys = file, .count = 1, .exists = true };
+}
+
+/* A file that was never read may ask for TLS. */
+static void
+a_file_that_was_never_read_is_closed_until_it_is(void **state)
+{
+	static char names[][20] = { "upstreamNameservers", "stubDomains", "hosts" },
+		    unreadable[] = "is a directory", bad[] = "8.8.8";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		struct conf_keys keys = keys_of(CONF_NANNY);
+		enum conf_key_id id = i == 0   ? CONF_KEY_UPSTREAMS
+				      : i == 1 ? CONF_KEY_STUBS
+					       : CONF_KEY_HOSTS;
+		struct confdir_key file = { .name = names[i], .error = unreadable };
+		struct confdir_set set = set_of(&file);
+
+		conf_keys_take_set(&keys, &set);
+		assert_int_equal(keys.states[id].closed, id != CONF_KEY_HOSTS);
+		file = (struct confdir_key){ .name = names[i], .value = bad, .len = strlen(bad) };
+		conf_keys_take_set(&keys, &set);
+		assert_false(keys.states[id].closed);
+		conf_keys_clear(&keys);
+	}
+}
+
+static void
+a_misspelt_key_that_asks_for_tls_counts_as_refused(void **state)
+{
+	static char name[] = "upstreamNameservers", entry[] = "upstreamNameserver",
+		    tls[] = "[\"tls://192.0.2.1#a.test\"]", plain[] = "[\"192.0.2.1\"]";
+	struct conf_keys keys = keys_of(CONF_NANNY);
+	const struct conf_key *state_of = &keys.states[CONF_KEY_UPSTREAMS];
+	struct confdir_key file = {
+		.name = name, .value = tls, .len = strlen(tls), .entry = entry
+	};
+	struct confdir_set set = set_of(&file);
+
+	(void)state;
+	conf_keys_take_set(&keys, &set);
+	assert_true(state_of->closed);
+	assert_string_equal(state_of->error, "the key is missing, and the key upstreamNameserver "
+					     "looks like it: rename it");
+	file.value = plain;
+	file.len = strlen(plain);
+	conf_keys_take_set(&keys, &set);
+	assert_false(state_of->closed);
+	assert_null(state_of->error);
+	assert_int_equal(in_force.upstreams, 0);
+	take(&keys, CONF_KEY_UPSTREAMS, plain);
+	file.value = tls;
+	file.len = strlen(tls);
+	assert_false(conf_keys_take_set(&keys, &set));
+	assert_false(state_of->closed);
+	assert_int_equal(in_force.upstreams, 1);
+	conf_keys_clear(&keys);
+}
+
 static void
 the_key_log_level_takes_the_place_of_the_flag_in_both_programs(void **state)
 {
@@ -326,6 +389,8 @@ main(void)
 		cmocka_unit_test(a_refused_key_with_tls_is_closed_until_there_is_a_good_value),
 		cmocka_unit_test(a_key_that_the_program_only_reads_is_counted_but_not_judged),
 		cmocka_unit_test(a_file_that_cannot_be_read_keeps_the_value_of_its_key),
+		cmocka_unit_test(a_file_that_was_never_read_is_closed_until_it_is),
+		cmocka_unit_test(a_misspelt_key_that_asks_for_tls_counts_as_refused),
 		cmocka_unit_test(the_key_log_level_takes_the_place_of_the_flag_in_both_programs),
 		cmocka_unit_test(the_hash_covers_every_byte_and_the_length),
 	};

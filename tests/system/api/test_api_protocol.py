@@ -7,9 +7,12 @@ import datetime
 import re
 import time
 
+import dns.message
+import dns.rcode
 import pytest
 from api_world import NXDOMAIN, World, endpoint_slice, name, service
 
+from dnsnet import Upstream, query, udp
 from kubedns_process import PROGRAM
 from objects import config_map
 from waiting import sanitized
@@ -276,6 +279,29 @@ def test_one_config_map_is_watched_never_its_namespace(tmp_path):
         assert asked["params"]["fieldSelector"] == "metadata.name=kube-dns" and asked["namespace"] == "kube-system"
         world.kubedns.wait(lambda: "192.0.2.1" in world.kubedns.log())
         assert "192.0.2.9" not in world.kubedns.log()
+
+
+@pytest.mark.parametrize("front", [False, True], ids=["classic or stand-alone", "front"])
+def test_no_upstream_server_is_asked_before_the_config_map_is_read(tmp_path, front):
+    """The ConfigMap may ask for TLS. It may also not exist: an empty list ends the wait too."""
+
+    def with_servfail(request):
+        reply = dns.message.make_response(request)
+        reply.set_rcode(dns.rcode.SERVFAIL)
+        return reply
+
+    with Upstream() as upstream, Upstream(lambda request, _tcp: with_servfail(request)) as engine:
+        flags = ["--config-map=kube-dns", f"--nameservers={upstream.address}", *([f"--resolver={engine.address}"] if front else [])]
+        with World(tmp_path, *flags, before=lambda api: api.forbid("configmaps")) as world:
+            reply = udp(world.kubedns, query("www.example.com", use_edns=0))
+            assert reply.rcode() == dns.rcode.SERVFAIL and upstream.asked == []
+            assert len(engine.asked) == front
+            if not front:
+                assert "kubedns has not read its ConfigMap yet" in reply.to_text(), reply
+                assert "has not read the ConfigMap of --config-map yet" in world.kubedns.http("/explain?name=www.example.com")[1]
+            world.api.allow("configmaps")
+            world.kubedns.wait(lambda: udp(world.kubedns, query("www.example.com")).rcode() == dns.rcode.NOERROR)
+            assert len(upstream.asked) == 1
 
 
 def test_pods_are_watched_to_verify_them(tmp_path):
