@@ -418,6 +418,21 @@ def test_dnsmasq_arguments_add_or_replace():
     assert args.index("-v=4") < args.index("--")
 
 
+@pytest.mark.parametrize("selector, refused", [
+    ({"matchLabels": {"app.kubernetes.io/name": "coredns"}}, True), ({"matchLabels": {"k8s-app": "coredns"}}, True),
+    ({"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["coredns"]}]}, True), ({"matchLabels": {"k8s-app": "kube-dns"}}, False),
+])
+@pytest.mark.parametrize("place", ["topologySpreadConstraints", "affinity"])
+def test_a_selector_for_coredns_s_pods_is_refused(tmp_path, selector, refused, place):
+    """It selects no pod of the chart, so the pods would not be spread."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    values = {"topologySpreadConstraints": [{**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
+              "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({place: values[place]}))
+    code, _, err = helm(*SETTINGS, "-f", tmp_path / "values.yaml")
+    assert (code != 0 and f"{place}" in err and "which no pod of this chart has" in err and "use k8s-app: kube-dns" in err) if refused else code == 0, err
+
+
 def test_values_of_the_coredns_chart_are_taken():
     o = objects("-set", SETTINGS[1], "-f", ROOT / "tests/helm/coredns-values.yaml")
     d = o["Deployment", "kube-dns"]

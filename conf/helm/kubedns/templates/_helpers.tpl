@@ -189,3 +189,20 @@
 {{- printf "%s/%s:%s" $registry $name ($image.tag | default $root.Chart.AppVersion) -}}
 {{- if $image.digest -}}{{- printf "@%s" $image.digest -}}{{- end -}}
 {{- end -}}
+
+{{- /* Refuses a label selector that selects no pod of the chart: (list LABELS SELECTOR VALUE PART). Such a selector is often left from the
+coredns chart, and then the rule has no effect. With PART, refuses only selectors for a value that contains PART: a pod may also keep away
+from other pods. */ -}}
+{{- define "kubedns.selector" -}}
+{{- $labels := index . 0 }}{{- $selector := index . 1 | default dict }}{{- $value := index . 2 }}{{- $part := index . 3 }}
+{{- range $key, $text := $selector.matchLabels }}
+{{- if and (contains $part (toString $text)) (ne (toString (get $labels $key)) (toString $text)) }}
+{{- fail (printf "%s: its labelSelector has %s: %v, which no pod of this chart has, so the rule would have no effect: use k8s-app: %s" $value $key $text (get $labels "k8s-app")) }}
+{{- end }}
+{{- end }}
+{{- range $selector.matchExpressions }}
+{{- if and (eq .operator "In") (not (has (get $labels .key) .values)) (contains $part (join " " .values)) }}
+{{- fail (printf "%s: its labelSelector has %s in (%s), which no pod of this chart has, so the rule would have no effect: use k8s-app: %s" $value .key (join ", " .values) (get $labels "k8s-app")) }}
+{{- end }}
+{{- end }}
+{{- end -}}
