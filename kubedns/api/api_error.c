@@ -159,6 +159,19 @@ api_problem_of_status(int status)
 			       : API_PROBLEM_OTHER;
 }
 
+/* Copies `from`. If it is too long, cuts it between two words. */
+static void
+copy_words(char *text, size_t max, const char *from)
+{
+	static const char dots[] = " ...";
+
+	if (snprintf(text, max, "%s", from) < (int)max)
+		return;
+	text[max - sizeof dots] = '\0';
+	char *end = strrchr(text, ' ');
+	strcpy(end != NULL ? end : text + max - sizeof dots, dots);
+}
+
 /* Writes the message of the Status as one line of limited length. */
 static void
 server_says(const struct resource_watch *s, char *text, size_t max)
@@ -167,7 +180,7 @@ server_says(const struct resource_watch *s, char *text, size_t max)
 
 	curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
 	if (s->why != NULL && *s->why)
-		snprintf(text, max, "%s", s->why);
+		copy_words(text, max, s->why);
 	else if (type != NULL && strncmp(type, "application/json", 16) != 0)
 		snprintf(text, max,
 		    "the response is %s, not JSON: is there a proxy between kubedns and the API "
@@ -193,6 +206,13 @@ api_error_status(const struct resource_watch *s)
 					  : "no valid token or client certificate: see ",
 		    c->token_file != NULL ? c->token_file : c->origin);
 	case 403:
+		/* kube-apiserver reads the roles after its start. */
+		if (strstr(says, "RBAC: ") != NULL && strstr(says, " not found") != NULL)
+			return xasprintf(
+			    "%s is forbidden (403): %s; the server knows the bindings but "
+			    "not these roles: if it has just started, wait; "
+			    "otherwise create the roles",
+			    verb, says);
 		return xasprintf(
 		    "%s is forbidden (403): %s; grant list and watch of %s%s%s by RBAC "
 		    "(a %s)",

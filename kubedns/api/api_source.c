@@ -372,16 +372,29 @@ read_messages(struct api_source *w, int64_t now)
 	}
 }
 
-/* Ends live watches after a GOAWAY, because the server is stopping and would leave them silent. */
+/* Returns why the server has sent a GOAWAY, as far as kubedns can tell. kube-apiserver also sends one
+ * with each 401. */
+static const char *
+goaway_reason(const struct api_source *w)
+{
+	for (unsigned i = 0; i < w->count; i++)
+		if (w->streams[i].problem_kind == API_PROBLEM_UNAUTHORIZED)
+			return "the server closes the connection (HTTP/2 GOAWAY) after a 401";
+	return "the server closes the connection (HTTP/2 GOAWAY); it may be stopping";
+}
+
+/* Ends live watches after a GOAWAY, because a server that is stopping would leave them silent. */
 static void
 leave_connection(struct api_source *w, int64_t now)
 {
+	const char *why = w->goaway ? goaway_reason(w) : NULL;
+
 	for (unsigned i = 0; i < w->count && w->goaway; i++) {
 		struct resource_watch *s = &w->streams[i];
 
 		if (reflector_running(s->reflector) && s->status == 200 &&
 		    !reflector_listing(s->reflector) && s->verb == API_VERB_WATCH)
-			resource_watch_break(s, now, "the server is stopping");
+			resource_watch_break(s, now, why);
 	}
 	w->goaway = false;
 }

@@ -42,7 +42,8 @@ on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 
 /*
  * Watches libcurl's debug output, which is the only place where it reports a GOAWAY. An API server
- * that is stopping sends one at once, while its open watches stay silent for up to a minute.
+ * that is stopping sends one at once, while its open watches stay silent for up to a minute. It also
+ * sends one with each 401.
  */
 static int
 on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)

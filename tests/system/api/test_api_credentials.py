@@ -169,6 +169,20 @@ def test_a_new_authority_counts_at_the_next_connection(api, tmp_path):
         assert works(kubedns, api, "10.96.0.11")
 
 
+def test_a_goaway_after_a_401_does_not_mean_that_the_server_stops(api, tmp_path):
+    """kube-apiserver sends a GOAWAY with each 401. A bug: the log said that the server is stopping."""
+    with run(tmp_path, api.kubeconfig(tmp_path / "config")) as kubedns:
+        assert works(kubedns, api)
+        refused = api.fault(resource="services", status=401)
+        api.end_watches("services")
+        kubedns.wait(lambda: "not authenticated (401)" in kubedns.log())
+        api.goaway()
+        kubedns.wait(lambda: "(HTTP/2 GOAWAY) after a 401" in kubedns.log())
+        assert "stopping" not in kubedns.log()
+        api.clear(refused)
+        assert works(kubedns, api, "10.96.0.11")
+
+
 def test_no_token_no_request(api, tmp_path):
     """kubedns sends no request without credentials."""
     config = api.kubeconfig(tmp_path / "config", user="token-file")
