@@ -235,7 +235,7 @@ def test_same_objects_beside(tmp_path):
 
 @needs_kubectl
 def test_same_objects_for_an_older_cluster(tmp_path):
-    assert bare(objects(*SETTINGS, *AS_IT_IS, "-kube", "v1.24.9")) == render(copy(tmp_path))
+    assert bare(objects(*SETTINGS, *AS_IT_IS, "-kube", "v1.24.9")) == render(copy(tmp_path), "replace-kube-dns", "no-match-label-keys")
 
 
 @needs_kubectl
