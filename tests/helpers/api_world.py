@@ -55,11 +55,12 @@ def questions(population):
 
 class World:
     """
-    Starts api, kubedns and asker in this order, and stops them in the reverse order. `dns` has additional arguments of kubedns. kubedns's
-    clock runs `hurry` times as fast. `before` changes the API server before kubedns starts.
+    Starts api, kubedns and asker in this order, and stops them in the reverse order. `dns` has additional arguments of kubedns. The clocks of
+    kubedns and of the API server run `hurry` times as fast. With `clock`, kubedns has this clock. `before` changes the API server before
+    kubedns starts.
     """
 
-    def __init__(self, tmp_path, *dns, api=ApiServer, population=None, kubeconfig=None, wait=True, rate=300, hurry=1,
+    def __init__(self, tmp_path, *dns, api=ApiServer, population=None, kubeconfig=None, wait=True, rate=300, hurry=1, clock=None,
                  before=lambda api: None, **options):  # fmt: skip
         self.tmp_path = tmp_path
         self.population = Population(**(population or SMALL))
@@ -70,7 +71,7 @@ class World:
             before(self.api)
             self.config = self.api.kubeconfig(tmp_path / "kubeconfig", **(kubeconfig or {}))
             self.api.set_hurry(hurry)
-            self.start(*dns, hurry=hurry)
+            self.start(*dns, hurry=hurry, clock=clock)
             self.asker = Asker(self.kubedns.port, questions(self.population), rate)
             if wait:
                 self.kubedns.wait_ready()
@@ -78,8 +79,8 @@ class World:
             self.close()
             raise
 
-    def start(self, *dns, hurry=1):
-        env = in_a_hurry(hurry) if hurry != 1 else None
+    def start(self, *dns, hurry=1, clock=None):
+        env = clock.env if clock else in_a_hurry(hurry) if hurry != 1 else None
         # With this flag, kubedns answers NXDOMAIN for an address that no Service has. Without it, kubedns would forward the query to this
         # machine's own resolver.
         reverse = [] if any("reverse-cidrs" in arg for arg in dns) else ["--reverse-cidrs=10.200.0.0/15"]

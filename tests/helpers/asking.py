@@ -25,7 +25,7 @@ import dns.rdatatype
 
 NXDOMAIN = "NXDOMAIN"
 NODATA = frozenset()
-LOST_AFTER_S = 2.0
+LOST_AFTER_S = 30.0
 
 
 def outcome(wire):

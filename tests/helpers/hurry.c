@@ -29,7 +29,7 @@
 
 #define SECOND   1000000000LL
 #define MS       1000000LL
-#define SLICE_MS 2 /* a thread that waits looks at the test's clock this often */
+#define SLICE_MS 5 /* a thread that waits looks at the test's clock this often */
 
 static double factor = 1;
 static long long base;

@@ -1,5 +1,6 @@
 """Runs a program with a faster monotonic clock, or with a clock that the test moves. See hurry.c."""
 
+import contextlib
 import mmap
 import os
 import re
@@ -11,6 +12,7 @@ import time
 
 from kubedns_process import PROGRAM
 
+STEP_S = 0.005  # real time between two movements of a clock that runs
 _library = None
 # A second thread must wait until the library is complete. If it is missing, the loader starts the program with the normal clock.
 _building = threading.Lock()
@@ -43,11 +45,36 @@ class Clock:
         path.write_bytes(bytes(8))
         with open(path, "r+b") as f:
             self._memory = mmap.mmap(f.fileno(), 8)
-        self.env, self._ns = hurry(path), 0
+        self.env, self._ns, self._moving = hurry(path), 0, threading.Lock()
 
     def forward(self, seconds):
-        self._ns += round(seconds * 1e9)
-        self._memory[:] = struct.pack("=q", self._ns)
+        with self._moving:
+            self._ns += round(seconds * 1e9)
+            self._memory[:] = struct.pack("=q", self._ns)
+
+    def seconds(self):
+        """Returns the seconds that have passed on the clock."""
+        return self._ns / 1e9
+
+    @contextlib.contextmanager
+    def running(self, factor):
+        """
+        Moves the clock `factor` times as fast as the real time. If this process gets no CPU for a while, the clock stands still: other than with
+        hurry(), a busy machine does not take time from the program.
+        """
+        ended = threading.Event()
+
+        def run():
+            while not ended.wait(STEP_S):
+                self.forward(STEP_S * factor)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            ended.set()
+            thread.join()
 
     def run_until(self, condition, most_s, step_s=0.1, what="the condition"):
         """
