@@ -54,8 +54,8 @@ read_stale(struct scope *scope, const struct corefile_line *line)
 
 static const struct report_option options[] = {
 	{ "prefetch", VERDICT_NONE,
-	    "no prefetch; with --use-stale-cache, which the nanny adds, dnsmasq answers from the "
-	    "cache first and refreshes it afterwards" },
+	    "no prefetch; with --use-stale-cache, which the nanny adds in the front topology, "
+	    "dnsmasq answers from the cache first and refreshes it afterwards" },
 	{ "servfail", VERDICT_CHANGES,
 	    "failures are not cached; identical queries in flight are sent once" },
 	{ "disable", VERDICT_CHANGES,
@@ -80,11 +80,12 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 {
 	struct report *r = scope->report;
 	bool unbound = report_is_unbound(r);
-	const char *dedup = stale     ? ""
-			    : unbound ? ". An expired record is sent only if no server answers "
-					"within 1.8 s"
-				      : ". It returns an expired record once more, and then "
-					"refreshes it (docs/from-coredns.md#what-is-different)";
+	const char *dedup =
+	    stale     ? ""
+	    : unbound ? ". An expired record is sent only if no server answers "
+			"within 1.8 s"
+		      : ". In the front topology it returns an expired record "
+			"once more, and then refreshes it (docs/from-coredns.md#what-is-different)";
 	enum verdict verdict = stale ? VERDICT_CARRIED : VERDICT_CHANGES;
 
 	if (ttl > 0) {

@@ -370,17 +370,6 @@ enum {
 	POD_LABELS = 3, /* <address>.<namespace>.pod */
 };
 
-/* Returns whether the label ends like the name of a StatefulSet's pod ("web-0"). */
-static bool
-is_ordinal(const uint8_t *label)
-{
-	unsigned i = label[0];
-
-	while (i > 1 && label[i] >= '0' && label[i] <= '9')
-		i--;
-	return i > 1 && i < label[0] && label[i] == '-';
-}
-
 /* Returns the kind of negative answer for a name below `svc`. */
 static enum denial
 below_svc(const struct answer_config *config, const struct name *name, unsigned below,
@@ -396,9 +385,6 @@ below_svc(const struct answer_config *config, const struct name *name, unsigned 
 	if (service != NULL &&
 	    (service->flags & NODE_HEADLESS || service_without_ready_endpoints(config, service)))
 		return DENIAL_SOON;
-	/* Clients may look for a pod of a StatefulSet before its Service exists. */
-	if (below == ENDPOINT_LABELS && service == NULL && !is_ordinal(first))
-		return DENIAL_UNLIKELY;
 	return DENIAL_USUAL;
 }
 

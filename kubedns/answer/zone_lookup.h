@@ -115,8 +115,8 @@ enum denial {
 	DENIAL_SOON,
 	DENIAL_USUAL, /* --negative-ttl */
 	/* 30 s, or --negative-ttl if that is higher, for names that search lists make from
-	 * external names (`example.com.default.svc`). An object could create such a name, but
-	 * that is unlikely. */
+	 * external names (`example.com`, directly below the zone). No object can create such a
+	 * name, but the ConfigMap can. */
 	DENIAL_UNLIKELY,
 	/* 300 s, or --negative-ttl if that is higher, for names that no object can create
 	 * (`www.example.com.default.svc`). */

@@ -71,9 +71,9 @@ own_args_add_upstream(
 		args_push(args, xstrdup("--all-servers"));
 	if (version < OWN_ARGS_STALE_VERSION)
 		return;
-	if (!args_has(args, "use-stale-cache"))
-		args_push(args, xasprintf("--use-stale-cache=%d",
-				    first ? OWN_ARGS_STALE_FIRST_S : OWN_ARGS_STALE_S));
+	/* dnsmasq's option is for all names, so cluster names would have expired answers too */
+	if (!first && !args_has(args, "use-stale-cache"))
+		args_push(args, xasprintf("--use-stale-cache=%d", OWN_ARGS_STALE_S));
 	if (!args_has(args, "strip-subnet"))
 		args_push(args, xstrdup("--strip-subnet"));
 	if (!args_has(args, "strip-mac"))

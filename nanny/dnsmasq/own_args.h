@@ -20,11 +20,8 @@ enum {
 	OWN_ARGS_STALE_VERSION = 288,  /* first dnsmasq version with --use-stale-cache (2.88) */
 	/* How long an expired answer may still be served. dnsmasq serves the expired answer first
 	 * and refreshes it afterwards, even if the upstreams are healthy, so the first client gets
-	 * the old answer. In the front topology, dnsmasq caches only external names. In the classic
-	 * topology, dnsmasq also caches cluster names, which change more often, so the limit is
-	 * lower. */
+	 * the old answer. Only for dnsmasq behind kubedns, which caches external names only. */
 	OWN_ARGS_STALE_S = 3600,
-	OWN_ARGS_STALE_FIRST_S = 120,
 	OWN_ARGS_CACHE_MIN = 150,   /* dnsmasq's default */
 	OWN_ARGS_CACHE_MAX = 10000, /* above this, dnsmasq warns that the cache is slow */
 	OWN_ARGS_CACHE_BYTES =

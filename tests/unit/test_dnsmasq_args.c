@@ -278,7 +278,9 @@ the_dnsmasq_that_clients_ask_asks_all_servers(void **state)
 	assert_int_equal(build_args(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
 	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
 	assert_true(has("--all-servers"));
-	assert_true(has("--use-stale-cache=120"));
+	assert_true(has("--strip-subnet"));
+	assert_false(has("--use-stale-cache=120"));
+	assert_false(has("--use-stale-cache=3600"));
 	args_free(&args);
 	assert_int_equal(build_args(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
 	own_args_add_upstream(&args, 290, "other.example", &kubedns);

@@ -15,6 +15,7 @@ import dns.rrset
 import pytest
 import yaml
 from dnsnet import WEB, WEB_IP, Upstream, answered, query, udp, world
+from nanny_world import World as NannyWorld
 from objects import endpoint_slice, service
 from test_relay import Dnsmasq
 
@@ -96,14 +97,14 @@ def slice_of(ready):
 
 
 def test_a_denial_of_what_may_come_is_not_kept(classic):
-    for name in ("late.default.svc.cluster.local", "late.nowhere.svc.cluster.local", "db-0.db.default.svc.cluster.local"):
+    for name in ("late.default.svc.cluster.local", "late.nowhere.svc.cluster.local", "db-0.db.default.svc.cluster.local", "example.com.default.svc.cluster.local"):
         assert classic.reached(name, times=10) == 10
 
 
 def test_garbage_of_search_lists_is_kept(classic):
     """Sends 50 queries for each name. dnsmasq forwards one of them to kubedns and none to the upstream server."""
     before = len(classic.upstream.asked)
-    for name in ("www.example.com.default.svc", "example.com.default.svc", "www.example.com.svc", "www.example.com"):
+    for name in ("www.example.com.default.svc", "www.example.com", "example.com"):
         assert classic.reached(f"{name}.cluster.local", times=50) == 1
     assert len(classic.upstream.asked) == before
 
@@ -151,6 +152,29 @@ def test_a_service_is_seen_at_once_by_who_asked_before(classic):
     assert classic.ask(name).rcode() == dns.rcode.NXDOMAIN
     classic.put("new", service("new", "10.96.7.7"))
     classic.until_address(name, "10.96.7.7")
+
+
+@pytest.fixture
+def nanny():
+    w = NannyWorld()
+    yield w
+    w.close()
+
+
+def test_the_nannys_engine_gives_no_answer_of_the_past(tmp_path, nanny):
+    """With --ttl=0 and --negative-ttl=0, the first answer after kubedns has a change shows the change: for a Service, a headless Service and a pod."""
+    with Classic(tmp_path, "--negative-ttl=0", "--ttl=0") as c:
+        nanny.start(f"-kubednsServer=127.0.0.1:{c.kubedns.port}", args=["-k", *ARGS, f"--server=/cluster.local/127.0.0.1#{c.kubedns.port}"])
+        new, db, pod = "new.default.svc.cluster.local", "db.default.svc.cluster.local", "web.db.default.svc.cluster.local"
+        assert [nanny.ask(name) for name in (new, db, pod)] == ["NXDOMAIN"] * 3
+        c.put("new", service("new", "10.96.7.7"))
+        c.put("db", service("db", "None"), endpoint_slice("db", ["10.3.0.1"], hostnames=["web"]))
+        c.kubedns.wait(lambda: [nanny.ask(name, port=c.kubedns.port) for name in (new, pod)] == ["10.96.7.7", "10.3.0.1"])
+        assert [nanny.ask(name) for name in (new, db, pod)] == ["10.96.7.7", "10.3.0.1", "10.3.0.1"]
+        c.put("new", service("new", "10.96.7.8"))
+        c.put("db", service("db", "None"), endpoint_slice("db", ["10.3.0.2"], hostnames=["web"]))
+        c.kubedns.wait(lambda: [nanny.ask(name, port=c.kubedns.port) for name in (new, pod)] == ["10.96.7.8", "10.3.0.2"])
+        assert [nanny.ask(name) for name in (new, db, pod)] == ["10.96.7.8", "10.3.0.2", "10.3.0.2"]
 
 
 def test_a_member_that_becomes_ready_is_seen_at_once(classic):

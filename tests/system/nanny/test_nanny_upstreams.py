@@ -165,9 +165,10 @@ def test_a_silent_upstream_costs_no_name(world):
 
 
 def test_when_all_upstreams_are_silent_known_names_are_answered(world):
+    """dnsmasq does this behind kubedns only, as in the front topology: in front of kubedns it would return expired cluster names too."""
     with Upstream(lambda request, tcp: answered(request, "192.0.2.1", ttl=1)) as one, Upstream(silent) as other:
         world.write(upstreamNameservers=[one.address, other.address])
-        world.start(args=KUBE_DNS)
+        world.start(args=KUBE_DNS[:-3])
         assert addresses(ask(world, "www.example.com")) == ["192.0.2.1"]
         one.behave = silent
 
