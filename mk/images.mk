@@ -19,7 +19,8 @@ ENGINE_ARCHITECTURE = $(shell docker version -f '{{.Server.Arch}}')
 ARCHITECTURES ?= $(ENGINE_ARCHITECTURE)
 tag_for = $(IMAGE_TAG)$(if $(filter-out $(ENGINE_ARCHITECTURE),$(1)),-$(1))
 images_for = $(foreach p,$(IMAGE_NAMES),$(IMAGE_PREFIX)$(p):$(call tag_for,$(1)))
-PINS = $(foreach pin,BASE DEBIAN DEBIAN_SECURITY DNSMASQ_SOURCE MICROHTTPD_SOURCE GNUTLS_SOURCE CURL_SOURCE,--build-arg $(pin)=$($(pin)))
+PINS = $(foreach pin,BASE DEBIAN DEBIAN_SECURITY DNSMASQ_SOURCE MICROHTTPD_SOURCE MICROHTTPD_ARCHIVE MICROHTTPD_LEAST GNUTLS_SOURCE CURL_SOURCE,\
+	--build-arg '$(pin)=$($(pin))')
 # Lists the packages of the images, "name version" per line.
 image_packages = { $(foreach a,$(ARCHITECTURES),docker save $(call images_for,$(a)) | $(PYTHON) conf/image/packages.py;) } | LC_ALL=C sort -u
 

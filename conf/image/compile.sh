@@ -1,14 +1,20 @@
 #!/bin/sh
-# compile.sh ARCHITECTURE SOURCE [VERSION]: compiles dnsmasq, libmicrohttpd, gnutls28 or curl from Debian's source package, with Debian's
-# patches and compiler flags but with fewer features, and installs the result as a Debian package with Debian's name and version. The
-# Dockerfile calls this script.
-# Without VERSION it takes the newest source package that the archive has. If the archive has a newer binary package but not its source, the
+# compile.sh ARCHITECTURE SOURCE [VERSION [ARCHIVE [LEAST]]]: compiles dnsmasq, libmicrohttpd, gnutls28 or curl from Debian's source package,
+# with Debian's patches and compiler flags but with fewer features, and installs the result as a Debian package with Debian's name and
+# version. The Dockerfile calls this script.
+# Without VERSION it takes the newest source package that can be downloaded. If the archive lists a newer package, the
 # field Newer of the package names that version. `make images` then prints a warning, and `make release` and `make freshen` fail.
+# ARCHIVE, "URL SUITE", is another archive for the source package, for example that of a later Debian release. apt verifies it with Debian's keys,
+# and takes nothing else from it. The field Suite of the package names its suite. A version before LEAST is refused.
 set -eu
 
 arch=$1
 source=$2
 version=${3:-}
+archive=${4:-}
+least=${5:-0}
+suite=${archive##* }
+listed= # the newest version of the source package
 # shellcheck disable=SC1091 # of the base image
 . /etc/os-release
 [ "${VERSION_ID:-13}" -ge 13 ] || { # Debian testing has no VERSION_ID
@@ -23,15 +29,33 @@ work=/tmp/compile
 trap 'rm -rf "$work"' EXIT
 export DEB_BUILD_MAINT_OPTIONS=hardening=+all PKG_CONFIG=pkg-config PKG_CONFIG_LIBDIR="$libdir/pkgconfig:/usr/share/pkgconfig"
 
+# Prints the options of apt for the archive of the source package. An archive's expiry date is not checked, because mirrors and snapshots keep
+# old indexes. LEAST prevents old versions.
+sources() {
+	[ -n "$archive" ] || return 0
+	mkdir -p "$work/lists"
+	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg check-valid-until=no] $archive main" >"$work/sources.list"
+	echo "-oDir::Etc::SourceList=$work/sources.list -oDir::Etc::SourceParts=- -oDir::State::Lists=$work/lists"
+}
+
 # Downloads and unpacks the source package. Sets $version and the current directory. apt verifies each file with Debian's signed index. A .asc
 # file in a source package is a signature by the software's own project, which is not verified here. Some mirrors lack such files, so the
 # source package is unpacked without them.
 fetch() {
 	mkdir -p "$work/source"
 	cd "$work/source"
-	for version in ${version:-$(apt-cache showsrc --only-source "$source" | sed -n 's/^Version: //p' | sort -Vru)}; do
+	options=$(sources)
+	# shellcheck disable=SC2086 # a list of options
+	[ -z "$options" ] || apt-get $options update -qq
+	# shellcheck disable=SC2086
+	for version in ${version:-$(apt-cache $options showsrc --only-source "$source" | sed -n 's/^Version: //p' | sort -Vru)}; do
 		echo "compile.sh: $source $version"
-		apt-get source -qq --download-only "$source=$version" || echo "compile.sh: $source $version: not all files can be downloaded"
+		listed=${listed:-$version}
+		dpkg --compare-versions "$version" ge "$least" || {
+			echo "compile.sh: $source $version: conf/image/pins requires $least or newer" >&2
+			exit 1
+		}
+		apt-get $options source -qq --download-only "$source=$version" || echo "compile.sh: $source $version: not all files can be downloaded"
 		dsc=${source}_${version#*:}.dsc
 		if [ -f "$dsc" ] && sed -i '/[.]asc$/d' "$dsc" && dpkg-source -x "$dsc" tree; then
 			cd tree
@@ -47,10 +71,11 @@ install_package() {
 	root=$work/$1
 	mkdir -p "$root/DEBIAN"
 	install -D -m 644 debian/copyright "$root/usr/share/doc/$1/copyright"
-	newest=$(apt-cache madison "$1" | cut -d'|' -f2 | tr -d ' ' | sort -Vr | head -1)
+	newest=$({ echo "$listed" && apt-cache madison "$1" | cut -d'|' -f2 | tr -d ' '; } | sort -Vr | head -1)
 	{
 		printf 'Package: %s\nVersion: %s\nArchitecture: %s\nSource: %s\nMaintainer: %s\n' "$1" "$version" "$arch" "$source" "$(dpkg-parsechangelog -S Maintainer)"
-		[ -z "$newest" ] || ! dpkg --compare-versions "$newest" gt "$version" || echo "Newer: $newest"
+		! dpkg --compare-versions "$newest" gt "$version" || echo "Newer: $newest"
+		[ -z "$suite" ] || echo "Suite: $suite"
 		echo "Description: $2, compiled from Debian's source package with fewer options"
 	} >"$root/DEBIAN/control"
 	dpkg-deb --root-owner-group -b "$root" "$work/$1.deb"
@@ -82,9 +107,10 @@ library() {
 	"$gnu-strip" --strip-unneeded "$work/$name$libdir"/*.so.*.*.*
 }
 
-# The programs serve plain HTTP. Without HTTPS, the images of nanny and sidecar need no TLS library.
+# The programs serve plain HTTP. Without HTTPS, the images of nanny and sidecar need no TLS library. Debian's patches change a Makefile.am.
 compile_libmicrohttpd() {
 	name=$(sed -n 's/^Package: \(libmicrohttpd12.*\)$/\1/p' debian/control)
+	autoreconf -fi
 	library "src/include src/microhttpd" "$name" --disable-https --disable-bauth --disable-dauth --disable-httpupgrade --disable-cookie \
 		--disable-postprocessor --disable-curl --disable-doc --disable-examples --disable-tools
 	install_package "$name" "HTTP server library"

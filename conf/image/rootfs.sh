@@ -42,8 +42,8 @@ record() {
 	# base-files is installed only for the machine's own architecture. Its files are the same everywhere.
 	installed=$1:$arch
 	dpkg-query -W "$installed" >/dev/null 2>&1 || installed=$1
-	dpkg-query -W -f "Package: \${Package}\nStatus: install ok installed\nArchitecture: $arch\nSource: \${source:Package} (\${source:Version})\nVersion: \${Version}\nNewer: \${Newer}\nMaintainer: \${Maintainer}\nDescription: \${binary:Summary}\n" \
-		"$installed" | sed '/^Newer: $/d' >"$root$status"
+	dpkg-query -W -f "Package: \${Package}\nStatus: install ok installed\nArchitecture: $arch\nSource: \${source:Package} (\${source:Version})\nVersion: \${Version}\nNewer: \${Newer}\nSuite: \${Suite}\nMaintainer: \${Maintainer}\nDescription: \${binary:Summary}\n" \
+		"$installed" | sed '/^\(Newer\|Suite\): $/d' >"$root$status"
 }
 
 # Copies the file $1 to $2, with its package's record and licence. Programs of this project have no package.

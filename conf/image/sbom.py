@@ -36,7 +36,7 @@ def debian_package(fields, release):
     return {**UNKNOWN, "SPDXID": f"SPDXRef-Package-{name.replace('+', '.')}", "name": name, "versionInfo": version, "primaryPackagePurpose": "LIBRARY",
             "supplier": "Organization: Debian", "licenseDeclared": "NOASSERTION", "summary": fields.get("Description", name),
             "sourceInfo": f"Debian source package {source}; the licence is in the image's /usr/share/doc/{name}/copyright.gz",
-            "externalRefs": purl("deb/debian", name, version, arch=fields["Architecture"], distro=f"debian-{release}")}
+            "externalRefs": purl("deb/debian", name, version, arch=fields["Architecture"], distro=f"debian-{fields.get('Suite', release)}")}
 
 
 def contents(saved, image, path):

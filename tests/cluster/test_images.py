@@ -14,7 +14,9 @@ import time
 import pytest
 
 from cluster import ROOT, version
+from http_requests import Port, send_all
 from run import docker, run
+from waiting import wait_for
 
 # MB. On Debian 12, with Debian's own libcurl, libmicrohttpd and GnuTLS, the images with kubedns, dnsmasq and the sidecar had 20.9, 10.0 and 9.6.
 GOAL_MB = {"kubedns": 11, "nanny": 8, "nanny-unbound": 25, "sidecar": 8}
@@ -127,6 +129,18 @@ def test_a_fix_that_debian_has_and_the_image_lacks_is_listed(version, status):
     assert (done.returncode, done.stdout.startswith("libc6: the image has 1.0, Debian has ")) == (status, status == 1), done.stderr
 
 
+def test_a_libmicrohttpd_before_the_least_version_is_refused():
+    """The base image lacks dpkg-dev, so the test provides the only command of it that compile.sh runs before it refuses the version."""
+    base = os.environ.get("BASE", "kubedns-base:trixie")
+    command = r"""printf '#!/bin/sh\necho DEB_HOST_GNU_TYPE=a DEB_HOST_MULTIARCH=a\n' >/usr/bin/dpkg-architecture
+        chmod 755 /usr/bin/dpkg-architecture
+        exec sh -s amd64 libmicrohttpd 1.0.1-4 "" 1.0.10"""
+    with open(ROOT / "conf/image/compile.sh", encoding="utf-8") as script:
+        done = subprocess.run(["docker", "run", "--rm", "-i", base, "sh", "-c", command], stdin=script, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "libmicrohttpd 1.0.1-4: conf/image/pins requires 1.0.10 or newer" in done.stderr
+
+
 @pytest.mark.parametrize("user", ["0:0", "65534:65534"])
 @pytest.mark.parametrize("name, args", [("kubedns", ["--objects-dir=/tmp", "--dns-port=10053"]), ("sidecar", []), ("nanny", ["--", "--port=10053"]),
                                         ("nanny-unbound", ["--engine=unbound", "--", "--port=10053"])])
@@ -141,6 +155,20 @@ def test_confined_in_a_plain_container(images, name, args, user):
     finally:
         docker("rm", "-f", container)
     assert all("sandbox: no_new_privs, capabilities, files, tcp, signals, syscalls" in line for line in said), said
+
+
+@pytest.mark.parametrize("name, args, port", [("kubedns", ["--objects-dir=/tmp", "--dns-port=10053"], 8081), ("sidecar", [], 10054),
+                                              ("nanny", ["--", "--port=10053"], 10056), ("nanny-unbound", ["--engine=unbound", "--", "--port=10053"], 10056)])
+def test_no_http_request_ends_a_program(images, report, name, args, port):
+    container = docker("run", "-d", f"{name}:{images}", *args).strip()
+    try:
+        address = docker("inspect", "-f", "{{.NetworkSettings.IPAddress}}", container).strip()
+        wait_for(lambda: Port(address, port, "/healthz").health() == "200", timeout=30, what=lambda: docker("logs", container))
+        found = send_all(address, port, "/healthz")
+        assert docker("inspect", "-f", "{{.State.Running}}", container).strip() == "true"
+    finally:
+        docker("rm", "-f", container)
+    report(f"hostile HTTP requests to {name}", "it answers after each", f"it answers after each of {sum(sum(c.values()) for c in found.values())}")
 
 
 def wait_log(container, text, count):

@@ -75,6 +75,15 @@ answers "web.default.svc.cluster.local" 10.9.8.7
 await "the sidecar's probe" "curl -sf http://127.0.0.1:10054/healthcheck/kubedns"
 in_box 'test $(ps -o uid= -C dnsmasq) -gt 60000' || die "dnsmasq runs as $(in_box 'ps -o user= -C dnsmasq')"
 
+say "no HTTP request ends a program"
+docker cp tests/http_requests.py $box:/ >/dev/null
+processes=$(in_box "systemctl show -P MainPID kubedns kubedns-nanny kubedns-sidecar")
+for port in 8081 10054 10056; do
+	in_box "python3 /http_requests.py 127.0.0.1:$port/healthz >/tmp/requests.log 2>&1" || die "$(in_box 'cat /tmp/requests.log')"
+	say "  $(in_box 'head -1 /tmp/requests.log')"
+done
+[ "$processes" = "$(in_box "systemctl show -P MainPID kubedns kubedns-nanny kubedns-sidecar")" ] || die "a program was restarted"
+
 say "a wrong flag is reported, and the service is not restarted again and again"
 in_box "sed -i 's/--dns-port=53/--dns-port=53x/' /etc/default/kubedns; systemctl restart kubedns || true"
 await "it does not give up" "systemctl is-failed kubedns"

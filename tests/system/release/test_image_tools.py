@@ -95,9 +95,17 @@ def test_a_package_that_debian_has_fixed_since_is_reported():
     assert run("packages.py", saved(FILES, 1000), "--current") == b"libx++ 1.2-3+deb12u4\n"
 
 
-def archive(mtime=1000, **order):
+def archive(mtime=1000, files=None, **order):
     """The published archive of an image with this build time."""
-    return run("oci.py", run("reproducible.py", saved(FILES, mtime, **order), "1700000000"), "1700000000")
+    return run("oci.py", run("reproducible.py", saved(files or FILES, mtime, **order), "1700000000"), "1700000000")
+
+
+@pytest.mark.parametrize("suite, distro", [(b"", "debian-12"), (b"Suite: forky\n", "debian-forky")])
+def test_the_sbom_names_the_release_that_a_package_comes_from(suite, distro):
+    """Scanners look there for the fixes of the package."""
+    made = archive(files={**FILES, "var/lib/dpkg/status.d/libx": STATUS + suite})
+    libx = json.loads(run("sbom.py", made))["packages"][2]
+    assert libx["externalRefs"][0]["referenceLocator"].endswith(f"distro={distro}")
 
 
 def test_two_builds_are_the_same_archive_and_sbom():
