@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -195,6 +196,42 @@ try_exec(const char *attempt, const char *path)
 	say(attempt, -WEXITSTATUS(status));
 }
 
+/* Tries to execute a file that has no path. Its content is no program, so an execve() that is allowed fails with ENOEXEC. */
+static void
+try_exec_memfd(void)
+{
+	char path[64];
+	int fd = memfd_create("inside", 0);
+
+	if (fd < 0) {
+		say("exec-memfd", -errno);
+		return;
+	}
+	if (write(fd, "no program", 10) != 10)
+		abort();
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	try_exec("exec-memfd", path);
+	close(fd);
+}
+
+/* Tries to remove a file outside, and to connect to a Unix socket there. Nobody has the socket open, so a connection that is allowed
+ * fails with ECONNREFUSED. */
+static void
+try_files_of_others(const char *dir)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	char path[512];
+
+	snprintf(path, sizeof path, "%s/removable", dir);
+	say("unlink", outcome(unlink(path)));
+	snprintf(to.sun_path, sizeof to.sun_path, "%.80s/socket", dir);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("unix-connect",
+	    fd < 0 ? outcome(fd) : outcome(connect(fd, (struct sockaddr *)&to, sizeof to)));
+	if (fd >= 0)
+		close(fd);
+}
+
 static void
 try_kernel(void)
 {
@@ -224,6 +261,7 @@ try_all(void)
 	try_open("write", path, O_WRONLY);
 	snprintf(path, sizeof path, "%s/new-%d", dir, (int)gettid());
 	try_open("create", path, O_WRONLY | O_CREAT);
+	try_files_of_others(dir);
 	try_tcp();
 	try_tcp_otherwise();
 	try_namespaces();
@@ -240,6 +278,7 @@ try_all(void)
 	say("ptrace", outcome(syscall(SYS_ptrace, PTRACE_SEIZE, getppid(), 0, 0)));
 	try_kernel();
 	try_exec("exec", "/bin/true");
+	try_exec_memfd();
 	if (exec != NULL)
 		try_exec("exec-itself", exec);
 	say("end", 0);

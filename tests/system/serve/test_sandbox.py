@@ -21,13 +21,15 @@ from waiting import free_port, sanitized, wait_for
 
 pytestmark = pytest.mark.skipif(sanitized(), reason="a sanitizer's library must be loaded first, and it needs system calls that the sandbox refuses")
 
-FILES = {"shadow", "read", "write", "create"}
+FILES = {"shadow", "read", "write", "create", "unlink"}
 KERNEL = {"mount", "unshare", "bpf", "io_uring", "userfaultfd", "perf", "keys", "chroot", "process_vm_readv", "pidfd_getfd", "init_module",
           "setns"}
 SOCKETS = {"unix", "raw", "packet", "vsock", "netfilter"}
 # Ways around Landlock's checks of TCP and signals. The system call filter must close them.
 AROUND = {"fastopen-sendto", "fastopen-sendmsg", "fastopen-sendmmsg", "mptcp", "listen-unbound", "clone-namespaces", "limits-of-another"}
-ALL = FILES | KERNEL | SOCKETS | AROUND | {"connect", "listen", "kill", "ptrace", "exec"}
+# A file without a path, which Landlock does not judge, and a Unix socket of another program.
+OTHERS = {"exec-memfd", "unix-connect"}
+ALL = FILES | KERNEL | SOCKETS | AROUND | OTHERS | {"connect", "listen", "kill", "ptrace", "exec"}
 
 # The layers: Landlock refuses with EACCES (EPERM for signals), the system call filter with ENOSYS.
 LANDLOCK, SYSCALLS = {"EACCES", "EPERM"}, {"ENOSYS"}
@@ -36,11 +38,11 @@ LANDLOCK, SYSCALLS = {"EACCES", "EPERM"}, {"ENOSYS"}
 # the filter refuses for the other programs. dnsmasq listens during startup, and a filter cannot distinguish dnsmasq's socket from an
 # intruder's. If a socket has no address, it can listen: the kernel chooses its port.
 EXPECTED = {
-    "kubedns": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | {"write", "create", "kill", "ptrace", "exec"}} | dict.fromkeys(
+    "kubedns": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | OTHERS | {"write", "create", "unlink", "kill", "ptrace", "exec"}} | dict.fromkeys(
         ("shadow", "read", "connect", "listen"), LANDLOCK),
-    "nanny": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | {"ptrace"}} | dict.fromkeys(FILES | {"listen", "kill", "exec"}, LANDLOCK)
+    "nanny": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | OTHERS | {"ptrace"}} | dict.fromkeys(FILES | {"listen", "kill", "exec"}, LANDLOCK)
     | {"listen-unbound": {"ok"}},
-    "dnsmasq": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | {"ptrace", "exec", "exec-itself"}} | dict.fromkeys(
+    "dnsmasq": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | OTHERS | {"ptrace", "exec", "exec-itself"}} | dict.fromkeys(
         FILES | {"connect", "listen", "kill"}, LANDLOCK)
     | {"listen-unbound": {"ok"}},
 }
@@ -64,6 +66,10 @@ def outside(library):
         with open(os.path.join(place, "secret"), "w", encoding="ascii") as f:
             f.write("secret")
         os.chmod(os.path.join(place, "secret"), 0o666)
+        open(os.path.join(place, "removable"), "w", encoding="ascii").close()
+        with socket.socket(socket.AF_UNIX) as unix:
+            unix.bind(os.path.join(place, "socket"))
+        os.chmod(os.path.join(place, "socket"), 0o777)
         yield {"LD_PRELOAD": library, "INSIDE_DIR": place, "INSIDE_PORT": str(server.getsockname()[1]), "INSIDE_FREE_PORT": str(free_port()),
                "INSIDE_FILTERS": filters()}
 
@@ -116,7 +122,7 @@ def test_a_collector_of_dnstap_opens_unix_sockets_only_if_it_has_one(outside, ob
         found = kubedns.wait(lambda: has_tried(kubedns.log, "kubedns", 3), what=kubedns.log)
         assert {"worker00", "dnstap"} < set(found)
         for tried in found.values():
-            check(tried, EXPECTED["kubedns"] | {"unix": unix})
+            check(tried, EXPECTED["kubedns"] | {"unix": unix, "unix-connect": {"ECONNREFUSED"} if "ok" in unix else SYSCALLS})
 
 
 def test_share_port_changes_the_sandbox_only_for_listening(outside, objects):
@@ -132,6 +138,7 @@ def test_without_the_sandbox_the_same_attempts_succeed(outside, objects):
         for tried in found.values():
             done = {name for name, outcome in tried.items() if outcome == "ok"}
             assert {"read", "write", "create", "connect", "listen", "unix", "kill", "exec"} | AROUND <= done
+            assert tried["exec-memfd"] == "ENOEXEC" and tried["unix-connect"] == "ECONNREFUSED" and tried["unlink"] in ("ok", "ENOENT")
             assert not {name for name in KERNEL | {"ptrace"} if tried[name] == "ENOSYS"} - {"perf", "userfaultfd", "init_module"}
         assert kubedns.metric("kubedns_sandbox", layer="syscalls") == 0
 
