@@ -287,6 +287,12 @@ def kills(name, seconds):
     return not run_test(name, seconds)[0] and not run_test(name, seconds)[0]
 
 
+@functools.cache
+def passes(name):
+    """Whether a test is there and passes without a change."""
+    return kills(name, 60) is False
+
+
 def test_mutant(mutant, tests_for, first):
     """
     Returns (result, the test that noticed the change). Runs the test `first`, if it is given, and then the tests of the list that
@@ -298,10 +304,11 @@ def test_mutant(mutant, tests_for, first):
     if text is None:
         return "gone", ""
     try:
-        path.write_text(text)
-        if first and kills(first, 60):
-            return "killed", first
-        path.write_text(original)
+        if first and passes(first):
+            path.write_text(text)
+            if kills(first, 60):
+                return "killed", first
+            path.write_text(original)
         tests = tests_for(place(original, mutant))
         path.write_text(text)
         for name, seconds in tests:
