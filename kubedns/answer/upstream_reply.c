@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
@@ -56,15 +57,18 @@ is_left_to_others(const struct reply *reply, const struct dname *owner)
 	return !reverse_next(&walk, &ref);
 }
 
-/* Returns whether the owner is in our zones, for which only we may answer. Names of --fallthrough that we do not have are not ours.
- * Servers of --until-synced may answer for our zones, because they know the cluster. */
+/* Returns whether the owner is in the cluster's zone, a reverse zone or the zone of a cluster set, for which only we may answer. Names of
+ * --fallthrough that we do not have are not ours. Servers of --until-synced may answer for our zones, because they know the cluster. External
+ * zones are public: a reply may lead into one by a CNAME, and the other server has the records from us. */
 static bool
 is_ours(const struct reply *reply, const struct record *record)
 {
 	const struct answer_config *config = reply->config;
 	const struct reverse_config *reverse = reverse_config(config);
+	const struct external_zones *set = clusterset_config(config);
 	const uint8_t *owner = record->owner.wire;
-	bool ours = dname_in_zone(owner, config->zone.wire) >= 0;
+	bool ours = dname_in_zone(owner, config->zone.wire) >= 0 ||
+		    (set != NULL && dname_in_zone(owner, set->clusterset->wire) >= 0);
 
 	for (size_t i = 0; i < reverse->zone_count && !ours; i++)
 		ours = dname_in_zone(owner, reverse->zones[i].name.wire) >= 0;

@@ -1,5 +1,6 @@
 /* The reply that a client gets when another server has replied to kubedns. */
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/external_zones.h"
 #include "tests/unit/answer_world.h"
 
 static size_t
@@ -66,14 +67,32 @@ upstreams_records_of_our_zones_are_not_passed_on(void **state)
 		"www.example.net. 60 IN CNAME 1.0.96.10.in-addr.arpa.",
 		"1.0.96.10.in-addr.arpa. 60 IN A 192.0.2.66", NULL
 	};
+	/* A bug: the zone of --clusterset-domain was not protected. */
+	static const char *const set[] = {
+		"www.example.net. 60 IN CNAME web.default.svc.clusterset.local.",
+		"web.default.svc.clusterset.local. 60 IN A 192.0.2.66", NULL
+	};
+	/* Everybody may have records of an external zone. */
+	static const char *const external[] = {
+		"www.example.net. 60 IN CNAME web.apps.example.com.",
+		"web.apps.example.com. 60 IN A 192.0.2.66", NULL
+	};
 	static const struct {
 		const char *const *records;
 		unsigned kept, chased; /* numbers of records. `chased` includes our own CNAME */
-	} rows[] = { { first, 0, 2 }, { last, 1, 2 }, { reverse, 1, 2 } };
+	} rows[] = { { first, 0, 2 }, { last, 1, 2 }, { reverse, 1, 2 }, { set, 1, 2 },
+		{ external, 2, 3 } };
 	struct reverse_zone zone = { .prefix = addr("10.0.0.0"), .bits = 8 };
+	struct dname names[2];
+	const struct external_zones zones = {
+		.zones = names, .zone_count = 2, .clusterset = &names[1]
+	};
 	uint8_t query[512];
 
 	assert_int_equal(dname_from_text(&zone.name, "10.in-addr.arpa."), 0);
+	dname_from_text(&names[0], "apps.example.com.");
+	dname_from_text(&names[1], "clusterset.local.");
+	external_zones_set(&world.config, &zones);
 	world.parts.reverse.zones = &zone;
 	world.parts.reverse.zone_count = 1;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -103,6 +122,7 @@ upstreams_records_of_our_zones_are_not_passed_on(void **state)
 			free(upstream);
 		}
 	world.parts.reverse.zone_count = 0;
+	external_zones_set(&world.config, NULL);
 }
 
 static void
