@@ -1,5 +1,7 @@
 /*
- * The nanny's main loop and the handlers of its events. The nanny waits only in this loop. A change
+ * The nanny's main loop and the handlers of its events. The nanny waits in this loop, except for at
+ * most some seconds for another process: for a program that it asks for its version or tries out
+ * (process.h), and at its end for the guard (node/guard.h). A change
  * of the ConfigMap, resolv.conf or a stub server's address leads to a new servers file. The state
  * machine in child_states.h handles events of dnsmasq, and this file performs its actions.
  */

@@ -222,7 +222,7 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 }
 
 /* Returns whether --external-address answers the name. The zone of --domain may be inside an external zone, but --external-address does
- * not answer names of that zone. Reverse zones cannot be inside an external zone (options_external.c). */
+ * not answer names of that zone. An external zone cannot contain reverse zones (zone_options.c). */
 OWN_FRAME static bool
 is_for_outside(const struct answer_config *config, const struct query *query)
 {

@@ -23,8 +23,8 @@
  *
  * Each stage has its own configuration, which its header declares. kubedns/config/ sets it. For
  * explanations, main.c sets it. A stage without a configuration is disabled: stages_build() omits
- * the stage from the lists. answer.c walks over the lists. kubedns/show/explain.c walks over the
- * same lists with the explanations.
+ * the stage from the lists. answer.c walks over the lists, except that it calls the stages `zone` and
+ * `upstream` by name. kubedns/show/explain.c walks over the same lists with the explanations.
  */
 #ifndef KUBEDNS_ANSWER_STAGES_H
 #define KUBEDNS_ANSWER_STAGES_H
@@ -35,8 +35,8 @@
 struct answer_config; /* kubedns/answer/answer.h */
 struct stage;         /* kubedns/answer/stage.h */
 
-/* A stage is called `stage_<first word>` here and `explain_<first word>` in kubedns/show/. To
- * remove a feature, delete its files, its line here, and the line that sets its configuration. */
+/* A stage is called `stage_<first word>` here and `explain_<first word>` in kubedns/show/. A stage is
+ * not the whole feature: options, metrics, pages and other stages may use its files too. */
 #define STAGES(X)                                                                                  \
 	X(rewrites, "rewrites")                                                                    \
 	X(local_names, "local names")                                                              \

@@ -1,5 +1,7 @@
 /*
- * dnstap sends a copy of every DNS message, with its addresses and times, to a collector.
+ * dnstap sends a copy of each query and reply, with its addresses and times, to a collector. It does
+ * not see the messages of a zone transfer after the query. A library that parses and writes messages
+ * (c-ares 1.28 and later) may send and receive other bytes for the same message.
  *
  *	worker --observe()--> its ring (serve/observe/ring.h) --.
  *	worker --observe()--> its ring -------------------------+--> the writer, a thread

@@ -8,8 +8,9 @@
  *
  * A worker waits in a single poll() for its UDP sockets and for an epoll descriptor, which has all
  * its other descriptors. One of these descriptors is a timer that ends the wait once a second, so
- * poll() usually needs no timeout. Workers share only the tree. Each worker has its own counters
- * (stats.h). Names in the tree are answered without an allocation. Everything that clients can make
+ * poll() usually needs no timeout. Workers share the tree, the cache of --answer-cache
+ * (forwarded_cache.h) and the queue of zone transfers (transfer.h). Each worker has its own counters
+ * (stats.h), which the main thread reads. Names in the tree are answered without an allocation. Everything that clients can make
  * grow has a limit and a counter.
  *
  * The functions below are for the main thread only. Workers are registered RCU readers. A read
