@@ -309,9 +309,8 @@ parse_stub_servers(
 	return 0;
 }
 
-/* Returns why `domain` cannot be a stub domain of this cluster, or NULL. */
-static const char *
-reserved(const char *domain, const char *cluster_domain)
+const char *
+conf_stub_reserved(const char *domain, const char *cluster_domain)
 {
 	char cluster[CONF_HOST_MAX], below[CONF_HOST_MAX + 4];
 	const char *why;
@@ -321,10 +320,10 @@ reserved(const char *domain, const char *cluster_domain)
 	if (strcmp(domain, cluster) == 0)
 		return "is the cluster domain, which kubedns answers: remove it";
 	snprintf(below, sizeof below, "svc.%s", cluster);
-	if (conf_name_under(domain, below))
+	if (strcmp(domain, below) == 0)
 		return "holds the cluster's services";
 	snprintf(below, sizeof below, "pod.%s", cluster);
-	return conf_name_under(domain, below) ? "holds the cluster's pods" : NULL;
+	return strcmp(domain, below) == 0 ? "holds the cluster's pods" : NULL;
 }
 
 static int
@@ -334,7 +333,7 @@ parse_stub(const char *name, struct json_object *servers, const char *cluster,
 	const char *reason;
 
 	if (conf_name_parse(name, stub->domain, &reason) < 0 ||
-	    (reason = reserved(stub->domain, cluster)) != NULL)
+	    (reason = conf_stub_reserved(stub->domain, cluster)) != NULL)
 		return conf_refuse(why, name, "", reason);
 	return parse_stub_servers(name, servers, stub, why);
 }

@@ -77,12 +77,14 @@ struct conf_federations {
 };
 
 /*
- * Parses stubDomains. Refuses the root, `cluster_domain` itself, and all names at or below `svc`
- * and `pod` in it. `cluster_domain` is text with or without a final dot. Caller frees with
+ * Parses stubDomains. Refuses the root, `cluster_domain` itself, and the names `svc` and `pod` in it. `cluster_domain` is text with or without a final dot. Caller frees with
  * conf_stubs_free.
  */
 int conf_stubs_parse(
     const char *text, size_t len, const char *cluster_domain, struct conf_stubs *stubs, char **why);
+/* Returns why `domain` cannot be a stub domain of this cluster, or NULL. */
+const char *conf_stub_reserved(const char *domain, const char *cluster_domain);
+
 void conf_stubs_free(struct conf_stubs *stubs);
 
 /* Whether the domain has servers or is closed. A domain without effect is ignored. */

@@ -82,13 +82,10 @@ cluster_zone(const struct config_rules *rules, char zone[CONF_HOST_MAX])
 static void
 spare_domains(struct conf_stubs *stubs, const struct config_rules *rules)
 {
-	char zone[CONF_HOST_MAX];
-
-	cluster_zone(rules, zone);
 	for (size_t i = 0; i < stubs->count; i++) {
 		struct conf_stub *stub = &stubs->items[i];
 
-		if ((*zone != '\0' && conf_name_under(stub->domain, zone)) ||
+		if (conf_stub_reserved(stub->domain, rules->domain) != NULL ||
 		    domain_table_get(&rules->args->fixed, stub->domain) != NULL)
 			stub->closed = false;
 	}

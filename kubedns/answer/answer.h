@@ -71,17 +71,25 @@ struct answer_context {
 	 * domains that kubedns must not query itself, because it cannot encrypt queries. */
 	const uint8_t *stubs;
 	size_t stubs_len, stubs_encrypted_len;
+	/* Offsets of the stub domains in `stubs`, in the order of strcmp(). */
+	const uint32_t *stub_order;
+	size_t stub_count;
+	/* In front, and a stub domain is inside one of our zones or among the reverse names. The longest
+	 * domain wins, so kubedns forwards the names of this stub domain (answer/upstream_stage.c). */
+	bool stubs_inside;
 	/* A refused key asks for TLS (lib/conf_closed.h). All external names get SERVFAIL, or the
 	 * names of the stub domains. */
 	bool closed, stubs_closed;
-	bool unread; /* `closed` is set because the ConfigMap of --config-map has not been read yet */
+	bool
+	    unread; /* `closed` is set because the ConfigMap of --config-map has not been read yet */
 	/* The time since which the source of the objects has not responded (monotonic). The time
 	 * is 0 while the source responds. */
 	int64_t stale_since_ns;
 	char region[DNAME_LABEL_MAX + 1],
 	    /* Region and zone of this cluster, from its nodes; "" if unknown. */
 	    zone[DNAME_LABEL_MAX + 1];
-	bool own; /* `names` or `rewrites` is not NULL */
+	bool
+	    own; /* a stage of ORDER_CONTEXT has something to do: `names` or `rewrites` is not NULL, or `stubs_inside` is set */
 	/* The operator's local names, which are part of this block, or NULL. */
 	const struct local_names *names;
 	const struct rewrites *rewrites;     /* from the ConfigMap key `rewrites`, or NULL */

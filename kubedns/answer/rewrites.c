@@ -9,6 +9,7 @@
 
 #include "kubedns/answer/local_names.h"
 #include "kubedns/answer/stage.h"
+#include "kubedns/answer/upstream_stage.h"
 #include "lib/conf_rewrites.h"
 #include "lib/hash.h"
 #include "lib/wire.h"
@@ -350,28 +351,6 @@ rewrites_apply(const struct rewrites *rewrites, const struct name *name, struct 
 	return rewrites->pattern_count == 0 ? REWRITE_NONE : rewrite_by_pattern(rewrites, name, to);
 }
 
-/* Returns the offset in the name at which the closest stub domain begins, or name->len if no stub domain contains the name. The function
- * walks over the stub domains only once, because there may be 20,000 stub domains and a client's name may have 127 labels. */
-static size_t
-stub_begins(const struct answer_context *context, const struct name *name)
-{
-	const uint8_t *at = context->stubs, *end = at + context->stubs_len;
-	bool label_begins[DNAME_MAX + 1] = { false };
-	size_t closest = name->len, len;
-
-	for (unsigned i = 0; i < name->count; i++)
-		label_begins[name->offsets[i]] = true;
-	for (; at < end; at += len) {
-		len = dname_length(at, DNAME_MAX);
-		if (len > name->len || name->len - len >= closest)
-			continue;
-		size_t begin = name->len - len;
-		if (label_begins[begin] && memcmp(name->wire + begin, at, len) == 0)
-			closest = begin;
-	}
-	return closest;
-}
-
 bool
 rewrites_come_back(const struct answer_context *context, const struct name *name)
 {
@@ -381,13 +360,14 @@ rewrites_come_back(const struct answer_context *context, const struct name *name
 
 	if (rewrites == NULL || rewrites_apply(rewrites, name, &to) != REWRITE_DONE)
 		return false;
-	size_t stub = stub_begins(context, name);
+	const uint8_t *stub = answer_stub_domain(context, name->wire);
+	size_t begin = stub == NULL ? name->len : name->len - dname_length(stub, DNAME_MAX);
 	for (unsigned i = 0; i < name->count; i++) { /* dnsmasq uses the closest domain */
 		const uint8_t *domain = name->wire + name->offsets[i];
 		size_t domain_len = name->len - (size_t)name->offsets[i];
 
 		/* If a domain has both a stub domain and a rewrite, the nanny writes no dnsmasq entry that sends the domain to kubedns. */
-		if (name->offsets[i] == stub)
+		if (name->offsets[i] == begin)
 			return false;
 		/* An exact rewrite does not apply to names below it. With the nanny's entries, dnsmasq sends those names to the stub
 		 * domain that contains them. */

@@ -3,7 +3,7 @@
  *
  *	          .--- rewritten -----.     .------ an alias's target, a search list's candidate -----.
  *	          |                   v     v                                                         |
- *	question -+--> rewrites --> local names --> zone --+--> the answer                            |
+ *	question -+--> rewrites --> local names, stub domains --> zone --+--> the answer              |
  *	                                |                  |                                          |
  *	                                |   (name missing) '--> search completion, explanation, or the negative answer
  *	                                v
@@ -13,6 +13,7 @@
  * - A rewrite comes first. Its result is looked up like a query for that name, including local
  *   names.
  * - Local names come before the cluster's, because the operator's choice takes precedence.
+ * - A stub domain inside one of our zones comes before this zone, because the longest domain wins.
  * - The cluster's zone comes before the external and clusterset zones, because --domain may be
  *   inside one of them.
  * - Search completion and explanations answer only names that the cluster's zone does not have.
@@ -40,6 +41,7 @@ struct stage;         /* kubedns/answer/stage.h */
 #define STAGES(X)                                                                                  \
 	X(rewrites, "rewrites")                                                                    \
 	X(local_names, "local names")                                                              \
+	X(stub_domains, "stub domains")                                                            \
 	X(zone, "zone")                                                                            \
 	X(search, "search completion")                                                             \
 	X(explanation, "explanation")                                                              \

@@ -73,6 +73,7 @@ is_ours(const struct reply *reply, const struct record *record)
 	for (size_t i = 0; i < reverse->zone_count && !ours; i++)
 		ours = dname_in_zone(owner, reverse->zones[i].name.wire) >= 0;
 	return ours && !reply->from_peers &&
+	       !answer_stub_takes(config, reply->tree->context, owner) &&
 	       (upstream_config(config)->fallthrough_count == 0 ||
 		   !is_left_to_others(reply, &record->owner));
 }

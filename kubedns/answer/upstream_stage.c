@@ -1,6 +1,7 @@
 /* The upstream stage handles names that no other stage has. The stage also handles answers that end with a CNAME to such a name. */
 #include "kubedns/answer/upstream_stage.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/answer/local_names.h"
@@ -64,25 +65,81 @@ upstream_takes_denial(const struct reply *reply, const struct dname *target)
 	       own_ask(reply->config, reply->tree, &name).kind == OWN_NONE;
 }
 
+/* --- stub domains --- */
+
+struct stub_key {
+	const uint8_t *wire, *stubs;
+};
+
+/* A name in wire format has no NUL before its end, if its labels have none. The labels of a stub domain have none, so strcmp() finds exactly
+ * the same name. */
+static int
+by_wire(const void *wire, const void *offset)
+{
+	const struct stub_key *key = wire;
+
+	return strcmp(
+	    (const char *)key->wire, (const char *)key->stubs + *(const uint32_t *)offset);
+}
+
 const uint8_t *
 answer_stub_domain(const struct answer_context *context, const uint8_t *name)
 {
-	const uint8_t *closest = NULL;
-	size_t len, longest = 0;
+	uint8_t lower[DNAME_MAX];
 
-	if (context == NULL)
+	if (context == NULL || context->stub_count == 0)
 		return NULL;
-	for (size_t at = 0; at < context->stubs_len; at += len) {
-		const uint8_t *stub = context->stubs + at;
+	size_t len = dname_length(name, DNAME_MAX);
+	memcpy(lower, name, len);
+	dname_lower(lower, len);
+	for (const uint8_t *at = lower; *at != 0; at += 1 + *at) {
+		const struct stub_key key = { at, context->stubs };
+		const uint32_t *found = bsearch(&key, context->stub_order, context->stub_count,
+		    sizeof *context->stub_order, by_wire);
 
-		len = dname_length(stub, DNAME_MAX);
-		if (len > longest && dname_in_zone(name, stub) >= 0) {
-			closest = stub;
-			longest = len;
-		}
+		if (found != NULL)
+			return context->stubs + *found;
 	}
-	return closest;
+	return NULL;
 }
+
+bool
+answer_stub_takes(
+    const struct answer_config *config, const struct answer_context *context, const uint8_t *name)
+{
+	if (context == NULL || !context->stubs_inside)
+		return false;
+	const uint8_t *stub = answer_stub_domain(context, name);
+	for (size_t i = 0; stub != NULL && i < zone_count(config); i++) {
+		const uint8_t *zone = zone_name(config, i)->wire;
+
+		if (dname_in_zone(zone, stub) >= 0 && dname_in_zone(name, zone) >= 0)
+			stub = NULL; /* our zone is the longer domain */
+	}
+	return stub != NULL;
+}
+
+static bool
+stub_match(
+    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
+{
+	(void)below;
+	return answer_stub_takes(config, tree->context, name->wire);
+}
+
+static enum step
+stub_answer(struct lookup *l)
+{
+	return answer_stub_takes(l->reply->config, l->reply->tree->context, l->name.wire)
+		   ? STEP_OTHERS
+		   : STEP_NEXT;
+}
+
+const struct stage stage_stub_domains = { .id = STAGE_stub_domains,
+	.order = ORDER_CONTEXT,
+	.standard = stage_without_options,
+	.match = stub_match,
+	.answer = stub_answer };
 
 /* --- names that must be encrypted --- */
 
@@ -125,8 +182,7 @@ refuse_leak(struct reply *reply, const struct answer_info *info, enum answer_out
 	memset(reply->counts, 0, sizeof reply->counts);
 	reply->flags = (reply->flags & ~(unsigned)(FLAG_AA | 15)) | RCODE_SERVFAIL;
 	if (reply->query->has_edns)
-		reply_reason_kind(
-		    reply, context->unread ? REASON_CONFIG_UNREAD : REASON_ENCRYPTED);
+		reply_reason_kind(reply, context->unread ? REASON_CONFIG_UNREAD : REASON_ENCRYPTED);
 	return ANSWER_REPLY;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kubedns/answer/zones.h"
 #include "kubedns/cluster/object.h"
 #include "kubedns/config/settings.h"
 #include "kubedns/config/settings_names.h"
@@ -468,18 +469,48 @@ settings_settle(struct settings *s, struct hosts_maps *maps, int64_t now_ms)
 	return settings_names_settle(&s->names, s->stubs.wires, s->stubs.len, maps, now_ms);
 }
 
+/* Whether a stub domain is inside one of our zones or among the reverse names. */
+static bool
+has_stub_inside(const struct settings *s)
+{
+	static const uint8_t v4[] = "\7in-addr\4arpa", v6[] = "\3ip6\4arpa";
+	const struct answer_config *config = &s->options->answers;
+
+	for (size_t i = 0; i < s->stubs.count; i++) {
+		const uint8_t *stub = s->stubs.wires + s->stubs.order[i];
+
+		if (dname_in_zone(stub, v4) >= 0 || dname_in_zone(stub, v6) >= 0)
+			return true;
+		for (size_t z = 0; z < zone_count(config); z++)
+			if (dname_in_zone(stub, zone_name(config, z)->wire) >= 0)
+				return true;
+	}
+	return false;
+}
+
 struct answer_context *
 settings_context(const struct settings *s)
 {
 	size_t fixed =
 	    sizeof(struct answer_context) + s->federations.count * sizeof(struct federation);
-	struct answer_context *context = settings_names_context(&s->names, fixed + s->stubs.len);
+	size_t order_size = s->stubs.count * sizeof *s->stubs.order;
+	fixed += -fixed % sizeof *s->stubs.order;
+	struct answer_context *context =
+	    settings_names_context(&s->names, fixed + order_size + s->stubs.len);
 
-	context->stubs = (uint8_t *)context + fixed;
+	uint32_t *order = (uint32_t *)(void *)((uint8_t *)context + fixed);
+	uint8_t *stubs = (uint8_t *)context + fixed + order_size;
+	context->stub_order = order;
+	context->stub_count = s->stubs.count;
+	context->stubs = stubs;
 	context->stubs_len = s->stubs.len;
-	if (s->stubs.len > 0)
-		memcpy((uint8_t *)context + fixed, s->stubs.wires, s->stubs.len);
+	if (s->stubs.len > 0) {
+		memcpy(order, s->stubs.order, order_size);
+		memcpy(stubs, s->stubs.wires, s->stubs.len);
+	}
 	context->front = s->options->upstream.has_resolver;
+	context->stubs_inside = context->front && has_stub_inside(s);
+	context->own |= context->stubs_inside;
 	context->stubs_encrypted_len = s->stubs.encrypted_len;
 	context->stubs_closed = s->stubs.closed;
 	context->unread = s->unread && !s->options->upstream.has_resolver;
@@ -580,6 +611,7 @@ settings_free(struct settings *s)
 	conf_keys_clear(&s->keys);
 	free(s->subject);
 	free(s->stubs.wires);
+	free(s->stubs.order);
 	free(s->stubs.empty);
 	free(s->loops);
 	settings_names_free(&s->names);

@@ -231,9 +231,17 @@ add_wires(struct stub_names *names, const struct conf_stubs *stubs, bool encrypt
 		if (conf_stub_has_effect(&stubs->items[i]) &&
 		    is_encrypted(&stubs->items[i]) == encrypted &&
 		    dname_from_text(&name, stubs->items[i].domain) == 0) {
+			names->order[names->count++] = (uint32_t)names->len;
 			memcpy(names->wires + names->len, name.wire, name.len);
 			names->len += name.len;
 		}
+}
+
+static int
+by_wire(const void *a, const void *b, void *wires)
+{
+	return strcmp(
+	    (const char *)wires + *(const uint32_t *)a, (const char *)wires + *(const uint32_t *)b);
 }
 
 bool
@@ -248,15 +256,18 @@ stub_names_take(struct stub_names *names, const struct conf_stubs *stubs)
 		    conf_stub_has_effect(&stubs->items[i]) ? strlen(stubs->items[i].domain) + 2 : 0;
 	/* Allocated even if there are no stub domains. NULL means that the key was never read. */
 	now.wires = xmalloc(now.len + 1);
+	now.order = xcalloc(stubs->count + 1, sizeof *now.order);
 	now.len = 0;
 	add_wires(&now, stubs, true);
 	now.encrypted_len = now.len;
 	add_wires(&now, stubs, false);
+	qsort_r(now.order, now.count, sizeof *now.order, by_wire, now.wires);
 	bool changed =
 	    now.len != names->len || now.encrypted_len != names->encrypted_len ||
 	    now.closed != names->closed || now.closed_all != names->closed_all ||
 	    (now.len > 0 && names->wires != NULL && memcmp(now.wires, names->wires, now.len) != 0);
 	free(names->wires);
+	free(names->order);
 	free(names->empty);
 	*names = now;
 	return changed;

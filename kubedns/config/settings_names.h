@@ -42,6 +42,8 @@ struct settings_names {
 struct stub_names {
 	uint8_t *wires; /* names in wire format, one after the other; from malloc(), or NULL */
 	size_t len;
+	uint32_t *order; /* the offsets of the names in `wires`, in the order of strcmp() */
+	size_t count;
 	size_t encrypted_len; /* the first bytes of `wires`: domains that have tls:// servers or are
 			       * closed */
 	bool closed, closed_all; /* as in struct conf_stubs */

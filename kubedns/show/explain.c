@@ -263,7 +263,10 @@ explain_outside(const struct explanation *e)
 	const uint8_t *stub = stub_domain(e);
 	char text[DNAME_TEXT_MAX];
 
-	fprintf(e->out, "%s is not in a zone of this server: ", e->text);
+	fprintf(e->out, "%s is %s: ", e->text,
+	    answer_stub_takes(e->config->answers, context, e->name.wire)
+		? "in a stub domain, which comes before the zones of this server"
+		: "not in a zone of this server");
 	if (context != NULL && context->unread)
 		fprintf(e->out,
 		    "SERVFAIL, because kubedns has not read the ConfigMap of --config-map yet, "
@@ -653,6 +656,13 @@ explain_zone(struct explanation *e)
 {
 	explain_ours(e);
 	say_shadow(e);
+	return true;
+}
+
+bool
+explain_stub_domains(struct explanation *e)
+{
+	explain_outside(e);
 	return true;
 }
 

@@ -137,8 +137,8 @@ cluster_names_are_refused(void **state)
 	    "!\"cluster.local\": is the cluster domain, which kubedns answers: remove it");
 	assert_string_equal(stubs_of("{\"Cluster.LOCAL.\": [\"1.1.1.1\"]}"),
 	    "!\"Cluster.LOCAL.\": is the cluster domain, which kubedns answers: remove it");
-	assert_string_equal(stubs_of("{\"a.svc.cluster.local\": [\"1.1.1.1\"]}"),
-	    "!\"a.svc.cluster.local\": holds the cluster's services");
+	assert_string_equal(stubs_of("{\"svc.cluster.local\": [\"1.1.1.1\"]}"),
+	    "!\"svc.cluster.local\": holds the cluster's services");
 	assert_string_equal(stubs_of("{\"pod.cluster.local\": [\"1.1.1.1\"]}"),
 	    "!\"pod.cluster.local\": holds the cluster's pods");
 	assert_string_equal(stubs_of("{\".\": [\"1.1.1.1\"]}"), "!\".\": the root");
@@ -146,6 +146,11 @@ cluster_names_are_refused(void **state)
 	assert_string_equal(
 	    stubs_of("{\"other.cluster.local\": [\"1.1.1.1\"], \"xcluster.local\": [\"1.1.1.1\"]}"),
 	    "other.cluster.local=1.1.1.1:53;xcluster.local=1.1.1.1:53");
+	/* as for CockroachDB and Confluent in several clusters */
+	assert_string_equal(stubs_of("{\"east.svc.cluster.local\": [\"1.1.1.1\"]}"),
+	    "east.svc.cluster.local=1.1.1.1:53");
+	assert_string_equal(
+	    stubs_of("{\"a.pod.cluster.local\": [\"1.1.1.1\"]}"), "a.pod.cluster.local=1.1.1.1:53");
 }
 
 static void

@@ -203,7 +203,7 @@ name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one(void **state
 		{ "suffix new.old x", "old. a.new.old. x. new.old.", "a.new.old.", false },
 		/* The last bytes of the name equal the stub domain, but its last labels do not. */
 		{ "suffix old new.old", "b.new.old.", "a\\001b.new.old.", true },
-		{ "suffix old new.old", "new.old. b.new.old.", "a\\001b.new.old.", false },
+		{ "suffix old new.old", "b.new.old. new.old.", "a\\001b.new.old.", false },
 		{ "suffix old new.old", "b.new.old.", "a.b.new.old.", false },
 		{ "suffix old new", NULL, "a.new.", false }, /* the name would not be rewritten */
 		{ "exact a.old b.old", "old.", "a.old.", true },
@@ -219,14 +219,18 @@ name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one(void **state
 		struct answer_context *context = bed_context(rows[i].rewrites, "null");
 		struct name_buf buf;
 		uint8_t stubs[4 * DNAME_MAX];
+		uint32_t order[4]; /* each row has its stub domains in the order of their bytes */
 		char text[64], *rest = text, *word;
 		struct dname name, stub;
 
 		snprintf(text, sizeof text, "%s", rows[i].stub != NULL ? rows[i].stub : "");
 		context->stubs = stubs;
 		context->stubs_len = 0;
+		context->stub_order = order;
+		context->stub_count = 0;
 		while ((word = strtok_r(rest, " ", &rest)) != NULL) {
 			assert_int_equal(dname_from_text(&stub, word), 0);
+			order[context->stub_count++] = (uint32_t)context->stubs_len;
 			memcpy(stubs + context->stubs_len, stub.wire, stub.len);
 			context->stubs_len += stub.len;
 		}

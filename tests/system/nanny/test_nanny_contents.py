@@ -109,7 +109,7 @@ BAD = [
     (STUBS, '{"cluster.local":["10.0.0.1"]}', "cluster domain"),
     (STUBS, '{"Cluster.Local.":["10.0.0.1"]}', "cluster domain"),
     (STUBS, '{"svc.cluster.local":["10.0.0.1"]}', "services"),
-    (STUBS, '{"x.pod.cluster.local":["10.0.0.1"]}', "pods"),
+    (STUBS, '{"pod.cluster.local":["10.0.0.1"]}', "pods"),
     (STUBS, '{"fixed.test":["10.0.0.1"]}', "command line"),
     (STUBS, '{"acme.test":' + "[" * 100000 + "]" * 100000 + "}", "line 1"),
     (STUBS, b'{"acme\xff.test":["10.0.0.1"]}', "line 1"),

@@ -1,5 +1,6 @@
 """In the front topology, kubedns forwards external names to dnsmasq (--resolver). Also everything that may be wrong with this dnsmasq."""
 
+import json
 import signal
 import select
 import socket
@@ -277,11 +278,11 @@ def failing(request, _tcp):
     return reply
 
 
-def stub_world(tmp_path, *args):
-    """Flags for a ConfigMap with the stub domain corp.example, which kubedns reads too."""
+def stub_world(tmp_path, *args, stubs=None):
+    """Flags for a ConfigMap with stub domains, which kubedns reads too."""
     config = tmp_path / "config"
     config.mkdir()
-    (config / "stubDomains").write_text('{"corp.example": ["192.0.2.53"]}')
+    (config / "stubDomains").write_text(json.dumps(stubs or {"corp.example": ["192.0.2.53"]}))
     return [f"--config-dir={config}", *args]
 
 
@@ -295,6 +296,30 @@ def test_a_name_that_dnsmasq_fails_is_asked_of_the_upstream_servers(tmp_path):
             reply = udp(k, query("ns.corp.example", use_edns=0))
             assert reply.rcode() == dns.rcode.SERVFAIL and k.metric("kubedns_forward_servfail_total") == 2
         assert {str(m.question[0].name) for m, _, _ in good.asked} == {"www.example.com."}
+
+
+@pytest.mark.parametrize("args", [[], ["--reverse-cidrs=10.0.0.0/8"]], ids=["", "reverse zone"])
+def test_a_stub_domain_in_a_zone_of_kubedns_is_the_longer_domain(tmp_path, args):
+    """Several clusters have the same domain, and the names of one namespace or network are those of another cluster."""
+    stubs = {domain: ["192.0.2.53"] for domain in ("default.svc.cluster.local", "my.cluster.local", "96.10.in-addr.arpa", "local")}
+    def remote(request, _tcp):
+        name, kind = request.question[0].name, request.question[0].rdtype
+        reply = dns.message.make_response(request)
+        data = {dns.rdatatype.A: "192.0.2.1", dns.rdatatype.SRV: f"0 0 80 {name}", dns.rdatatype.PTR: "remote.example."}[kind]
+        reply.answer.append(dns.rrset.from_text(name, 60, "IN", dns.rdatatype.to_text(kind), data))
+        return reply
+
+    names = {(WEB, "A"), ("db.my.cluster.local", "A"), ("_sql._tcp.db.my.cluster.local", "SRV"), ("10.0.96.10.in-addr.arpa", "PTR")}
+    with Upstream(remote) as engine, front(tmp_path, engine, *stub_world(tmp_path, *args, stubs=stubs)) as k:
+        for name, kind in names:
+            reply = udp(k, query(name, kind))
+            assert len(reply.answer) == 1 and not reply.flags & dns.flags.AA, reply
+            assert "is in a stub domain" in k.http(f"/explain?name={name}")[1]
+        assert {(str(m.question[0].name).rstrip("."), dns.rdatatype.to_text(m.question[0].rdtype)) for m, _, _ in engine.asked} == names
+        # Names outside these stub domains are the cluster's.
+        for name in ("db.other.svc.cluster.local", "my2.cluster.local"):
+            assert udp(k, query(name)).rcode() == dns.rcode.NXDOMAIN
+        assert len(engine.asked) == len(names)
 
 
 def late_over_tcp(after):
