@@ -7,8 +7,6 @@
 #include "lib/conf_records.h"
 #include "lib/dname.h"
 #include "lib/master_file.h"
-#include "lib/rdata_text.h"
-#include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "migrate/plugins.h"
 
@@ -234,45 +232,31 @@ struct zone_copy {
 	struct dname apex;  /* `zone` on the wire */
 	size_t outside;     /* records outside of `zone`, which CoreDNS does not serve */
 	char first[DNAME_TEXT_MAX]; /* name of the first of them */
-	char *soa;                  /* line for the SOA record, if its owner is another name */
 };
 
-/* Finds the SOA record that CoreDNS uses: any SOA record of the file, whatever its owner is. Makes a
- * line with the zone as its owner, unless the file has such a line. */
-static void
-find_soa(struct zone_copy *copy, const struct conf_records *records)
-{
-	for (size_t i = 0; i < records->count; i++) {
-		const struct conf_record *item = &records->items[i];
-		size_t len = 0;
-
-		if (item->type != TYPE_SOA)
-			continue;
-		free(copy->soa);
-		copy->soa = NULL;
-		if (dname_equal(item->name, copy->apex.wire))
-			return;
-		FILE *f = open_memstream(&copy->soa, &len);
-		fprintf(f, "%s. %u SOA ", copy->zone, (unsigned)item->ttl_s);
-		rdata_print(f, item->type, item->rdata, item->rdata_len);
-		fclose(f);
-	}
-}
-
-/* The entries of a master file. The text has no mistakes. */
+/* The entries of a master file. */
 struct entries {
 	struct master_entry entry;
 	struct dname origin, owner;
 };
 
-/* Follows $ORIGIN and the owner's name. Returns false if the entry does not belong to the copy. */
+/* Whether the entry is a SOA record. */
+static bool
+is_soa(const struct master_entry *entry)
+{
+	for (size_t i = 0; i < entry->count && i < 4; i++)
+		if (strcasecmp(entry->words[i], "SOA") == 0)
+			return true;
+	return false;
+}
+
+/* Follows $ORIGIN and the owner's name. Returns whether the owner is in the zone. */
 static bool
 belongs(struct zone_copy *copy, struct entries *e)
 {
 	const struct master_entry *entry = &e->entry;
 	struct dname name;
 	const char *why;
-	bool soa = false;
 
 	if (entry->count == 0)
 		return true;
@@ -284,26 +268,40 @@ belongs(struct zone_copy *copy, struct entries *e)
 	}
 	if (!entry->blank && master_name(entry->words[0], &e->origin, &name, &why) == 0)
 		e->owner = name;
-	for (size_t i = 0; i < entry->count && i < 4; i++)
-		soa = soa || strcasecmp(entry->words[i], "SOA") == 0;
-	if (soa)
-		return dname_equal(e->owner.wire, copy->apex.wire);
-	if (dname_in_zone(e->owner.wire, copy->apex.wire) >= 0)
-		return true;
-	if (copy->outside++ == 0)
-		dname_to_text(e->owner.wire, copy->first);
-	return false;
+	return dname_in_zone(e->owner.wire, copy->apex.wire) >= 0;
 }
 
-/* Adds the lines of the text to the key records, without the entries that do not belong to the zone.
- * An entry without an owner has the owner of the entry before it, so both stay or go. */
+/* Writes the complete entry, whose lines are `lines`. A record outside of the zone is left out. CoreDNS
+ * takes any SOA record of the file as that of the zone, so it gets the zone's name. */
 static void
-add_entries(struct scope *scope, struct zone_copy *copy, char *text)
+write_entry(struct zone_copy *copy, struct entries *e, char **lines, size_t count, FILE *out)
+{
+	const struct master_entry *entry = &e->entry;
+	bool inside = belongs(copy, e);
+
+	if (is_soa(entry) && !dname_equal(e->owner.wire, copy->apex.wire)) {
+		fprintf(out, "%s.", copy->zone);
+		for (size_t i = entry->blank ? 0 : 1; i < entry->count; i++)
+			fprintf(out, " %s", entry->words[i]);
+		fputc('\n', out);
+	} else if (inside) {
+		for (size_t i = 0; i < count; i++)
+			fprintf(out, "%s\n", lines[i]);
+	} else if (copy->outside++ == 0) {
+		dname_to_text(e->owner.wire, copy->first);
+	}
+}
+
+/* Returns the entries of the text that belong to the zone. An entry without an owner has the owner of
+ * the entry before it, so both stay or go. Caller frees. */
+static char *
+entries_of_zone(struct zone_copy *copy, char *text)
 {
 	struct entries e = { 0 };
-	char **lines = NULL, **words = NULL;
-	size_t count = 0;
+	char **lines = NULL, **words = NULL, *kept = NULL;
+	size_t count = 0, len = 0;
 	const char *why;
+	FILE *out = open_memstream(&kept, &len);
 
 	for (char *line = text, *next; line != NULL; line = next) {
 		next = strchr(line, '\n');
@@ -315,20 +313,23 @@ add_entries(struct scope *scope, struct zone_copy *copy, char *text)
 		}
 		lines[count] = line;
 		words[count] = xstrdup(line);
-		master_entry_add(&e.entry, 1, words[count++], &why);
-		if (e.entry.open && next != NULL)
+		bool good = master_entry_add(&e.entry, 1, words[count++], &why) == 0;
+		if (good && e.entry.open && next != NULL)
 			continue;
-		bool keep = belongs(copy, &e);
-		for (size_t i = 0; i < count; i++) {
-			if (keep && lines[i][strspn(lines[i], " \t\r")] != '\0')
-				report_text(scope->report, TEXT_ZONES, "%s", lines[i]);
+		if (good)
+			write_entry(copy, &e, lines, count, out);
+		else /* the parser reports the mistake */
+			for (size_t i = 0; i < count; i++)
+				fprintf(out, "%s\n", lines[i]);
+		for (size_t i = 0; i < count; i++)
 			free(words[i]);
-		}
 		count = 0;
 		master_entry_next(&e.entry);
 	}
 	free(lines);
 	free(words);
+	fclose(out);
+	return kept;
 }
 
 /* Adds the zone to the ConfigMap key records. The lines are relative to their zone and have CoreDNS's
@@ -344,17 +345,20 @@ take_zone_file(struct scope *scope, const struct corefile_text *file, struct zon
 	for (const char *c = file->text; *c; c++)
 		if ((unsigned char)*c >= 0x7f)
 			return xstrdup("it contains bytes that are not ASCII: write them as \\DDD");
+	if (dname_from_text(&copy->apex, copy->zone) < 0)
+		return xstrdup("its zone is not a name");
+	dname_lower(copy->apex.wire, copy->apex.len);
 	char *text = xasprintf("$ORIGIN %s.\n$TTL 3600\n%s\n$ORIGIN .", copy->origin, file->text);
-	if (dname_from_text(&copy->apex, copy->zone) == 0 &&
-	    conf_records_parse(
-		text, strlen(text), report_known_domain(scope->report), &records, &why) == 0) {
-		dname_lower(copy->apex.wire, copy->apex.len);
-		find_soa(copy, &records);
+	char *kept = entries_of_zone(copy, text);
+	if (conf_records_parse(
+		kept, strlen(kept), report_known_domain(scope->report), &records, &why) == 0) {
 		conf_records_free(&records);
-		if (copy->soa != NULL)
-			report_text(scope->report, TEXT_ZONES, "%s", copy->soa);
-		add_entries(scope, copy, text);
+		for (char *save = NULL, *line = strtok_r(kept, "\n", &save); line != NULL;
+		     line = strtok_r(NULL, "\n", &save))
+			if (line[strspn(line, " \t\r")] != '\0')
+				report_text(scope->report, TEXT_ZONES, "%s", line);
 	}
+	free(kept);
 	free(text);
 	return why;
 }
@@ -392,7 +396,6 @@ read_zone(struct scope *scope, const struct corefile_text *file, const char *ori
 		if (files->outside == 0)
 			memcpy(files->first, copy.first, sizeof files->first);
 		files->outside += copy.outside;
-		free(copy.soa);
 	}
 }
 

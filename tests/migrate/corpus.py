@@ -17,6 +17,7 @@ status 1: a difference is not announced.
 
 import argparse
 import collections
+import functools
 import ipaddress
 import json
 import os
@@ -454,12 +455,32 @@ def containers(printed, directory, domain):
         os.makedirs(place)
         for key, value in data.items():
             pathlib.Path(place, key).write_text(value)
+    overlay = next(d for d in documents if d.get("kind") == "Kustomization")
+    args = [list(a) for a in rendered(directory.parent, overlay["resources"][0], tuple(overlay.get("components", ())))]
+    for patch in overlay.get("patches", []):
+        for op in yaml.safe_load(patch["patch"]) if patch["target"]["kind"] == "Deployment" else ():
+            number, _, place = op["path"].split("/")[5:]
+            if op["op"] == "add":
+                args[int(number)].insert(len(args[int(number)]) if place == "-" else int(place), op["value"])
+            elif op["op"] == "test":
+                assert args[int(number)][int(place)] == op["value"], op
+            else:
+                args[int(number)][int(place)] = op["value"]
+    return {name: [re.sub(r"^(--?drain)=.*", r"\1=0s", a.replace("$(CLUSTER_DOMAIN)", domain)) for a in args[i]] for i, name in enumerate(("kubedns", "dnsmasq"))}
+
+
+@functools.cache
+def rendered(workspace, resource, components):
+    """The arguments of kubedns and of the nanny without patches. kubectl renders each overlay once, because it takes longer than the queries."""
+    directory = workspace / f"overlay-{pathlib.Path(resource).name}{len(components)}"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
     made = copy(directory)
-    (made / "mine").mkdir(exist_ok=True)
-    (made / "mine/kustomization.yaml").write_text(yaml.safe_dump(next(d for d in documents if d.get("kind") == "Kustomization")))
+    (made / "mine").mkdir()
+    (made / "mine/kustomization.yaml").write_text(yaml.safe_dump({"resources": [resource], "components": list(components)}))
     text = subprocess.run(["kubectl", "kustomize", made / "mine"], capture_output=True, text=True, check=True, timeout=60).stdout
     deployment = next(o for o in yaml.safe_load_all(text) if o and o["kind"] == "Deployment")
-    return {c["name"]: [re.sub(r"^(--?drain)=.*", r"\1=0s", a.replace("$(CLUSTER_DOMAIN)", domain)) for a in c["args"]] for c in deployment["spec"]["template"]["spec"]["containers"]}
+    return [c["args"] for c in deployment["spec"]["template"]["spec"]["containers"]][:2]
 
 
 # The differences that a report announces.
@@ -553,6 +574,44 @@ def announced(old, printed, name, domain, answers):
     return found
 
 
+# The queries of a random Corefile (random_corefiles.py): each aims at a directive.
+
+
+def aims_of(path):
+    """Returns [(name, type, first line, last line, plugin, line of the block's keys)], or None if the file has no such list."""
+    aims = path.with_suffix(".json")
+    return [tuple(a) for a in json.loads(aims.read_text())] if aims.exists() else None
+
+
+def reported_lines(printed):
+    """The lines of the Corefile that the report says change or have no equivalent."""
+    return {int(place.rsplit(":", 1)[1]): f"{' '.join(words)[:40]}: {verdict}: {said[:100]}" for place, words, verdict, said in verdicts(printed) if place.startswith("Corefile:")}
+
+
+def announced_for(aims, printed):
+    """Returns {(name, type): lines of the report about the directives that the query aims at, and about their server blocks}."""
+    lines, found = reported_lines(printed), collections.defaultdict(list)
+    for name, rdtype, first, last, _plugin, key in aims:
+        found[name, rdtype] += [lines[n] for n in (*range(first, last + 1), key) if n in lines]
+    return found
+
+
+def count_directives(aims, printed, differ):
+    """Counts the directives whose queries all had equal answers, and those of them that are carried over."""
+    lines, wrong, counts = reported_lines(printed), {q for q, *_ in differ}, collections.Counter()
+    directives = collections.defaultdict(set)
+    for name, rdtype, first, last, plugin, _key in aims:
+        directives[first, last, plugin].add((name, rdtype))
+    for (first, last, plugin), asked in directives.items():
+        counts["directives"] += 1
+        if not asked & wrong:
+            carried = not any(n in lines for n in range(first, last + 1))
+            counts.update(equal=1, carried=carried)
+            counts[f"{plugin} equal"] += 1
+            counts[f"{plugin} carried over"] += carried
+    return counts
+
+
 # One file.
 
 
@@ -564,7 +623,8 @@ def one(path, arguments, api, servers_of, workspace):
     if "{{" in re.sub(r'"[^"]*"|`[^`]*`', "", old.corefile) and "template" not in old.corefile:
         raise Skipped("a template of another program")
     domain = next((zone_of(w[1]) for _, lines in blocks_of(old.text()) for _, w, _ in lines if w[0] == "kubernetes" and len(w) > 1), "cluster.local")
-    asked = questions(old, domain)
+    aims = aims_of(path)
+    asked = list(dict.fromkeys(a[:2] for a in aims)) if aims else questions(old, domain)
     servers_of(old.groups())
     write_files(old)
     with Servers(directory, api) as s:
@@ -581,8 +641,9 @@ def one(path, arguments, api, servers_of, workspace):
             s.wait_answers(53, f"kubernetes.default.svc.{domain}")
             wait_upstream()
             ours = [ask(53, *q) for q in asked]
-        differ = [(q, t, o, announced(old, printed, q[0], domain, t + o) or documented(*q, t, o, topology)) for q, t, o in zip(asked, theirs, ours) if t != o]
-        result[topology] = differ
+        aimed = announced_for(aims, printed) if aims else {}
+        differ = [(q, t, o, announced(old, printed, q[0], domain, t + o) or aimed.get(q) or documented(*q, t, o, topology)) for q, t, o in zip(asked, theirs, ours) if t != o]
+        result[topology] = differ, len(asked), count_directives(aims or [], printed, differ)
         with open(directory / f"differences-{topology}", "w", encoding="utf-8") as f:
             for (name, rdtype), t, o, why in differ:
                 f.write(f"{'announced' if why else 'UNANNOUNCED'} {name} {rdtype}\n    CoreDNS: {t}\n    here:    {o}\n" + "".join(f"    {w}\n" for w in why[:3]))
@@ -635,6 +696,7 @@ def run(arguments):
         else:
             sh("mount", "-t", "tmpfs", "-o", "mode=1777", "none", place)
     total = {t: collections.Counter() for t in arguments.topology}
+    directives = {t: collections.Counter() for t in arguments.topology}
     unannounced = 0
     with ApiServer() as api:
         api.put_all(OBJECTS)
@@ -648,17 +710,22 @@ def run(arguments):
                     t["skipped"] += 1
                 continue
             line = []
-            for topology, differ in result.items():
+            for topology, (differ, asked, counts) in result.items():
                 silent = sum(not why for *_, why in differ)
-                total[topology].update(files=1, equal=QUESTIONS - len(differ), announced=len(differ) - silent, unannounced=silent, all_equal=int(not differ))
+                total[topology].update(files=1, equal=asked - len(differ), announced=len(differ) - silent, unannounced=silent, all_equal=int(not differ))
+                directives[topology].update(counts)
                 unannounced += silent
-                line.append(f"{topology}: {QUESTIONS - len(differ)} equal, {len(differ) - silent} announced, {silent} unannounced")
+                line.append(f"{topology}: {asked - len(differ)} equal, {len(differ) - silent} announced, {silent} unannounced")
             print(f"{path.name:28} {'; '.join(line)}", flush=True)
     stand.kill()
     stand.wait()
-    print("\n| | equal | announced | unannounced | files equal in all 200 | files skipped |\n|---|---|---|---|---|---|")
+    print("\n| | equal | announced | unannounced | files equal in all | files skipped |\n|---|---|---|---|---|---|")
     for topology, t in total.items():
         print(f"| {topology} | {t['equal']:,} | {t['announced']:,} | {t['unannounced']:,} | {t['all_equal']} of {t['files']} | {t['skipped']} |")
+    for topology, counts in directives.items():
+        if counts["equal"]:
+            print(f"\n{topology}: {counts['directives']} directives; of {counts['equal']} with only equal answers, {counts['carried']} are carried over. By plugin:",
+                  ", ".join(f"{p}: {counts[p + ' carried over']} of {n}" for p, n in ((k[:-6], v) for k, v in sorted(counts.items()) if k.endswith(" equal"))))  # fmt: skip
     print(f"\nReports and differences: {workspace}")
     return 1 if unannounced else 0
 

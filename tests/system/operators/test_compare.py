@@ -255,6 +255,31 @@ def test_names_of_the_old_configuration_are_asked_and_must_be_equal(tmp_path):
     assert code == 1 and out.count("UNEXPLAINED: the old configuration has this name") == len(lost), out
 
 
+REPORT = """# From Corefile: 1 lines have no equivalent, 2 change, 1 are carried over.
+#
+# Corefile:4, 9: rewrite name substring a.old.example b; rewrite name regex (.*)\\.lab\\.example {1}.b
+#     NO EQUIVALENT: no rewrites of this kind
+#
+# Corefile:2: kubernetes cluster.local
+#     changes: kubedns also answers the cluster's reverse names
+#
+# carried over, Corefile: 1 .
+"""
+
+
+def test_the_names_of_a_report_are_asked_and_differences_announced(tmp_path):
+    (tmp_path / "report").write_text(REPORT)
+    old, new = ({**WEB, ("a.old.example", "A"): [a], ("compare.lab.example", "A"): [a], ("same.example", "A"): ["10.0.0.1"]} for a in ("10.0.0.5", "10.0.0.6"))
+    new["compare.b.example", "A"] = ["10.0.0.9"]
+    (tmp_path / "q").write_text("web.default.svc.cluster.local A\ncompare.b.example A\n")
+    a, b = Answers(old), Answers({**new, ("9.0.0.10.in-addr.arpa", "PTR"): ["x.example."]})
+    with (tmp_path / "q").open("a") as f:
+        f.write("9.0.0.10.in-addr.arpa PTR\n")
+    code, out, _ = compare(tmp_path, "--names", tmp_path / "q", "--report", tmp_path / "report", a.address, b.address)
+    assert code == 1 and "4 differences, 1 without a reason" in out, out
+    assert out.count("announced: Corefile:4, 9: NO EQUIVALENT: no rewrites of this kind") == 2 and "announced: Corefile:2: changes: kubedns also answers" in out
+
+
 @pytest.mark.parametrize("config, asked", [
     (COREFILE, {"git.office.example A", "git.office.example AAAA", "5.0.0.10.in-addr.arpa PTR", "alias.office.example A", "alias.office.example AAAA",
                 "compare.old.example A", "corp.example SOA", "corp.example NS", "corp.example A"}),

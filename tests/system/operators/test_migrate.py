@@ -403,16 +403,16 @@ def test_a_file_of_a_zone_is_carried_over(tmp_path):
 
 @pytest.mark.parametrize("zone, block, wanted_", [
     # the SOA record of a domain above the zone, and records of that domain
-    ("_dns.lab.example", ".", ["_dns.lab.example. 3600 SOA ns.lab.example. host.lab.example. 1 3600 600 86400 60", "$ORIGIN _dns.lab.example.", "$TTL 3600",
-                               "x._dns.lab.example. IN TXT \"x\"", "$ORIGIN ."]),
+    ("_dns.lab.example", ".", ["$ORIGIN _dns.lab.example.", "$TTL 3600", "_dns.lab.example. IN SOA ns.lab.example. host.lab.example. 1 3600 600 86400 60",
+                               "_dns.lab.example. IN NS ns.lab.example.", "x._dns.lab.example. IN TXT \"x\"", "$ORIGIN ."]),
     # the block answers only a part of the zone
-    ("lab.example", "_dns.lab.example", ["_dns.lab.example. 3600 SOA ns.lab.example. host.lab.example. 1 3600 600 86400 60", "$ORIGIN lab.example.", "$TTL 3600",
-                                         "x._dns.lab.example. IN TXT \"x\"", "$ORIGIN ."]),
+    ("lab.example", "_dns.lab.example", ["$ORIGIN lab.example.", "$TTL 3600", "_dns.lab.example. IN SOA ns.lab.example. host.lab.example. 1 3600 600 86400 60",
+                                         "_dns.lab.example. IN NS ns.lab.example.", "x._dns.lab.example. IN TXT \"x\"", "$ORIGIN ."]),
     ("lab.example", "other.example", None),  # the block does not answer the zone
 ])
 def test_the_records_of_a_zone_file_stay_in_its_zone(zone, block, wanted_):
     text = ("lab.example. IN SOA ns.lab.example. host.lab.example. (\n 1 3600 600 86400 60 )\n IN NS ns.lab.example.\nns.lab.example. IN A 10.0.0.53\n"
-            "ns.lab.example. IN A 10.0.0.53\nx._dns.lab.example. IN TXT \"x\"\n")
+            "ns.lab.example. IN A 10.0.0.53\n_dns.lab.example. IN NS ns.lab.example.\nx._dns.lab.example. IN TXT \"x\"\n")
     blocks = f"{block} {{\n file db.lab {zone}\n}}\n" + (OPEN if block != "." else "")
     out, data, _, _ = of(configmap("coredns", Corefile=blocks, db__lab=text))
     assert data == ({"records": wanted_} if wanted_ else {})
