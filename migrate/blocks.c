@@ -111,6 +111,25 @@ is_node_cache(const struct corefile_block *block)
 	return false;
 }
 
+bool
+block_forwards(const struct corefile_block *block)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < block->count && !found; i++) {
+		const struct corefile_line *line = &block->directives[i].head;
+
+		if ((strcmp(line->words[0], "forward") != 0 &&
+			strcmp(line->words[0], "proxy") != 0) ||
+		    line->count < 2)
+			continue;
+		char *zone = zone_parse(line->words[1]);
+		found = zone == NULL || strcmp(zone, ".") == 0;
+		free(zone);
+	}
+	return found;
+}
+
 /* --- choosing --- */
 
 static bool

@@ -30,6 +30,10 @@ enum block_fate {
 
 struct blocks;
 
+/* Whether a line of the block forwards all names that reach it. Lines that forward only a zone do not
+ * count. */
+bool block_forwards(const struct corefile_block *block);
+
 /* `corefile` must live as long as the result. Caller frees with blocks_free. */
 struct blocks *blocks_new(const struct corefile *corefile);
 void blocks_free(struct blocks *blocks);

@@ -257,6 +257,7 @@ struct kubernetes_plan {
 	/* in one of the reverse zones, CoreDNS returns NXDOMAIN for names that the cluster does not
 	 * have, or SERVFAIL */
 	bool denied, lost;
+	bool hidden;        /* a block without kubernetes has a reverse zone */
 	bool all_endpoints; /* CoreDNS also has PTR records for endpoints of Services with an IP */
 	/* value of --reverse-cidrs: the zones for which kubedns can also return NXDOMAIN */
 	char *prefixes;
@@ -273,6 +274,7 @@ only_ranges(const struct kubernetes_plan *plan)
 struct falls {
 	struct zone_set *zones;
 	bool all;
+	bool forwarded; /* the block forwards the names that fall through */
 };
 
 static struct falls
@@ -295,15 +297,9 @@ falls_of(const struct corefile_directive *d)
 	return falls;
 }
 
-static bool
-forwards(const struct corefile_block *block)
-{
-	return corefile_find(block, "forward") != NULL || corefile_find(block, "proxy") != NULL;
-}
-
 static void
-plan_reverse_zone(struct kubernetes_plan *plan, const struct corefile_block *block,
-    const struct falls *falls, const char *zone, FILE *prefixes)
+plan_reverse_zone(
+    struct kubernetes_plan *plan, const struct falls *falls, const char *zone, FILE *prefixes)
 {
 	char prefix[32];
 	bool falls_through = falls->all || zone_set_covers(falls->zones, zone);
@@ -317,7 +313,7 @@ plan_reverse_zone(struct kubernetes_plan *plan, const struct corefile_block *blo
 	}
 	plan->other = true;
 	plan->denied |= !falls_through;
-	plan->lost |= falls_through && !forwards(block);
+	plan->lost |= falls_through && !falls->forwarded;
 }
 
 /* Collects the reverse zones of the directive for which CoreDNS passes queries to its block. */
@@ -327,6 +323,7 @@ plan_reverse(struct kubernetes_plan *plan, const struct blocks *blocks, size_t n
 {
 	struct zone_set *own = zone_set_new(), *others = zones_of_other_clusters(d);
 	struct falls falls = falls_of(d);
+	falls.forwarded = block_forwards(block);
 	bool endpoints = true, before = plan->reverse;
 
 	plan->reverse = false;
@@ -336,7 +333,7 @@ plan_reverse(struct kubernetes_plan *plan, const struct blocks *blocks, size_t n
 		if (zone != NULL && zone_is_reverse(zone) && !zone_set_has(others, zone)) {
 			zone_set_add(own, zone);
 			if (blocks_of_name(blocks, zone) == block)
-				plan_reverse_zone(plan, block, &falls, zone, prefixes);
+				plan_reverse_zone(plan, &falls, zone, prefixes);
 		}
 		free(zone);
 	}
@@ -346,7 +343,7 @@ plan_reverse(struct kubernetes_plan *plan, const struct blocks *blocks, size_t n
 		if (zone != NULL && zone_is_reverse(zone) && !zone_set_has(own, zone) &&
 		    blocks_has_zone(blocks, number, zone) &&
 		    (d->head.count == 1 || zone_set_covers(own, zone)))
-			plan_reverse_zone(plan, block, &falls, zone, prefixes);
+			plan_reverse_zone(plan, &falls, zone, prefixes);
 		free(zone);
 	}
 	for (size_t i = 0; i < d->body_count; i++)
@@ -356,6 +353,21 @@ plan_reverse(struct kubernetes_plan *plan, const struct blocks *blocks, size_t n
 	zone_set_free(own);
 	zone_set_free(others);
 	zone_set_free(falls.zones);
+}
+
+static bool
+has_reverse_zone(const struct blocks *blocks, size_t number, const struct corefile_block *block)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < block->keys.count && !found; i++) {
+		char *zone = zone_parse(block->keys.words[i]);
+
+		found =
+		    zone != NULL && zone_is_reverse(zone) && blocks_has_zone(blocks, number, zone);
+		free(zone);
+	}
+	return found;
 }
 
 /* Whether the zones of the directive, or those of its block, cover the name. */
@@ -392,6 +404,8 @@ plugin_kubernetes_plan(
 	for (size_t i = 0; i < corefile->count; i++) {
 		block = &corefile->blocks[i];
 		d = corefile_find(block, "kubernetes");
+		if (d == NULL)
+			plan->hidden |= has_reverse_zone(blocks, i, block);
 		if (d == NULL || blocks_fate(blocks, i) != BLOCK_SERVES)
 			continue;
 		plan_reverse(plan, blocks, i, block, d, prefixes);
@@ -402,7 +416,7 @@ plugin_kubernetes_plan(
 	free(services);
 	/* A closed cluster has a sentence of its own. */
 	block = blocks_of_name(blocks, ".");
-	plan->lost &= block != NULL && forwards(block);
+	plan->lost &= block != NULL && block_forwards(block);
 	plan->lines = zone_set_new();
 	for (size_t i = 0; plan->directive != NULL && i < plan->directive->body_count; i++) {
 		char *text = line_key(&plan->directive->body[i]);
@@ -456,6 +470,9 @@ reverse_sentence(const struct kubernetes_plan *plan, bool *changes)
 	if (!only_ranges(plan) && !plan->whole_v6)
 		return ". kubedns also answers reverse names of the cluster's IPv6 addresses; "
 		       "CoreDNS does not";
+	if (plan->hidden)
+		return ". kubedns also answers the cluster's reverse names in the reverse zone of "
+		       "another server block; CoreDNS passes them to that block";
 	if (plan->lost)
 		return ". A reverse name that the cluster does not have is forwarded; CoreDNS "
 		       "returns SERVFAIL, because its server block has no forward";

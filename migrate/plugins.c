@@ -291,8 +291,7 @@ report_closed(struct report *report, const struct corefile *corefile, const stru
 	const struct corefile_line *keys = root != NULL ? &root->keys : &blocks_main(blocks)->keys;
 	const struct corefile_directive *other = root != NULL ? find_other_source(root) : NULL;
 
-	if (root != NULL &&
-	    (corefile_find(root, "forward") != NULL || corefile_find(root, "proxy") != NULL))
+	if (root != NULL && block_forwards(root))
 		return;
 	if (other != NULL) {
 		report_line(report, keys, VERDICT_NONE,
@@ -321,6 +320,24 @@ report_closed(struct report *report, const struct corefile *corefile, const stru
 		  "reverse names and for names below those of hosts and records (SERVFAIL)"
 		: "",
 	    report_topology(report) == TOPOLOGY_CLASSIC ? "both flags" : "the flag");
+}
+
+/* Reports a block of a zone that answers only some names of the zone and forwards none. */
+static void
+report_dead_end(struct scope *scope)
+{
+	static const char *const sources[] = { "forward", "proxy", "file", "auto", "secondary",
+		"etcd", "kubernetes", "k8s_external", "k8s_gateway" };
+	const struct corefile_block *block = scope->block;
+
+	if (scope_serves_root(scope) || scope->count == 0 || find_other_source(block) != NULL)
+		return;
+	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+		if (corefile_find(block, sources[i]) != NULL)
+			return;
+	report_line(scope->report, &block->keys, VERDICT_CHANGES,
+	    "no line of this block forwards its names: CoreDNS returns SERVFAIL for names that the "
+	    "block does not have. Here they are looked up like any other name");
 }
 
 /* Reports if CoreDNS does not serve the cluster's names, because kubedns always serves these names. */
@@ -368,6 +385,7 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 			plugin_template_plan(&scope, &block->directives[k]);
 	for (size_t k = 0; k < block->count; k++)
 		read_directive(&scope, &block->directives[k]);
+	report_dead_end(&scope);
 	for (size_t k = 0; k < scope.count; k++)
 		free(scope.zones[k]);
 	free(scope.zones);

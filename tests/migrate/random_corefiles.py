@@ -65,7 +65,7 @@ def hosts(w, zone):
         names += own + [f"www.{o}" for o in own[:1]]
         if "." in address:
             names.append((".".join(reversed(address.split("."))) + ".in-addr.arpa", "PTR"))
-    lines += [line for line, chance in (("ttl 60", 0.3), ("fallthrough", 0.8), ("no_reverse", 0.1), ("reload 0", 0.1)) if rng.random() < chance]
+    lines += [line for line, chance in (("ttl 60", 0.3), ("fallthrough", 0.97 if zone == "." else 0.8), ("no_reverse", 0.1), ("reload 0", 0.1)) if rng.random() < chance]
     w.directive("    ", "hosts", "hosts", lines, names + names_below(rng, zone, 3))
 
 

@@ -463,6 +463,19 @@ def test_options_of_a_zone_s_block_do_not_change_the_cluster(text):
     assert re.search(r"cache 5\n#     changes: left out: ", out)
 
 
+def test_a_forward_of_one_zone_leaves_the_cluster_closed():
+    out, _, flags, _ = of(configmap("coredns", Corefile=CLOSED[:-2] + " forward corp.example 10.0.0.1\n}\n"))
+    assert flags["nanny"] == ["-resolvConf=/dev/null"] and "changes: no line forwards names outside these zones" in out
+
+
+@pytest.mark.parametrize("block, said", [
+    ("lab.example {\n errors\n}\n", "no line of this block forwards its names: CoreDNS returns SERVFAIL"),
+    ("10.in-addr.arpa {\n forward . 10.0.0.1\n}\n", "the cluster's reverse names in the reverse zone of another server block"),
+])
+def test_names_that_a_zone_s_block_does_not_answer(block, said):
+    assert said in of(configmap("coredns", Corefile=OPEN + block))[0] and said not in of(configmap("coredns", Corefile=OPEN))[0]
+
+
 def test_a_second_kubernetes_in_a_block_is_left_out():
     out, _, flags, _ = of(configmap("coredns", Corefile=OPEN[:-2] + " import custom/*.override\n}\n"), configmap("coredns-custom", a__override="kubernetes cluster.local {\n ttl 5\n}\n"))
     assert flags["kubedns"] == ["--reverse-all-endpoints"] and out.count("NO EQUIVALENT: left out") == 2 and "can only be used once per Server Block" in out
