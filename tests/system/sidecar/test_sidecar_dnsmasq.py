@@ -10,7 +10,7 @@ import time
 import urllib.request
 
 import pytest
-from nanny_world import Server, World, constant
+from nanny_world import Server, World, constant, only_dnsmasq
 
 from tls_world import NannyPage
 
@@ -82,6 +82,25 @@ def test_a_known_number_of_queries_is_seen(dnsmasq):
         assert after["misses"] == before["misses"] + 8
         assert after["recentHitRatio"] == pytest.approx(32 / 40, abs=0.001)  # the sidecar's own queries do not count
         assert (after["hits"] - before["hits"] - 32) % OWN == 0
+
+
+@only_dnsmasq("its hits")
+def test_an_idle_dnsmasq_has_no_hit_ratio(upstream):
+    """A bug: the nanny's probes counted as hits of clients."""
+    world = World()
+    try:
+        world.write(upstreamNameservers=[f"127.0.0.1:{upstream.port}"])
+        world.start()
+        url = f"http://127.0.0.1:{world.http}"
+        with Sidecar(f"--dnsmasq-port={world.port}", f"--dnsmasq-poll-interval-ms={POLL_MS}", "--outside-name=", f"--nanny-url={url}") as sidecar:
+            before = sidecar.status()["dnsmasq"]["hits"]
+            probes = world.config()["dnsmasq"]["ownHits"]
+            until(lambda: world.config()["dnsmasq"]["ownHits"] >= probes + 8, what="8 probes")
+            readings(sidecar)
+            after = sidecar.status()["dnsmasq"]
+            assert after["hits"] > before and sum(after["recentHits"]) == 0 and after["recentHitRatio"] is None, after
+    finally:
+        world.stop()
 
 
 def test_coredns_names_are_dnsmasqs_numbers(dnsmasq):
