@@ -46,7 +46,7 @@ def query(name, type_="A", **kw):
 # UDP.
 
 
-def udp(kubedns, message, timeout=2.0, host=None, source=None, where=None):
+def udp(kubedns, message, timeout=10.0, host=None, source=None, where=None):
     """Sends one query. Returns the reply as a message, or None. Appends the address from which the reply came to `where`."""
     wire = message if isinstance(message, bytes) else message.to_wire()
     host = host or kubedns.host

@@ -4,12 +4,15 @@ import contextlib
 import mmap
 import os
 import re
+import select
+import socket
 import struct
 import subprocess
 import tempfile
 import threading
 import time
 
+import dns.message
 from kubedns_process import PROGRAM
 
 STEP_S = 0.005  # real time between two movements of a clock that runs
@@ -75,6 +78,14 @@ class Clock:
         finally:
             ended.set()
             thread.join()
+
+    def ask(self, kubedns, message, most_s=10.0):
+        """Sends a query over UDP and moves the clock until the reply arrives. Returns the seconds that passed on the clock, and the reply."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.connect((kubedns.host, kubedns.port))
+            s.send(message.to_wire())
+            took = self.run_until(lambda: select.select([s], [], [], 0)[0], most_s, 0.02, kubedns.log)
+            return took, dns.message.from_wire(s.recv(65535))
 
     def run_until(self, condition, most_s, step_s=0.1, what="the condition"):
         """
