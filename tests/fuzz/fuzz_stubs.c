@@ -89,8 +89,8 @@ check_file(const struct conf_stubs *stubs)
 		.before = &nothing,
 		.nobody.addr.family = AF_INET,
 		.now = 1 };
-	size_t dropped, len;
-	struct servers_file file = servers_plan(&input, &dropped);
+	size_t len;
+	struct servers_file file = servers_plan(&input);
 	char *text = servers_render(&file, SERVERS_GENERATION_MIN, 1, &len);
 	check_text(text, len);
 	free(text);
