@@ -48,6 +48,7 @@ static const struct option {
 	{ "strict-order", 'o', TAKES_NOTHING, OPT_OTHER },
 	{ "all-servers", '\0', TAKES_NOTHING, OPT_OTHER },
 	{ "use-stale-cache", '\0', TAKES_OPTIONAL, OPT_OTHER },
+	{ "dnssec", '\0', TAKES_NOTHING, OPT_OTHER },
 	{ "strip-subnet", '\0', TAKES_NOTHING, OPT_OTHER },
 	{ "strip-mac", '\0', TAKES_NOTHING, OPT_OTHER },
 	{ "dns-forward-max", '0', TAKES_VALUE, OPT_OTHER },

@@ -1,6 +1,7 @@
 #include "nanny/dnsmasq/own_args.h"
 
 #include "lib/xalloc.h"
+#include "nanny/servers/servers_file.h"
 
 void
 own_args_add(struct args *args, const char *file, bool as_root)
@@ -67,6 +68,9 @@ own_args_add_upstream(
 {
 	bool first = args_asked_first(args, domain, kubedns);
 
+	if (!first)
+		args_push(args, xasprintf("--txt-record=%s,%s", SERVERS_VALIDATION,
+				    args_has(args, "dnssec") ? "validate" : "off"));
 	if (first && !args_has(args, "all-servers") && !args_has(args, "strict-order"))
 		args_push(args, xstrdup("--all-servers"));
 	if (version < OWN_ARGS_STALE_VERSION)

@@ -41,7 +41,7 @@ void own_args_add_limits(struct args *args, unsigned version, double memory_limi
 
 /*
  * Adds options that the arguments do not set. Some of these options help when upstream servers
- * fail. Others strip clients' EDNS options. `domain` is the cluster domain, and `kubedns` is the
+ * fail. Others strip clients' EDNS options. Behind kubedns, --txt-record tells kubedns whether the arguments have --dnssec. `domain` is the cluster domain, and `kubedns` is the
  * address of kubedns. If clients query this dnsmasq directly (args_asked_first), it queries all
  * servers at once, because no kubedns retries for the clients.
  */

@@ -21,6 +21,10 @@ enum {
 
 #define SERVERS_MARKER "generation.nanny.invalid"
 
+/* The engine answers TXT of this name itself: "validate" if it checks DNSSEC signatures, else "off".
+ * kubedns asks for it (kubedns/serve/upstream/validation.h). */
+#define SERVERS_VALIDATION "dnssec.nanny.invalid"
+
 struct servers_domain {
 	char *domain;         /* "" stands for all other names */
 	struct server *lines; /* in the order of the file; padding repeats servers */

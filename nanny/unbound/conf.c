@@ -250,6 +250,8 @@ unbound_conf_render(
 	    out, "\tmodule-config: \"%s\"\n", conf->validate ? "validator iterator" : "iterator");
 	if (conf->validate)
 		fputs("\ttrust-anchor-file: \"" UNBOUND_TRUST_ANCHOR "\"\n", out);
+	fprintf(out, "\tlocal-data: '%s. 0 IN TXT \"%s\"'\n", SERVERS_VALIDATION,
+	    conf->validate ? "validate" : "off");
 	fprintf(out, "\twait-limit: %d\n", UNBOUND_CLIENT_WAITS);
 	put_sizes(out, conf);
 	for (size_t i = 0; i < sizeof default_zones / sizeof *default_zones; i++)

@@ -8,6 +8,7 @@ import time
 
 import dns.flags
 import dns.message
+import dns.name
 import dns.rcode
 import dns.rdatatype
 import dns.rrset
@@ -143,14 +144,17 @@ def answered(request, *texts, ttl=60):
     return reply
 
 
+VALIDATION = dns.name.from_text("dnssec.nanny.invalid")
+
+
 class Upstream:
     """
     A name server on 127.0.0.1. `behave(request, tcp)` returns its reply: a message, bytes, a list of them, or None for no reply. `asked`
     collects the queries: (message, (address, port), tcp).
     """
 
-    def __init__(self, behave=lambda request, tcp: answered(request, "192.0.2.1"), host="127.0.0.1", port=None):
-        self.behave, self.host, self.port = behave, host, port or free_port()
+    def __init__(self, behave=lambda request, tcp: answered(request, "192.0.2.1"), host="127.0.0.1", port=None, validates=None):
+        self.behave, self.host, self.port, self.validates = behave, host, port or free_port(), validates
         self.asked = []
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -169,11 +173,23 @@ class Upstream:
 
     def _replies(self, wire, peer, tcp):
         request = dns.message.from_wire(wire)
+        if request.question[0].name == VALIDATION:
+            yield self._validation(request).to_wire()
+            return
         self.asked.append((request, peer, tcp))
         replies = self.behave(request, tcp)
         for reply in replies if isinstance(replies, list) else [replies]:
             if reply is not None:
                 yield reply if isinstance(reply, bytes) else reply.to_wire(max_size=65535)
+
+    def _validation(self, request):
+        """kubedns's own query: whether this resolver checks DNSSEC signatures. The nanny's engines answer it themselves."""
+        reply = dns.message.make_response(request)
+        if self.validates is None:
+            reply.set_rcode(dns.rcode.NXDOMAIN)
+        else:
+            reply.answer.append(dns.rrset.from_text(VALIDATION, 0, "IN", "TXT", self.validates))
+        return reply
 
     def _serve_udp(self):
         try:

@@ -290,8 +290,24 @@ the_dnsmasq_that_clients_ask_asks_all_servers(void **state)
 	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
 	assert_false(has("--all-servers"));
 	assert_true(has("--use-stale-cache=3600"));
+	assert_true(has("--txt-record=dnssec.nanny.invalid,off"));
 	assert_true(has("--strip-subnet"));
 	assert_true(has("--strip-mac"));
+	args_free(&args);
+}
+
+/* kubedns must not replace a SERVFAIL of a dnsmasq that checks signatures. */
+static void
+kubedns_can_see_whether_dnsmasq_checks_signatures(void **state)
+{
+	char dnssec[] = "--dnssec";
+	char *given[] = { dnssec };
+	char *why;
+
+	(void)state;
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 1, "F", false, &why), 0);
+	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
+	assert_true(has("--txt-record=dnssec.nanny.invalid,validate"));
 	args_free(&args);
 }
 
@@ -360,6 +376,7 @@ main(void)
 		cmocka_unit_test(the_cache_is_a_part_of_dnsmasqs_memory),
 		cmocka_unit_test(limits_that_are_given_stay),
 		cmocka_unit_test(the_dnsmasq_that_clients_ask_asks_all_servers),
+		cmocka_unit_test(kubedns_can_see_whether_dnsmasq_checks_signatures),
 		cmocka_unit_test(an_older_dnsmasq_gets_only_what_it_knows),
 		cmocka_unit_test(what_the_operator_says_of_upstreams_stays),
 		cmocka_unit_test(the_version_is_read_from_its_first_line),

@@ -96,6 +96,7 @@ the_arguments_of_kube_dns_are_translated(void **state)
 	has_not("interface-automatic");
 	has("serve-expired: yes");
 	has("module-config: \"iterator\"");
+	has("local-data: 'dnssec.nanny.invalid. 0 IN TXT \"off\"'");
 	assert_non_null(strstr(text, "include: \"/run/nanny/servers.conf\"\n"));
 	assert_non_null(strstr(text, "control-interface: \"/run/nanny/control\"\n"));
 	drop();

@@ -757,6 +757,7 @@ static bool
 has_fallback(const struct inflight_table *table, const struct inflight *inflight)
 {
 	return table->fallback != NULL && table->fallback->ops.has_servers && !table->ending &&
+	       (table->ops.is_final == NULL || !table->ops.is_final(table->ops.arg)) &&
 	       !forwarded_reply_in_stub_domain(table->context, inflight);
 }
 

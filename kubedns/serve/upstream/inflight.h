@@ -108,6 +108,9 @@ struct forward_ops {
 	void (*retry)(void *arg, struct inflight *inflight);
 	/* Drops a query that has ended. No callbacks for it may follow. */
 	void (*forget)(void *arg, struct inflight *inflight);
+	/* Returns whether a SERVFAIL of the other server, or no reply, must be the client's answer
+	 * too, so no query moves to the fallback. NULL: never. */
+	bool (*is_final)(void *arg);
 	/* Like ask(), but after forget() and for a new target. May be called inside a reply's
 	 * callback. */
 	void (*ask_on)(void *arg, struct inflight *inflight);

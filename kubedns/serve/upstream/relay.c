@@ -12,6 +12,7 @@
 #include "kubedns/serve/upstream/inflight.h"
 #include "kubedns/serve/upstream/relay_batch.h"
 #include "kubedns/serve/upstream/relay_tcp.h"
+#include "kubedns/serve/upstream/validation.h"
 #include "kubedns/serve/observe/observe.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -20,6 +21,7 @@
 enum {
 	PORT_QUERIES = RELAY_BATCH, /* RFC 5452 section 10 */
 	PORTS_MAX = 2048,
+	VALIDATION_SLOT = PORTS_MAX, /* slot of the socket of validation.h, for epoll */
 	/* Number of sockets kept for reuse. A new port number costs less than a new socket. */
 	IDLE_MAX = 32,
 	REPLY_STRIDE = DNS_UDP_QUERY_MAX + 64,
@@ -53,6 +55,7 @@ struct relay {
 	struct inflight_table *inflight;
 	struct server resolver;
 	struct relay_tcp *tcp;
+	struct validation *validation;       /* NULL if nothing depends on it */
 	struct relay_port *current;          /* port for new queries; if NULL, one is opened */
 	struct relay_port *ports[PORTS_MAX]; /* the ports by slot */
 	uint32_t free_slots[PORTS_MAX];
@@ -224,6 +227,8 @@ take_place(struct relay *relay, struct relay_query *query)
 static void
 send_first(struct relay *relay, struct relay_query *query)
 {
+	if (relay->validation != NULL)
+		validation_ask(relay->validation);
 	if (!take_place(relay, query))
 		return; /* there is no descriptor, so the query waits for its retry */
 	uint8_t *capacity = relay_batch_capacity(&relay->batch);
@@ -318,6 +323,8 @@ take_reply(struct relay *relay, struct relay_port *port, const uint8_t *reply, s
 	if (i == port->used || !relay_matches(&port->queries[i]->base, id, reply, len))
 		return; /* a late or forged reply */
 	struct relay_query *query = port->queries[i];
+	if (relay->validation != NULL)
+		validation_replied(relay->validation);
 	bool truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
 	observe_server_response(
 	    relay->context->ring, false, &relay->resolver, reply, len, query->sent_ns);
@@ -337,6 +344,10 @@ void
 relay_udp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_t events)
 {
 	(void)events;
+	if (slot == VALIDATION_SLOT) {
+		validation_event(relay->validation);
+		return;
+	}
 	struct relay_port *port = find_port(relay, slot, generation);
 	if (port == NULL)
 		return;
@@ -370,6 +381,22 @@ relay_iteration(struct relay *relay)
 }
 
 /* --- set-up --- */
+
+static bool
+relay_is_final(void *arg)
+{
+	const struct relay *relay = arg;
+
+	return validation_checks(relay->validation);
+}
+
+void
+relay_respects_validation(struct relay *relay)
+{
+	relay->validation = validation_new(
+	    relay->context, &relay->resolver, worker_key(PART_RELAY_UDP, VALIDATION_SLOT, 0));
+	inflight_ops(relay->inflight)->is_final = relay_is_final;
+}
 
 struct relay *
 relay_new(
@@ -411,6 +438,7 @@ relay_free(struct relay *relay)
 	if (relay == NULL)
 		return;
 	relay_tcp_free(relay->tcp);
+	validation_free(relay->validation);
 	for (uint32_t i = 0; i < PORTS_MAX; i++)
 		if (relay->ports[i] != NULL)
 			port_close(relay, relay->ports[i]);

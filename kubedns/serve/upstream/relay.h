@@ -28,6 +28,10 @@ struct inflight_table;
 struct relay *relay_new(
     struct worker_context *context, struct inflight_table *inflight, const struct server *resolver);
 
+/* From now on, the relay finds out whether the resolver checks DNSSEC signatures (validation.h). If
+ * so, its SERVFAIL is final: no query moves to the table's fallback. */
+void relay_respects_validation(struct relay *relay);
+
 /* Handle epoll events. */
 void relay_udp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_t events);
 void relay_tcp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_t events);

@@ -68,6 +68,7 @@ make_fallback(struct upstream *f, struct worker_context *context, const struct c
 	    forward_new(context, f->fallback, way, config->upstreams, config->upstream_count);
 	inflight_cache(f->fallback, config->answer_cache);
 	inflight_fallback(f->inflight, f->fallback);
+	relay_respects_validation(f->relay);
 }
 
 struct upstream *

@@ -180,6 +180,14 @@ def test_when_all_upstreams_are_silent_known_names_are_answered(world):
         wait_for(lambda: (reply := stale()) and [o.code for o in reply.options if o.otype == dns.edns.OptionType.EDE] == [3])
 
 
+def test_the_engine_says_that_it_does_not_check_signatures(world):
+    """kubedns asks for this record, in validation.h."""
+    with Upstream() as u:
+        world.write(upstreamNameservers=[u.address])
+        world.start(args=KUBE_DNS[:-3])
+        assert world.ask("dnssec.nanny.invalid", "TXT") == '"off"'
+
+
 def test_a_clients_subnet_and_mac_address_do_not_reach_the_upstream(world):
     """The upstream's answer is cached for all clients, so it must not depend on one client. Other options do reach the upstream: see SECURITY.md."""
     mac = dns.edns.GenericOption(65001, b"\2\0\0\0\0\1")

@@ -322,6 +322,23 @@ def test_a_stub_domain_in_a_zone_of_kubedns_is_the_longer_domain(tmp_path, args)
         assert len(engine.asked) == len(names)
 
 
+def unchecked_or_late(request, tcp):
+    """SERVFAIL, as for an answer with a wrong signature, but without an extended error. Names that begin with "big" are silent over TCP."""
+    if str(request.question[0].name).startswith("big"):
+        return None if tcp else by_name(request, tcp)
+    return failing(request, tcp)
+
+
+def test_no_answer_that_nobody_has_checked_replaces_that_of_a_resolver_that_checks_dnssec(tmp_path):
+    with Upstream(unchecked_or_late, validates="validate") as u, Upstream(by_name) as other, front(tmp_path, u, f"--nameservers={other.address}") as k:
+        with Tcp(k) as tcp:
+            tcp.send(query("big.example.com"))
+            for n in range(20):
+                assert udp(k, query(f"n{n}.example.com")).rcode() == dns.rcode.SERVFAIL
+            assert tcp.read().rcode() == dns.rcode.SERVFAIL
+        assert other.asked == [] and k.metric("kubedns_forward_servfail_total") == 0
+
+
 def late_over_tcp(after):
     """A resolver that replies over TCP after this number of seconds (or never), and over UDP at once."""
     def behave(request, tcp):

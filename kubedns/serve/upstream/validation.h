@@ -1,0 +1,40 @@
+/*
+ * Finds out whether the resolver checks DNSSEC signatures. Its SERVFAIL may then be its verdict about
+ * an answer, and kubedns must not replace it with an answer that nobody has checked.
+ *
+ *	kubedns --TXT dnssec.nanny.invalid--> resolver: "validate", "off", or no such record
+ *
+ * The nanny's engine answers this query itself, so the answer arrives before the answer to any query
+ * that the engine forwards. Until there is an answer, the resolver counts as one that checks. A
+ * resolver that replies to other queries, but not to this one within a second, does not check. The
+ * same is true of a resolver without this record: only its administrator knows what it checks.
+ */
+#ifndef KUBEDNS_SERVE_UPSTREAM_VALIDATION_H
+#define KUBEDNS_SERVE_UPSTREAM_VALIDATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kubedns/serve/worker_context.h"
+#include "lib/addr.h"
+
+struct validation;
+
+/* The epoll events of the query's socket have this key. Free with validation_free(); NULL is fine. */
+struct validation *validation_new(
+    struct worker_context *context, const struct server *resolver, uint64_t key);
+void validation_free(struct validation *v);
+
+/* Sends the query if its answer is not known. Call it before each query to the resolver. */
+void validation_ask(struct validation *v);
+
+/* Takes the answer. */
+void validation_event(struct validation *v);
+
+/* Notes that the resolver has replied to another query. */
+void validation_replied(struct validation *v);
+
+/* Returns whether the resolver checks signatures, or may do so. */
+bool validation_checks(const struct validation *v);
+
+#endif
