@@ -15,8 +15,10 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -230,6 +232,27 @@ timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimersp
 	if (moved != NULL && to_ns(&new->it_interval) > SLICE_MS * MS)
 		less.it_interval = less.it_value = of_ns(SLICE_MS * MS);
 	return next(fd, flags, flags & TFD_TIMER_ABSTIME ? new : &less, old);
+}
+
+int
+pthread_cond_clockwait(
+    pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+{
+	NEXT(pthread_cond_clockwait);
+	struct timespec now;
+	int r;
+	if (!is_hurried(clock))
+		return next(cond, mutex, clock, until);
+	begin();
+	do {
+		real_clock_gettime(clock, &now);
+		long long left = to_ns(until) - own_ns(to_ns(&now));
+		left = left < 0 ? 0 : moved != NULL ? SLICE_MS * MS : shorter_ns(left);
+		now = of_ns(to_ns(&now) + left);
+		r = next(cond, mutex, clock, &now);
+		real_clock_gettime(clock, &now);
+	} while (r == ETIMEDOUT && moved != NULL && own_ns(to_ns(&now)) < to_ns(until));
+	return r;
 }
 
 int
