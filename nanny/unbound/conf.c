@@ -258,7 +258,8 @@ unbound_conf_render(
 		fprintf(out, "\tlocal-zone: \"%s\" nodefault\n", default_zones[i]);
 	put_arguments(out, conf->args, warnings, warning_count);
 	fprintf(out,
-	    "remote-control:\n\tcontrol-enable: yes\n\tcontrol-interface: \"%s/control\"\n"
+	    "remote-control:\n\tcontrol-enable: yes\n\tcontrol-interface: \"%s/" UNBOUND_CONTROL_DIR
+	    "/control\"\n"
 	    "include: \"%s/servers.conf\"\n",
 	    conf->dir, conf->dir);
 	fclose(out);

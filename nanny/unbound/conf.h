@@ -55,6 +55,7 @@ enum {
 
 /* The trust anchor of the root zone, in Debian's package dns-root-data. */
 #define UNBOUND_TRUST_ANCHOR "/usr/share/dns/root.key"
+#define UNBOUND_CONTROL_DIR  "socket" /* below the nanny's directory, for the control socket */
 
 struct unbound_conf {
 	const struct args *args; /* the operator's arguments */

@@ -18,6 +18,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
@@ -48,6 +49,8 @@ struct unbound {
 	struct control *control;
 	char version[PROCESS_VERSION_MAX];
 	char *conf_path, *control_path;
+	/* Only the control socket is here, because unbound may remove what is in its directory. */
+	char *control_dir;
 	char *check_text; /* the text of unbound.conf, for --check */
 	bool validate;
 	struct ca_bundle bundle; /* the CA certificates, while there are tls:// servers */
@@ -175,7 +178,8 @@ prepare(struct nanny *nanny, const char *file)
 	process_container_memory(&used, &limit);
 	conf.memory = o->memory > 0 ? (double)o->memory / MEMORY_PART : limit / 2;
 	unbound->conf_path = xasprintf("%s/unbound.conf", dir);
-	unbound->control_path = xasprintf("%s/control", dir);
+	unbound->control_dir = xasprintf("%s/" UNBOUND_CONTROL_DIR, dir);
+	unbound->control_path = xasprintf("%s/control", unbound->control_dir);
 	unbound->control = control_new(unbound->control_path, nanny);
 	unbound->check_text = unbound_conf_render(&conf, &warnings, &warning_count, &len);
 	for (size_t i = 0; i < warning_count; i++) {
@@ -187,8 +191,13 @@ prepare(struct nanny *nanny, const char *file)
 	args_push(&nanny->args, xstrdup("-d"));
 	args_push(&nanny->args, xstrdup("-c"));
 	args_push(&nanny->args, xstrdup(unbound->conf_path));
-	return nanny->file.dir != NULL ? write_file(unbound->conf_path, unbound->check_text, len)
-				       : 0;
+	if (nanny->file.dir == NULL)
+		return 0;
+	if (mkdir(unbound->control_dir, 0755) < 0 && errno != EEXIST) {
+		log_error("unbound: %s", unbound->control_dir);
+		return 1;
+	}
+	return write_file(unbound->conf_path, unbound->check_text, len);
 }
 
 /* --- servers --- */
@@ -498,11 +507,13 @@ static void
 sandbox(const struct nanny *nanny, struct sandbox *s, bool child)
 {
 	/* unbound queries tls:// servers only over TCP, so a server at any port must work without a restart. */
-	if (child)
+	if (child) {
 		sandbox_connect_any(s);
-	else
+	} else {
 		sandbox_read_replaced(s, state(nanny)->bundle.source);
-	sandbox_make_socket(s, nanny->file.dir);
+		sandbox_remove_dirs(s, nanny->file.dir);
+	}
+	sandbox_make_socket(s, state(nanny)->control_dir);
 	sandbox_read(s, "/usr/share/dns");
 }
 
@@ -588,6 +599,7 @@ finish(struct nanny *nanny)
 	if (nanny->file.dir != NULL && unbound->conf_path != NULL) {
 		unlink(unbound->conf_path);
 		unlink(unbound->control_path);
+		rmdir(unbound->control_dir);
 	}
 	ca_bundle_clear(&unbound->bundle);
 	control_free(unbound->control);
@@ -595,6 +607,7 @@ finish(struct nanny *nanny)
 	clear_dirty(unbound);
 	free(unbound->conf_path);
 	free(unbound->control_path);
+	free(unbound->control_dir);
 	free(unbound->check_text);
 	free(unbound);
 	nanny->engine_state = NULL;

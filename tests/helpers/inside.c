@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -155,6 +156,18 @@ try_tcp_otherwise(void)
 	close(fd);
 }
 
+static void
+try_fork(void)
+{
+	long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (pid == 0)
+		syscall(SYS_exit_group, 0);
+	say("fork", outcome(pid));
+	while (pid > 0 && waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* Tries to clone a child in new namespaces. In these namespaces the child would be root. */
 static void
 try_namespaces(void)
@@ -224,6 +237,10 @@ try_files_of_others(const char *dir)
 
 	snprintf(path, sizeof path, "%s/removable", dir);
 	say("unlink", outcome(unlink(path)));
+	const char *servers =
+	    getenv("INSIDE_SERVERS"); /* the nanny's file; the nanny may remove it */
+	if (servers != NULL && strcmp(program_invocation_short_name, "nanny") != 0)
+		say("unlink-servers", outcome(unlink(servers)));
 	snprintf(to.sun_path, sizeof to.sun_path, "%.80s/socket", dir);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	say("unix-connect",
@@ -264,6 +281,7 @@ try_all(void)
 	try_files_of_others(dir);
 	try_tcp();
 	try_tcp_otherwise();
+	try_fork();
 	try_namespaces();
 	try_socket("unix", AF_UNIX, SOCK_STREAM, 0);
 	try_socket("raw", AF_INET, SOCK_RAW, IPPROTO_ICMP);
@@ -311,6 +329,7 @@ try_once(void)
 }
 
 typedef int poll_function(struct pollfd *, nfds_t, int);
+typedef int epoll_function(int, struct epoll_event *, int, int);
 typedef int checked_function(struct pollfd *, nfds_t, int, size_t);
 
 int
@@ -318,6 +337,14 @@ poll(struct pollfd *fds, nfds_t count, int timeout)
 {
 	try_once();
 	return ((poll_function *)dlsym(RTLD_NEXT, "poll"))(fds, count, timeout);
+}
+
+/* unbound waits here. */
+int
+epoll_wait(int epoll, struct epoll_event *events, int max, int timeout)
+{
+	try_once();
+	return ((epoll_function *)dlsym(RTLD_NEXT, "epoll_wait"))(epoll, events, max, timeout);
 }
 
 /* kubedns's workers call poll() through this function. */

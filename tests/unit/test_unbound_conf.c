@@ -98,7 +98,7 @@ the_arguments_of_kube_dns_are_translated(void **state)
 	has("module-config: \"iterator\"");
 	has("local-data: 'dnssec.nanny.invalid. 0 IN TXT \"off\"'");
 	assert_non_null(strstr(text, "include: \"/run/nanny/servers.conf\"\n"));
-	assert_non_null(strstr(text, "control-interface: \"/run/nanny/control\"\n"));
+	assert_non_null(strstr(text, "control-interface: \"/run/nanny/socket/control\"\n"));
 	drop();
 }
 

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -16,9 +18,10 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 import pytest
-from nanny_world import ARGS, ENGINE, Server, World, constant
+from nanny_world import ARGS, ENGINE, UNBOUND, Server, World, constant
 from netns import Namespace, has_ipv6
 from sidecar_world import Sidecar
+from test_sandbox import EXPECTED, check, has_tried, library, outside  # noqa: F401 (fixtures)
 from tls_world import DAY, Authority, TlsDns
 from waiting import wait_for
 
@@ -546,3 +549,17 @@ def test_cache_hits_and_misses_are_in_the_metrics_and_for_the_sidecar_in_the_pag
     wait_for(counted, timeout=30, what=world.log)
     assert world.config()["dnsmasq"]["cacheMisses"] >= 1 and 'nanny_engine_state{state="ready"} 1' in world.get("/metrics")[1]
     upstream.close()
+
+
+def test_unbound_refuses_all_but_dns_and_its_control_socket(world, outside):  # noqa: F811
+    """unbound's loader reads the library inside the sandbox, so the library is where unbound reads its trust anchor."""
+    place = os.path.join(world.run, "nanny")
+    with tempfile.TemporaryDirectory(prefix="inside-", dir="/usr/share/dns") as lib:
+        os.chmod(lib, 0o755)
+        shutil.copy(outside["LD_PRELOAD"], lib)
+        world.start(ready=False, env={**os.environ, **outside, "LD_PRELOAD": os.path.join(lib, "inside.so"), "INSIDE_EXEC": UNBOUND,
+                                      "INSIDE_SERVERS": os.path.join(place, "servers.conf")})  # fmt: skip
+        found = wait_for(lambda: has_tried(world.log, "unbound"), what=world.log)
+    for tried in found.values():
+        check(tried, EXPECTED["unbound"])
+    assert os.listdir(os.path.join(place, "socket")) == ["control"]

@@ -15,7 +15,7 @@ import dns.message
 import dns.query
 import pytest
 from kubedns_process import PROGRAM, Kubedns
-from nanny_world import ARGS, DNSMASQ, Server, World, constant
+from nanny_world import ARGS, DNSMASQ, Server, World, constant, only_dnsmasq
 from sidecar_world import Sidecar
 from waiting import free_port, sanitized, wait_for
 
@@ -29,7 +29,7 @@ SOCKETS = {"unix", "raw", "packet", "vsock", "netfilter"}
 AROUND = {"fastopen-sendto", "fastopen-sendmsg", "fastopen-sendmmsg", "mptcp", "listen-unbound", "clone-namespaces", "limits-of-another"}
 # A file without a path, which Landlock does not judge, and a Unix socket of another program.
 OTHERS = {"exec-memfd", "unix-connect"}
-ALL = FILES | KERNEL | SOCKETS | AROUND | OTHERS | {"connect", "listen", "kill", "ptrace", "exec"}
+ALL = FILES | KERNEL | SOCKETS | AROUND | OTHERS | {"connect", "listen", "kill", "ptrace", "exec", "fork"}
 
 # The layers: Landlock refuses with EACCES (EPERM for signals), the system call filter with ENOSYS.
 LANDLOCK, SYSCALLS = {"EACCES", "EPERM"}, {"ENOSYS"}
@@ -38,13 +38,17 @@ LANDLOCK, SYSCALLS = {"EACCES", "EPERM"}, {"ENOSYS"}
 # the filter refuses for the other programs. dnsmasq listens during startup, and a filter cannot distinguish dnsmasq's socket from an
 # intruder's. If a socket has no address, it can listen: the kernel chooses its port.
 EXPECTED = {
-    "kubedns": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | OTHERS | {"write", "create", "unlink", "kill", "ptrace", "exec"}} | dict.fromkeys(
+    "kubedns": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | OTHERS | {"write", "create", "unlink", "kill", "ptrace", "exec", "fork"}} | dict.fromkeys(
         ("shadow", "read", "connect", "listen"), LANDLOCK),
     "nanny": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | OTHERS | {"ptrace"}} | dict.fromkeys(FILES | {"listen", "kill", "exec"}, LANDLOCK)
-    | {"listen-unbound": {"ok"}},
+    | {"listen-unbound": {"ok"}, "fork": {"ok"}},
     "dnsmasq": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | OTHERS | {"ptrace", "exec", "exec-itself"}} | dict.fromkeys(
-        FILES | {"connect", "listen", "kill"}, LANDLOCK)
-    | {"listen-unbound": {"ok"}},
+        FILES | {"connect", "listen", "kill", "unlink-servers"}, LANDLOCK)
+    | {"listen-unbound": {"ok"}, "fork": {"ok"}},
+    # unbound opens its control socket, queries tls:// servers at any TCP port, and starts no process.
+    "unbound": {name: SYSCALLS for name in KERNEL | SOCKETS | AROUND | OTHERS | {"ptrace", "exec", "exec-itself"}} | dict.fromkeys(
+        FILES | {"listen", "kill", "unlink-servers"}, LANDLOCK)
+    | {"connect": {"ok"}, "unix": {"ok"}, "unix-connect": {"ECONNREFUSED"}, "listen-unbound": {"ok"}, "fork": {"ok"}},
 }
 EXPECTED["sidecar"] = EXPECTED["kubedns"]
 
@@ -173,7 +177,8 @@ def start_nanny(world, outside, *args):
     shutil.copy(outside["LD_PRELOAD"], place)
     with open(os.path.join(place, "hosts"), "w", encoding="ascii") as f:
         f.write("10.0.0.7 named.example\n")
-    env = {**os.environ, **outside, "LD_PRELOAD": os.path.join(place, "inside.so"), "INSIDE_EXEC": DNSMASQ}
+    env = {**os.environ, "INSIDE_SERVERS": os.path.join(world.run, "nanny", "servers.conf"), **outside,
+           "LD_PRELOAD": os.path.join(place, "inside.so"), "INSIDE_EXEC": DNSMASQ}  # fmt: skip
     return world.start(*args, args=[*ARGS, f"--addn-hosts={place}/hosts"], env=env)
 
 
@@ -184,6 +189,7 @@ def test_the_nanny_refuses_all_but_its_child(world, outside):
     assert found["nanny"]["exec-itself"] == "ok"  # "itself" is dnsmasq's program, which the nanny must be able to start again
 
 
+@only_dnsmasq("test_nanny_unbound.py has the test for unbound")
 def test_dnsmasq_refuses_all_but_dns(world, outside):
     start_nanny(world, outside)
     found = wait_for(lambda: has_tried(world.log, "dnsmasq"), what=world.log)
@@ -192,7 +198,7 @@ def test_dnsmasq_refuses_all_but_dns(world, outside):
 
 @pytest.mark.parametrize("program", ["nanny", "dnsmasq"])
 def test_without_the_sandbox_the_nanny_and_dnsmasq_get_around(world, outside, program):
-    start_nanny(world, {**outside, "INSIDE_FILTERS": "-1"}, "--sandbox=off")
+    start_nanny(world, {**outside, "INSIDE_FILTERS": "-1", "INSIDE_SERVERS": "/no/such/file"}, "--sandbox=off")
     found = wait_for(lambda: has_tried(world.log, program), what=world.log)
     done = {name for name, outcome in found[program].items() if outcome == "ok"}
     # The parent process may belong to another user, for the nanny under test and for dnsmasq, when root runs the tests.
