@@ -18,14 +18,15 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 import pytest
+import test_sandbox
 from nanny_world import ARGS, ENGINE, UNBOUND, Server, World, constant
 from netns import Namespace, has_ipv6
 from sidecar_world import Sidecar
-from test_sandbox import EXPECTED, check, has_tried, library, outside  # noqa: F401 (fixtures)
 from tls_world import DAY, Authority, TlsDns
 from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(ENGINE != "unbound", reason="about unbound: make test ENGINE=unbound")
+library, outside = test_sandbox.library, test_sandbox.outside  # fixtures
 
 
 @pytest.fixture
@@ -551,7 +552,7 @@ def test_cache_hits_and_misses_are_in_the_metrics_and_for_the_sidecar_in_the_pag
     upstream.close()
 
 
-def test_unbound_refuses_all_but_dns_and_its_control_socket(world, outside):  # noqa: F811
+def test_unbound_refuses_all_but_dns_and_its_control_socket(world, outside):
     """unbound's loader reads the library inside the sandbox, so the library is where unbound reads its trust anchor."""
     place = os.path.join(world.run, "nanny")
     with tempfile.TemporaryDirectory(prefix="inside-", dir="/usr/share/dns") as lib:
@@ -559,7 +560,7 @@ def test_unbound_refuses_all_but_dns_and_its_control_socket(world, outside):  # 
         shutil.copy(outside["LD_PRELOAD"], lib)
         world.start(ready=False, env={**os.environ, **outside, "LD_PRELOAD": os.path.join(lib, "inside.so"), "INSIDE_EXEC": UNBOUND,
                                       "INSIDE_SERVERS": os.path.join(place, "servers.conf")})  # fmt: skip
-        found = wait_for(lambda: has_tried(world.log, "unbound"), what=world.log)
+        found = wait_for(lambda: test_sandbox.has_tried(world.log, "unbound"), what=world.log)
     for tried in found.values():
-        check(tried, EXPECTED["unbound"])
+        test_sandbox.check(tried, test_sandbox.EXPECTED["unbound"])
     assert os.listdir(os.path.join(place, "socket")) == ["control"]
