@@ -315,3 +315,26 @@ blocks_of_name(const struct blocks *b, const char *name)
 
 	return zone_set_find(b->zones, name, &owner) ? &b->corefile->blocks[owner] : NULL;
 }
+
+char *
+blocks_zones_inside(const struct blocks *b, const struct corefile_block *block)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	for (size_t i = 0; i < b->corefile->count; i++) {
+		const struct corefile_line *keys = &b->corefile->blocks[i].keys;
+
+		for (size_t k = 0; k < keys->count && &b->corefile->blocks[i] != block; k++) {
+			char *zone = zone_parse(keys->words[k]);
+
+			if (zone != NULL && strcmp(zone, ".") != 0 && !zone_is_reverse(zone) &&
+			    blocks_has_zone(b, i, zone))
+				fprintf(f, "%s%s", ftell(f) > 0 ? "," : "", zone);
+			free(zone);
+		}
+	}
+	fclose(f);
+	return text;
+}

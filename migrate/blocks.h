@@ -50,6 +50,10 @@ bool blocks_key_is_here(const struct blocks *blocks, const char *word);
 /* Whether the block is translated for `zone`, which is one of its keys (see zone_parse). */
 bool blocks_has_zone(const struct blocks *blocks, size_t block, const char *zone);
 
+/* Returns the zones of the other blocks in this block's zones, without reverse zones, separated by
+ * commas. Caller frees. */
+char *blocks_zones_inside(const struct blocks *blocks, const struct corefile_block *block);
+
 /* Returns the block that answers `name`, or NULL. The name is in lower case, without the final dot;
  * "." is the root, whose block answers all names outside of the other zones. */
 const struct corefile_block *blocks_of_name(const struct blocks *blocks, const char *name);

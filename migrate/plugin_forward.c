@@ -92,6 +92,12 @@ is_all_cluster(const struct report *report, const struct corefile_block *block)
 	return d != NULL;
 }
 
+bool
+plugin_forward_covers(const struct forwards *f, const char *zone)
+{
+	return zone_set_covers(f->last, zone);
+}
+
 struct forwards *
 plugin_forward_plan(const struct report *report, const struct corefile_block *block)
 {
@@ -140,14 +146,14 @@ plugin_forward_plan_free(struct forwards *f)
 	free(f);
 }
 
-/* Whether a later line of the block forwards the name. */
+/* Whether a later line of the block forwards the name. With `specific`, lines for the root do not count. */
 static bool
-later_forwards(const struct forwards *f, const char *name)
+later_forwards(const struct forwards *f, const char *name, bool specific)
 {
 	size_t number;
 
 	if (zone_set_has(f->last, ".") && zone_set_find(f->last, ".", &number) &&
-	    number > f->number)
+	    number > f->number && !specific)
 		return true;
 	for (const char *rest = name; rest != NULL && *rest != '\0'; rest = strchr(rest, '.')) {
 		rest += *rest == '.';
@@ -210,14 +216,17 @@ read_except(
 
 		bool below = !root && from != NULL && zone != NULL && conf_name_under(zone, from);
 
-		if (!root && !below) {
+		if ((!root && !below) ||
+		    (zone != NULL && zone_set_covers(scope->forwards->taken, zone))) {
 			; /* this line does not forward the name */
-		} else if (zone != NULL && later_forwards(scope->forwards, zone)) {
+		} else if (zone != NULL && later_forwards(scope->forwards, zone, false)) {
+			bool specific = later_forwards(scope->forwards, zone, true);
+
 			later = true;
 			/* Without this, the stub domain of this line takes the name. */
-			if (!root && !report_is_unbound(r))
+			if (!root && !specific && !report_is_unbound(r))
 				report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/#", zone);
-			lost = lost || (!root && report_is_unbound(r));
+			lost = lost || (!root && !specific && report_is_unbound(r));
 		} else if (zone != NULL && strcmp(zone, ".") != 0 &&
 			   !report_in_cluster(scope->report, zone) && scope_serves(scope, zone)) {
 			report_flag(scope->report, PROGRAM_DNSMASQ, "--local=/%s/", zone);
@@ -543,8 +552,9 @@ conclude_missing(
 		    "not an address: put the server's address, or for a stub domain its host name, "
 		    "into %s. Until then these queries go %s",
 		    key,
-		    later_forwards(scope->forwards, line->words[1]) ? "to those of the next line"
-								    : until);
+		    later_forwards(scope->forwards, line->words[1], false)
+			? "to those of the next line"
+			: until);
 	else if (o->seen[TARGET_FILE] > 0)
 		report_line(r, line, VERDICT_NONE,
 		    "mount the file into the container dnsmasq and set the nanny's "
@@ -706,11 +716,11 @@ plugin_forward(struct scope *scope, const struct corefile_directive *d)
 	else
 		read_zones(scope, from, &seen, &o);
 	report_zones(scope, line, &seen, &o);
+	for (size_t i = 0; i < d->body_count; i++)
+		read_option(scope, d, &d->body[i]);
 	/* With a word that is no server, CoreDNS does not start. */
 	if (o.seen[TARGET_WRONG] == 0)
 		take_names(scope->forwards, d, from);
 	free(seen.wrong);
 	free(from);
-	for (size_t i = 0; i < d->body_count; i++)
-		read_option(scope, d, &d->body[i]);
 }

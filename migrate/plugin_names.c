@@ -70,6 +70,23 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 	return names;
 }
 
+/* Whether CoreDNS passes queries for the reverse name of the address to this block. */
+static bool
+serves_address(const struct scope *scope, const struct addr *addr)
+{
+	char name[2 * 32 + 16] = "";
+	size_t len = 0;
+
+	for (int i = addr->family == AF_INET ? 3 : 15; i >= 0; i--)
+		len += (size_t)snprintf(name + len, sizeof name - len,
+		    addr->family == AF_INET ? "%u." : "%x.%x.",
+		    addr->family == AF_INET ? addr->bytes[i] : addr->bytes[i] & 15U,
+		    (unsigned)addr->bytes[i] >> 4);
+	snprintf(name + len, sizeof name - len, "%s",
+	    addr->family == AF_INET ? "in-addr.arpa" : "ip6.arpa");
+	return scope_serves(scope, name);
+}
+
 /* Reads `ADDRESS NAME...`. If `quiet` is set, a line that is carried over completely is not
  * reported separately. */
 static void
@@ -106,6 +123,10 @@ read_host(
 		report_line(r, line, VERDICT_CHANGES,
 		    "wildcards go into the ConfigMap's key records, and match any number of "
 		    "labels");
+	else if (!serves_address(scope, &addr))
+		report_line(r, line, VERDICT_CHANGES,
+		    "the ConfigMap's key hosts. kubedns also answers the reverse name of this "
+		    "address; CoreDNS passes it to another server block, or to none");
 	else if (!quiet)
 		report_line(r, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
 	free(names.texts);

@@ -217,14 +217,27 @@ filter_aaaa(struct scope *scope, const struct corefile_line *line)
 		    "kubedns's --filter-aaaa=on does it");
 		return VERDICT_NONE;
 	}
+	char *others = blocks_zones_inside(scope->blocks, scope->block);
+	if (!front && *others != '\0') {
+		report_line(scope->report, line, VERDICT_NONE,
+		    "left out: it is not for the zones of the other server blocks, and dnsmasq's "
+		    "--filter-AAAA is for all names. In the front topology, kubedns's "
+		    "--filter-aaaa=on with --filter-except does it");
+		free(others);
+		return VERDICT_NONE;
+	}
 	if (front)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--filter-aaaa=on");
 	else
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--filter-AAAA");
+	if (*others != '\0')
+		report_flag(scope->report, PROGRAM_KUBEDNS, "--filter-except=%s", others);
 	report_line(scope->report, line, VERDICT_CHANGES,
-	    "%s: NODATA for every external name; Services have AAAA records only if they have an "
+	    "%s: NODATA for every external name%s; Services have AAAA records only if they have an "
 	    "IPv6 address",
-	    front ? "kubedns's --filter-aaaa=on" : "dnsmasq's --filter-AAAA");
+	    front ? "kubedns's --filter-aaaa=on" : "dnsmasq's --filter-AAAA",
+	    *others != '\0' ? ", but names in zones of other server blocks (--filter-except)" : "");
+	free(others);
 	return VERDICT_CHANGES;
 }
 

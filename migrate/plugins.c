@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "migrate/plugins.h"
@@ -322,22 +323,46 @@ report_closed(struct report *report, const struct corefile *corefile, const stru
 	    report_topology(report) == TOPOLOGY_CLASSIC ? "both flags" : "the flag");
 }
 
+/* Whether the directive answers all names of the block's zones, or passes them on. */
+static bool
+takes_all(const struct scope *scope, const struct corefile_directive *d)
+{
+	static const struct {
+		const char *name;
+		size_t zones; /* index of the first word that is a zone */
+	} sources[] = { { "file", 2 }, { "secondary", 1 }, { "kubernetes", 1 },
+		{ "k8s_external", 1 }, { "k8s_gateway", 1 }, { "auto", SIZE_MAX }, { "etcd", 1 } };
+	bool all = false;
+
+	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+		if (strcmp(d->head.words[0], sources[i].name) != 0)
+			continue;
+		struct zone_set *zones = scope_zones(scope, &d->head, sources[i].zones);
+		all = true;
+		for (size_t k = 0; k < scope->count && all; k++)
+			all = zone_set_covers(zones, scope->zones[k]);
+		zone_set_free(zones);
+	}
+	return all;
+}
+
 /* Reports a block of a zone that answers only some names of the zone and forwards none. */
 static void
 report_dead_end(struct scope *scope)
 {
-	static const char *const sources[] = { "forward", "proxy", "file", "auto", "secondary",
-		"etcd", "kubernetes", "k8s_external", "k8s_gateway" };
 	const struct corefile_block *block = scope->block;
+	bool forwarded = true;
 
 	if (scope_serves_root(scope) || scope->count == 0 || find_other_source(block) != NULL)
 		return;
-	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
-		if (corefile_find(block, sources[i]) != NULL)
-			return;
-	report_line(scope->report, &block->keys, VERDICT_CHANGES,
-	    "no line of this block forwards its names: CoreDNS returns SERVFAIL for names that the "
-	    "block does not have. Here they are looked up like any other name");
+	for (size_t k = 0; k < scope->count && forwarded; k++)
+		forwarded = plugin_forward_covers(scope->forwards, scope->zones[k]);
+	for (size_t i = 0; i < block->count && !forwarded; i++)
+		forwarded = takes_all(scope, &block->directives[i]);
+	if (!forwarded)
+		report_line(scope->report, &block->keys, VERDICT_CHANGES,
+		    "no line of this block forwards its names: CoreDNS returns SERVFAIL for names "
+		    "that the block does not have. Here they are looked up like any other name");
 }
 
 /* Reports if CoreDNS does not serve the cluster's names, because kubedns always serves these names. */

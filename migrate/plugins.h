@@ -55,6 +55,9 @@ struct forwards *plugin_forward_plan(
     const struct report *report, const struct corefile_block *block);
 void plugin_forward_plan_free(struct forwards *forwards);
 
+/* Whether some line of the block forwards the whole zone. */
+bool plugin_forward_covers(const struct forwards *forwards, const char *zone);
+
 /* Adds the names of a template to scope->templates. Call for all templates of the block first. */
 void plugin_template_plan(struct scope *scope, const struct corefile_directive *d);
 

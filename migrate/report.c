@@ -807,9 +807,31 @@ print_values(const struct report *r, FILE *out)
 		fputs("extraRules:\n  - " PODS_RULE "\n", out);
 }
 
+/* Removes stub domains that a flag of dnsmasq answers or denies, because in CoreDNS these plugins come
+ * before forward. With both, the nanny would ignore the whole key. */
+static void
+remove_answered_stubs(const struct report *r)
+{
+	static const char *const names[] = { "--local=/", "--address=/", "--server=/" };
+	const struct list *flags = &r->flags[PROGRAM_DNSMASQ];
+
+	for (size_t i = 0; i < flags->count; i++)
+		for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+			size_t len = strlen(names[k]);
+
+			if (strncmp(flags->items[i], names[k], len) != 0)
+				continue;
+			char *domain =
+			    xstrndup(flags->items[i] + len, strcspn(flags->items[i] + len, "/"));
+			json_object_object_del(r->stubs, domain);
+			free(domain);
+		}
+}
+
 void
 report_print(const struct report *r, const char *source, FILE *out)
 {
+	remove_answered_stubs(r);
 	print_verdicts(r, source, out);
 	print_steps(r, out);
 	print_configmap(r, out);

@@ -468,7 +468,30 @@ def test_a_forward_of_one_zone_leaves_the_cluster_closed():
     assert flags["nanny"] == ["-resolvConf=/dev/null"] and "changes: no line forwards names outside these zones" in out
 
 
+@pytest.mark.parametrize("rest", [
+    " forward outside.example 10.0.0.1\n forward . 10.0.0.2 {\n  except outside.example\n }\n}\n",
+    " forward . 10.0.0.2\n}\noutside.example {\n template ANY ANY outside.example {\n  rcode NXDOMAIN\n }\n forward . 10.0.0.1\n}\n",
+])
+def test_a_domain_is_not_both_a_stub_domain_and_in_a_flag(rest):
+    """The nanny ignores the whole key stubDomains then."""
+    _, data, flags, _ = of(configmap("coredns", Corefile=CLOSED[:-2] + rest))
+    assert ("outside.example" in data.get("stubDomains", {})) + sum("/outside.example/" in f for f in flags["dnsmasq"]) == 1
+
+
+@pytest.mark.parametrize("topology", ["front", "classic"])
+def test_a_filter_of_the_root_s_block_is_not_for_other_blocks(topology):
+    out, _, flags, _ = of(configmap("coredns", Corefile=OPEN[:-2] + " template IN AAAA .\n}\nlab.example {\n forward . 10.0.0.1\n}\n"), flags=[f"--topology={topology}"])
+    assert flags["kubedns"][1:] == (["--filter-aaaa=on", "--filter-except=lab.example"] if topology == "front" else []) and flags["dnsmasq"] == []
+    assert ("NO EQUIVALENT: left out: it is not for the zones of the other server blocks" in out) == (topology == "classic")
+
+
+def test_a_reverse_name_of_hosts_in_another_block():
+    out = of(configmap("coredns", Corefile=OPEN[:-2] + " hosts {\n  10.5.0.1 a.example\n  fallthrough\n }\n}\n10.in-addr.arpa {\n forward . 10.0.0.1\n}\n"))[0]
+    assert re.search(r"10.5.0.1 a.example\n#     changes: .*CoreDNS passes it to another server block", out)
+
+
 @pytest.mark.parametrize("block, said", [
+    ("lab.example {\n forward b.lab.example 10.0.0.1\n}\n", "no line of this block forwards its names: CoreDNS returns SERVFAIL"),
     ("lab.example {\n errors\n}\n", "no line of this block forwards its names: CoreDNS returns SERVFAIL"),
     ("10.in-addr.arpa {\n forward . 10.0.0.1\n}\n", "the cluster's reverse names in the reverse zone of another server block"),
 ])
