@@ -4,8 +4,8 @@ http_requests.py HOST:PORT/PATH...
 
 Sends hostile HTTP requests to a port: long and malformed request lines, headers, cookies and bodies. After each request, the program must
 answer PATH with status 200. So the first request that ends the program is the last one. Prints how often each status was returned for each
-kind of request. "closed" means that the program closed the connection without a response, "no reply" that it still waits for input. Needs
-only Python's standard library, because tests also run it in other Debian releases and beside containers.
+kind of request. "closed" means that the program closed the connection without a response, "no reply" that it had not responded after it
+had answered PATH TURNS times. Needs only Python's standard library, because tests also run it in other Debian releases and in containers.
 """
 
 import collections
