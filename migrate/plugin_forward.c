@@ -15,12 +15,12 @@ static const struct report_option options[] = {
 	{ "prefer_udp", VERDICT_CARRIED, "dnsmasq tries UDP first" },
 	{ "expire", VERDICT_CARRIED, "dnsmasq keeps no connections to upstream servers" },
 	{ "max_age", VERDICT_CARRIED, "dnsmasq keeps no connections to upstream servers" },
-	{ "max_fails", VERDICT_CHANGES,
+	{ "max_fails", VERDICT_CARRIED,
 	    "dnsmasq prefers the server that answers, and tries all again when it is slow" },
-	{ "max_connect_attempts", VERDICT_CHANGES, "--fast-dns-retry, which the nanny sets" },
-	{ "health_check", VERDICT_CHANGES,
+	{ "max_connect_attempts", VERDICT_CARRIED, "--fast-dns-retry, which the nanny sets" },
+	{ "health_check", VERDICT_CARRIED,
 	    "dnsmasq learns from the answers which server is healthy; the status page shows it" },
-	{ "fail_timeout", VERDICT_CHANGES, "dnsmasq tries all servers again when one is slow" },
+	{ "fail_timeout", VERDICT_CARRIED, "dnsmasq tries all servers again when one is slow" },
 	{ "spray", VERDICT_CHANGES, "dnsmasq tries all servers when none answers" },
 	{ "tls_servername", VERDICT_CHANGES, "of no use, because no server above has tls://" },
 	{ "next", VERDICT_NONE,
@@ -37,13 +37,13 @@ static const struct report_option unbound_options[] = {
 	{ "prefer_udp", VERDICT_CARRIED, "unbound tries UDP first, except for tls:// servers" },
 	{ "expire", VERDICT_CHANGES, "unbound keeps a TLS connection for 60 s without a query" },
 	{ "max_age", VERDICT_CHANGES, "unbound keeps a TLS connection while it is used" },
-	{ "max_fails", VERDICT_CHANGES,
+	{ "max_fails", VERDICT_CARRIED,
 	    "unbound learns from the answers which server is healthy, and prefers it" },
-	{ "max_connect_attempts", VERDICT_CHANGES, "unbound tries each server several times" },
-	{ "health_check", VERDICT_CHANGES,
+	{ "max_connect_attempts", VERDICT_CARRIED, "unbound tries each server several times" },
+	{ "health_check", VERDICT_CARRIED,
 	    "the sidecar queries each server every 5 s, and a failing server every second; the "
 	    "status page and an alert say why it fails" },
-	{ "fail_timeout", VERDICT_CHANGES,
+	{ "fail_timeout", VERDICT_CARRIED,
 	    "unbound waits longer for a server after each failure, and tries the others first" },
 	{ "spray", VERDICT_CHANGES,
 	    "if no server answers within 1.8 s, unbound sends an expired answer, if it has one" },
@@ -690,7 +690,7 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "nothing to set: kubernetes answers all names of this block");
 	else
-		report_line(scope->report, line, VERDICT_CHANGES,
+		report_line(scope->report, line, VERDICT_CARRIED,
 		    "left out: CoreDNS never uses it, because this server block has no names below "
 		    "it, or an earlier line of the block forwards them");
 }

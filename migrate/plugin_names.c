@@ -445,6 +445,17 @@ read_zones(struct scope *scope, const struct corefile_line *line, const struct c
 	}
 }
 
+/* Whether the block transfers or signs its zones. */
+static bool
+serves_more(const struct corefile_block *block)
+{
+	static const char *const names[] = { "transfer", "dnssec", "sign" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (corefile_find(block, names[i]) != NULL)
+			return true;
+	return false;
+}
+
 /* file FILE [ZONE...] { ... } */
 void
 plugin_file(struct scope *scope, const struct corefile_directive *d)
@@ -480,11 +491,13 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 		    "address. Until then these names are looked up like any other name",
 		    files.why);
 	else if (files.taken == 0)
-		report_line(scope->report, line, VERDICT_CHANGES,
+		report_line(scope->report, line, VERDICT_CARRIED,
 		    "left out: this server block does not answer the zone, so CoreDNS never uses "
 		    "the file");
 	else
-		report_line(scope->report, line, VERDICT_CHANGES,
+		report_line(scope->report, line,
+		    outside != NULL || serves_more(scope->block) ? VERDICT_CHANGES
+								 : VERDICT_CARRIED,
 		    "the ConfigMap's key records, with the current lines of %s; they are not "
 		    "transferred and not signed%s",
 		    file.name, outside != NULL ? outside : "");

@@ -139,6 +139,18 @@ difference(struct scope *scope, const struct name_rewrite *w)
 	return before ? "; it takes precedence over rewrites of another kind above it" : "";
 }
 
+/* Whether the line asks for answers with the original names, as kubedns's always have. */
+static bool
+restores_names(const struct corefile_line *line)
+{
+	for (size_t i = 0; i + 1 < line->count; i++)
+		if (strcmp(line->words[i], "answer") == 0 &&
+		    (strcmp(line->words[i + 1], "auto") == 0 ||
+			strcmp(line->words[i + 1], "name") == 0))
+			return true;
+	return false;
+}
+
 /* Reports why a pattern cannot be carried over. */
 static void
 read_pattern(struct scope *scope, const struct name_rewrite *w)
@@ -173,11 +185,14 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		report_line(scope->report, w->line, VERDICT_NONE,
 		    "the pattern or the name is too long or contains blanks: " KEEP_COREDNS);
 	} else if (plugin_rewrite_has_room(scope, w->line, true)) {
+		const char *differs = difference(scope, w);
+		bool same = *differs == '\0' && restores_names(w->line);
+
 		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
-		report_line(scope->report, w->line, VERDICT_CHANGES,
-		    "the ConfigMap's key rewrites: the pattern must match the whole name without "
-		    "its final dot, and the answer has the name of the query%s",
-		    difference(scope, w));
+		report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
+		    "the ConfigMap's key rewrites%s%s",
+		    same ? "" : ": the answer has the name of the query, not the new name",
+		    differs);
 	}
 	free(whole);
 	free(zones);
@@ -198,7 +213,7 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	    conf_name_parse(w->to + dotted, to, &why) < 0)
 		return false;
 	if (!scope_serves(scope, from)) {
-		report_line(scope->report, w->line, suffix ? VERDICT_NONE : VERDICT_CHANGES,
+		report_line(scope->report, w->line, suffix ? VERDICT_NONE : VERDICT_CARRIED,
 		    suffix ? "left out: a suffix above this server block's zones would apply to "
 			     "names of other blocks: write suffixes below the block's zones"
 			   : "left out: the name is not below this server block's zones, so "

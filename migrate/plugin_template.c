@@ -189,6 +189,15 @@ body_value(const struct corefile_directive *d, const char *name)
 	return NULL;
 }
 
+static bool
+has_option(const struct corefile_directive *d, const char *name)
+{
+	for (size_t i = 0; i < d->body_count; i++)
+		if (strcmp(d->body[i].words[0], name) == 0)
+			return true;
+	return false;
+}
+
 /* Whether the template has more than one answer record, or records in other sections. */
 static bool
 has_more(const struct corefile_directive *d)
@@ -259,15 +268,19 @@ translate(struct templ *t)
 	}
 	if (!has_more(t->d) && (t->answer != NULL || (denies && any)) &&
 	    (everything ? give_zones(t) : give_matched(t))) {
+		enum verdict denied = everything && !has_option(t->d, "fallthrough")
+					  ? VERDICT_CARRIED
+					  : VERDICT_CHANGES;
+
 		if (denies)
-			report_line(scope->report, line, VERDICT_CHANGES,
+			report_line(scope->report, line, denied,
 			    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it",
 			    flags_owner(scope->report), denial_flag(scope));
 		else
 			report_line(scope->report, line, VERDICT_CHANGES,
 			    "the ConfigMap's key records; the template's names then have no other "
 			    "records");
-		return VERDICT_CHANGES;
+		return denies ? denied : VERDICT_CHANGES;
 	}
 	if (denies && t->match != NULL) {
 		report_line(scope->report, line, VERDICT_CHANGES,

@@ -521,6 +521,12 @@ print_carried(const struct report *r, FILE *out)
 			continue;
 		char *item = f->line > 0 ? xasprintf("%u %.*s", f->line, ITEM_WIDTH, f->text)
 					 : xasprintf("%.*s", 2 * ITEM_WIDTH, f->text);
+		if (strncmp(f->sentence, "left out: ", 10) == 0) {
+			char *marked = xasprintf("%s (no effect in CoreDNS)", item);
+
+			free(item);
+			item = marked;
+		}
 		if (file == NULL || strcmp(file, f->file) != 0) {
 			fprintf(
 			    out, "%s# carried over, %s: ", file == NULL ? "#\n" : "\n", f->file);
@@ -595,7 +601,7 @@ print_switch(const struct report *r, FILE *out)
 	    "#     kubectl -n kube-system rollout status deployment/kube-dns\n"
 	    "#  5. Compare the answers. OLD and NEW are the addresses of a pod of each:\n"
 	    "#     kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide\n"
-	    "#     conf/kubernetes/compare OLD NEW\n"
+	    "#     conf/kubernetes/compare --report THIS-FILE OLD NEW\n"
 	    "#  6. kubectl -n kube-system scale deployment/%s --replicas=0\n"
 	    "#     Keep this Deployment and its ConfigMap.\n"
 	    "# To go back:\n"

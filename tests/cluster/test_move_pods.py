@@ -157,7 +157,7 @@ def test_switch_by_the_printed_steps_loses_no_query(moved, tmp_path, glibc, musl
         (tmp_path / "conf/kubernetes/mine/kustomization.yaml").write_text(overlay)
         for command in (*commands["3"], *commands["4"]):
             operator.sh(command)
-        assert "conf/kubernetes/compare OLD NEW" in steps["5"]
+        assert "conf/kubernetes/compare --report THIS-FILE OLD NEW" in steps["5"]
         old, new = addresses(moved, "coredns-")[0], addresses(moved, "kube-dns-")[0]
         compared = operator.sh(f"conf/kubernetes/compare {old} {new} {' '.join(OUTSIDE)}")
         assert compared == "compare: 0 differences, 0 without a reason\n"
