@@ -204,28 +204,32 @@ static const char fixed_part[] =
     "\ttarget-fetch-policy: \"0 0 0 0 0\"\n"
     "\tedns-buffer-size: 1232\n"
     "\tmax-udp-size: 4096\n"
-    /* Stale answers, RFC 8767: after 1.8 s without a fresh one, for at most a day, with EDE 3. */
+    /* Stale answers, RFC 8767: after 1.2 s without a fresh one, for at most a day, with EDE 3. In
+     * front, kubedns waits 1.8 s for unbound. */
     "\tserve-expired-ttl: 86400\n"
-    "\tserve-expired-client-timeout: 1800\n"
+    "\tserve-expired-client-timeout: 1200\n"
     "\tserve-expired-reply-ttl: 30\n"
     "\tede: yes\n"
     "\tede-serve-expired: yes\n"
     /* A late answer is better than none: the resolver of a pod waits 5 s. */
     "\tdiscard-timeout: 5000\n"
     /*
-     * 95 % of the queries go to the fastest server. The others measure the other servers, but only
+     * 99 % of the queries go to the fastest server. The others measure the other servers, but only
      * those whose timeout is at most 400 ms above the best one. A timeout is at least 120 ms, and
      * doubles when a query gets no answer. So a server that becomes silent costs a query at most
-     * 120 + 240 ms, and then gets no queries. unbound forgets this after 60 s, or when the nanny
-     * says that a server answers again. If no server answers, unbound sends one query to each of
-     * them every 2 s.
+     * 120 + 240 ms, and then gets few queries. unbound forgets this after 2 s, or when the nanny
+     * says that a server answers again.
+     *
+     * unbound counts a query without an answer against the upstream server, although the name's own
+     * servers may be silent. Anybody can send such names. When a server's timeout is 12 s, or
+     * infra-cache-max-rtt if that is less, unbound sends it no more queries. If this happens to all
+     * servers, the names of all clients get SERVFAIL. So infra-cache-max-rtt has its default, 120 s,
+     * and unbound forgets the timeout before it is that long.
      */
     "\tfast-server-num: 1\n"
-    "\tfast-server-permil: 900\n"
+    "\tfast-server-permil: 990\n"
     "\tinfra-cache-min-rtt: 120\n"
-    "\tinfra-cache-max-rtt: 1000\n"
-    "\tinfra-keep-probing: yes\n"
-    "\tinfra-host-ttl: 60\n"
+    "\tinfra-host-ttl: 2\n"
     "\tunknown-server-time-limit: 200\n"
     /* With one attempt, names of a server that answers after 200 ms got SERVFAIL. */
     "\toutbound-msg-retry: 4\n"

@@ -44,7 +44,8 @@ enum {
 	 * client's first attempt. The second one ends after 3.6 s and still gets the answer. */
 	UNBOUND_TCP_MS = 700,
 	/* The same, if all servers speak TLS. The time then doubles after each attempt without a reply,
-	 * up to a second. It is unbound's own first guess for a server that it does not know. */
+	 * until unbound forgets the server's times. It is unbound's own first guess for a server that it
+	 * does not know. */
 	UNBOUND_TLS_MS = 376,
 	/* Receive buffer of each thread's UDP socket. The kernel doubles this size. A small packet
 	 * takes 768 bytes, so 2,700 queries can wait while the thread does not run. The kernel's default

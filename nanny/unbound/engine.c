@@ -3,11 +3,11 @@
  * the clients' connections and the queries in flight. Afterwards the nanny flushes the cache of the
  * domains whose servers have changed.
  *
- * unbound avoids a server that did not answer for 60 s, and clients' queries do not test it. The
- * sidecar probes the servers, and is the only part that does. When a server answers again, the sidecar
- * sends PUT /recovered to the nanny, and the nanny sends `flush_infra all`. All servers are then equal,
- * and unbound measures each of them. `flush_infra ADDRESS` is not enough: it finds only servers at
- * port 53.
+ * unbound sends few queries to a server that does not answer, so a server that answers again may wait
+ * long for one of them. The sidecar probes the servers. When a server answers again, the sidecar sends
+ * PUT /recovered to the nanny, and the nanny sends `flush_infra all`, several times. All servers are then
+ * equal, and unbound measures each of them. `flush_infra ADDRESS` is not enough: it finds only servers
+ * at port 53.
  */
 #include "nanny/engine.h"
 
@@ -39,7 +39,11 @@ enum {
 	/* if more domains have changed, the whole cache is flushed */
 	FLUSH_MAX = 64,
 	STATISTICS_MS = 10 * 1000,
-	RECOVERY_GAP_MS = 1000, /* minimum time between commands because a server answers again */
+	RECOVERY_GAP_MS = 1000, /* minimum time between reports that a server answers again */
+	/* The commands for one report. After each, the first query goes to any of the servers. If its
+	 * answer comes at once, this server gets the next queries, so one command may not be enough. */
+	RECOVERY_COMMANDS = 8,
+	RECOVERY_COMMAND_MS = 250,
 	EXIT_MISTAKE = 2,
 };
 
@@ -63,8 +67,10 @@ struct unbound {
 	size_t dirty_count;
 	bool all_dirty;
 	uint64_t reload_failures, flushes, recoveries;
-	bool recovered;      /* a server answers again, and unbound does not know it yet */
-	int64_t recovery_ms; /* when unbound may next be told; the time limits the rate */
+	bool recovered;         /* a server answers again, and unbound does not know it yet */
+	int64_t recovery_ms;    /* when unbound may next be told; the time limits the rate */
+	unsigned commands_left; /* of RECOVERY_COMMANDS, and when the next one is due */
+	int64_t command_ms;
 	double values[FIGURE_COUNT];
 	int64_t statistics_ms; /* when they are due */
 };
@@ -387,7 +393,7 @@ confirmed(struct nanny *nanny, int64_t now_ms)
 	ca_bundle_confirmed(&state(nanny)->bundle);
 }
 
-/* run() sends the command, at most once in RECOVERY_GAP_MS. */
+/* run() sends the commands. */
 static void
 recovered(struct nanny *nanny)
 {
@@ -399,6 +405,7 @@ died(struct nanny *nanny)
 {
 	control_forget(state(nanny)->control);
 	state(nanny)->recovered = false; /* a new process avoids no server */
+	state(nanny)->commands_left = 0;
 	servers_free(&state(nanny)->applied);
 	clear_dirty(state(nanny));
 	memset(state(nanny)->values, 0, sizeof state(nanny)->values);
@@ -451,7 +458,12 @@ run(struct nanny *nanny, int64_t now_ms)
 		unbound->recovered = false;
 		unbound->recovery_ms = now_ms + RECOVERY_GAP_MS;
 		unbound->recoveries++;
+		unbound->commands_left = RECOVERY_COMMANDS;
 		log_info("unbound: a server answers again: forgetting which servers it avoids");
+	}
+	if (unbound->commands_left > 0 && now_ms >= unbound->command_ms) {
+		unbound->commands_left--;
+		unbound->command_ms = now_ms + RECOVERY_COMMAND_MS;
 		control_send(unbound->control, "flush_infra all", flushed);
 	}
 	control_run(unbound->control, now_ms);
@@ -463,6 +475,8 @@ next_ms(const struct nanny *nanny)
 	const struct unbound *unbound = state(nanny);
 	int64_t next = control_next_ms(unbound->control);
 
+	if (unbound->commands_left > 0)
+		next = clock_earlier(next, unbound->command_ms);
 	return unbound->recovered ? clock_earlier(next, unbound->recovery_ms) : next;
 }
 

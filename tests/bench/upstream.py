@@ -13,7 +13,8 @@ unbound (classic-unbound, front-unbound). Also dnsmasq and unbound alone, and tw
 kubeadm's Corefile (PEERS/coredns and PEERS/coredns-1.15). All are measured at the same time. Each measured server has two upstream servers of
 its own. In the cases "tls", the upstream servers speak TLS, so dnsmasq is not measured.
 
-At the end one client attacks another: with new names while both servers are silent, and with idle TCP connections (upstream_attacks.py).
+At the end one client attacks another: with new names while both servers are silent, with names that healthy servers do not answer, and with
+idle TCP connections (upstream_attacks.py).
 
 Goals: in the front topology and in the classic topology with unbound, one bad server causes no failed lookup, and p99 is at most 400 ms. In
 the classic topology with dnsmasq, one silent or refusing server causes no failed lookup. If both servers are silent, no lookup of an old

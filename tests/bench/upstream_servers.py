@@ -1,6 +1,7 @@
 """Two upstream servers in a separate process, for upstream.py. They are healthy or in one kind of trouble. They answer A for every name with
 an address, and all other types with NODATA. For names that begin with "big" the answer has more than 1,232 bytes. Names that begin with
-"again" have a TTL of AGAIN_TTL seconds. A half-open server accepts TCP connections and never answers on them. With a certificate, the
+"again" have a TTL of AGAIN_TTL seconds. Names that begin with "never" get no answer, and names that begin with "late" get it after LATE_S
+seconds, as if their own name servers were in trouble. A half-open server accepts TCP connections and never answers on them. With a certificate, the
 servers speak TLS on all TCP connections. A stalled server accepts TCP connections, and their TLS handshake never ends.
 """
 
@@ -17,6 +18,7 @@ HEALTHY, SILENT, REFUSES, SERVFAIL, SLOW, DROPS_LARGE, HALF_OPEN, STALLED = rang
 AGAIN_TTL = 2
 DELAY_S = 0.005  # answer time of a healthy server
 SLOW_S = 1.5
+LATE_S = 3
 BIG = 84  # addresses in a big answer of 1,4xx bytes
 SOA = b"\xc0\x0c\0\6\0\1\0\0\0\x3c\0\x2a\1m\7example\0\1h\7example\0" + struct.pack("!5I", 1, 7200, 1800, 86400, 60)
 
@@ -115,11 +117,13 @@ def serve(addresses, modes, counts, certificate):
 
         def answer(n, wire, tcp, send):
             nonlocal number
-            counts[n] += question(wire)[2] == 1
-            out = None if modes[n] in (SILENT, STALLED) or (tcp and modes[n] == HALF_OPEN) else reply(wire, modes[n], tcp)
+            label, _, kind = question(wire)
+            counts[n] += kind == 1
+            silent = modes[n] in (SILENT, STALLED) or (tcp and modes[n] == HALF_OPEN) or label.startswith(b"never")
+            out = None if silent else reply(wire, modes[n], tcp)
             if out is not None:
                 number += 1
-                heapq.heappush(later, (time.monotonic() + (SLOW_S if modes[n] == SLOW else DELAY_S), number, lambda: send(out)))
+                heapq.heappush(later, (time.monotonic() + (LATE_S if label.startswith(b"late") else SLOW_S if modes[n] == SLOW else DELAY_S), number, lambda: send(out)))
 
         for fd, _ in ready:
             for n, server in enumerate(servers):

@@ -268,33 +268,38 @@ def test_the_cache_of_other_domains_survives_a_change(world):
         server.close()
 
 
-class Upstreams:
-    """Two servers, and a client that asks for 100 new names a second. `queries(n)` counts the client's queries to server n."""
+@contextlib.contextmanager
+def sending(world, domain):
+    """Sends 100 queries a second for new names of the domain, and reads no reply. Yields a list, whose length is the number of the queries."""
+    ended, sent = threading.Event(), []
 
-    def __init__(self, world):
-        self.world, self.silent, self.ended = world, None, threading.Event()
+    def run():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.connect(("127.0.0.1", world.port))
+            while not ended.wait(0.01):
+                with contextlib.suppress(OSError):
+                    sent.append(s.send(dns.message.make_query(f"n{len(sent)}.{domain}", "A").to_wire()))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        ended.set()
+        thread.join()
+
+
+class Upstreams:
+    """Two servers. `silent` is the number of the silent one, or None. `queries(n)` counts queries for names below new.test to server n."""
+
+    def __init__(self):
+        self.silent = None
         self.servers = [Server(lambda name, rdtype, n=n: None if self.silent == n else [(name, 0, "A", "10.9.0.1")] if rdtype == "A" else []) for n in (0, 1)]
 
     def queries(self, n):
         return sum(name.endswith(".new.test.") for name, _ in self.servers[n].asked)
 
-    def ask(self):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-            s.connect(("127.0.0.1", self.world.port))
-            number = 0
-            while not self.ended.wait(0.01):
-                with contextlib.suppress(OSError):
-                    s.send(dns.message.make_query(f"n{number}.new.test", "A").to_wire())
-                number += 1
-
-    def __enter__(self):
-        self.thread = threading.Thread(target=self.ask)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.ended.set()
-        self.thread.join()
+    def close(self):
         for server in self.servers:
             server.close()
 
@@ -302,12 +307,12 @@ class Upstreams:
 @pytest.mark.quiet
 def test_a_healed_server_is_used_again_within_5_s(world):
     """The server is silent for 10 s. The sidecar notices that it answers again, and the nanny tells unbound."""
-    upstreams = Upstreams(world)
+    upstreams = Upstreams()
     world.write(upstreamNameservers=[str(s) for s in upstreams.servers])
     world.start()
     sidecar = Sidecar("--kubedns-url=", f"--nanny-url=http://127.0.0.1:{world.http}", f"--dnsmasq-port={world.port}", peers=True)
     try:
-        with upstreams:
+        with contextlib.closing(upstreams), sending(world, "new.test"):
             wait_for(lambda: sum(map(upstreams.queries, (0, 1))) > 100)
             bad = max((0, 1), key=upstreams.queries)
             upstreams.silent, begun = bad, time.monotonic()
@@ -318,6 +323,31 @@ def test_a_healed_server_is_used_again_within_5_s(world):
             wait_for(lambda: world.metric("nanny_engine_recoveries_total") == 1)
     finally:
         sidecar.stop()
+
+
+@pytest.mark.parametrize("transport", ["plain", "tls"])
+def test_names_that_nobody_answers_fail_no_other_name(world, tmp_path, authority, transport):
+    """Both upstream servers are healthy. They answer nothing for names below dead.test, whose own name servers are silent."""
+    unanswered = [0, 0]
+
+    def answer(n, name):
+        unanswered[n] += name.endswith("dead.test.")
+        return None if name.endswith("dead.test.") else "10.9.0.1"
+
+    def tls(n):
+        return lambda query: one_address("10.9.0.1")(query) if answer(n, query.question[0].name.to_text().lower()) else None
+
+    if transport == "tls":
+        servers = [TlsDns(authority.issue(tmp_path), tls(n)) for n in (0, 1)]
+    else:
+        servers = [Server(lambda name, rdtype, n=n: [(name, 0, "A", "10.9.0.1")] if answer(n, name) else None) for n in (0, 1)]
+    world.write(upstreamNameservers=[s.url() if transport == "tls" else str(s) for s in servers])
+    world.start(write_ca(world, authority))
+    with sending(world, "dead.test") as sent:
+        wait_for(lambda: len(sent) > 500 and min(unanswered) > 3, 60, what=world.log)
+        assert [world.ask(f"n{i}.new.test", timeout=6) for i in range(40)] == ["10.9.0.1"] * 40, world.log()
+    for server in servers:
+        server.close()
 
 
 def test_queries_wait_while_unbound_is_not_running(world):
