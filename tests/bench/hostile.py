@@ -2,8 +2,9 @@
 
 A victim at 127.0.0.1 sends 100 queries a second over UDP, and as many over TCP. An attacker at 127.0.0.2 sends one kind of attack after the
 other, as fast as one core can send (hostile.c). The server has one CPU, which it shares with the victim. The attacker has another.
-Every attack is limited in time and stays on loopback. External names are tested in the front topology. dnsmasq's upstream server answers
-some of these names and never answers the others.
+Every attack is limited in time and stays on loopback. External names are tested in the front topology and in the classic topology.
+dnsmasq's upstream server answers some of these names and never answers the others. In the classic topology, the attacks are those in which
+dnsmasq itself loses queries: open TCP connections and external names. The bench shows these losses, and does not fail because of them.
 
 Measured for the victim: queries repeated after 1 s, queries finally lost, rcodes other than NOERROR, p50 and p99. Measured for the
 server: /healthz, kubedns's memory before, during and after the attack, and the kernel memory of its TCP connections during the attack and
@@ -187,12 +188,13 @@ def errors(victim):
     return {k: n for k, n in victim["rcodes"].items() if k not in ("NOERROR", "NXDOMAIN")}
 
 
-def run_flooded(a, people, make, restart=False):
-    """With `restart`, each attack gets a new server, so an earlier attack cannot affect it. Our server gets no restart: it must cope with all attacks."""
+def run_flooded(a, people, make, restart=False, only=None):
+    """`only` has the names of some attacks. With `restart`, each attack gets a new server, so an earlier attack cannot affect it. Our server gets no restart: it must cope with all attacks."""
     rows = []
     asked = write("asked", [query(questions.Questions(people, "victim").cluster_a()[0]) for _ in range(64)])
     wanted = [(name, write(f"attack-{number}", messages), how, count)
-              for number, (name, (how, count, messages)) in enumerate(attacks(people).items()) if a.attacks in name]  # fmt: skip
+              for number, (name, (how, count, messages)) in enumerate(attacks(people).items())
+              if a.attacks in name and (only is None or name in only)]  # fmt: skip
     for group in [[one] for one in wanted] if restart else [wanted]:
         with make() as server, machine.realtime(a.realtime, server.process.pid):
             for name, path, how, count in group:
@@ -201,20 +203,26 @@ def run_flooded(a, people, make, restart=False):
 
 
 DEAD_SECONDS = 12  # dnsmasq keeps such a query for 10 s
+OUTSIDE = {"names that no server answers": "dead", "new external names": "new"}
 
 
-def run_dead(a, upstream, make):
-    """The attack sends 3,000 queries a second for names that no server answers, first from one address and then from two."""
+def run_outside(a, people, upstream, make, rates=((3000, 1), (3000, 2))):
+    """
+    The attacks send external names that no server answers, and external names that nobody has queried before. `rates` has the queries a
+    second and the number of addresses. The victim looks up cluster names and new external names in turn.
+    """
     rows = []
     a = argparse.Namespace(**{**vars(a), "seconds": max(a.seconds, DEAD_SECONDS)})
-    asked = write("outside", [query(f"n{i}.example.com") for i in range(4000)])
-    dead = write("dead", [query(f"n{i}.dead.example.com") for i in range(60000)])
-    for count in (1, 2):
-        name = f"names that no server answers, {count} address{'es' if count > 1 else ''}"
-        if a.attacks not in name:
-            continue
-        with make(upstream) as server:
-            rows.append(run_attack(a, server, name, [("udp", source_, dead, 3000) for source_ in ATTACKERS[:count]], [("ask", asked)]))
+    q = questions.Questions(people, "victim")
+    asked = write("outside", [query(name) for i in range(2000) for name in (q.cluster_a()[0], f"n{i}.example.com")])
+    for kind, label in OUTSIDE.items():
+        path = write(label, [query(f"n{i}.{label}.example.com") for i in range(60000)])
+        for rate, count in rates:
+            name = f"{kind}, {rate} a second, {count} address{'es' if count > 1 else ''}"
+            if a.attacks not in name:
+                continue
+            with make(upstream) as server:
+                rows.append(run_attack(a, server, name, [("udp", source_, path, rate) for source_ in ATTACKERS[:count]], [("ask", asked)]))
     return rows
 
 
@@ -229,6 +237,35 @@ def front(a, source):
             yield server
 
     return make
+
+
+class Classic(servers.Forwarder):
+    """dnsmasq in front of a kubedns."""
+
+    def __init__(self, kubedns, upstream):
+        super().__init__(DIRECTORY, "classic", upstream, {"cluster.local": kubedns.port})
+        self.kubedns = kubedns
+
+    def health(self):
+        return self.kubedns.health()
+
+    def answers(self):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
+            return True
+        return False
+
+
+CLASSIC = ("nothing", "1,000 connections that never read", "connections opened and left")
+
+
+def run_classic(a, people, source, upstream):
+    @contextlib.contextmanager
+    def make(upstream):
+        with Kubedns(DIRECTORY, source, "--negative-ttl=0", cpu=machine.cpus()[1]) as kubedns, Classic(kubedns, upstream) as server:
+            yield server
+
+    rows = run_flooded(a, people, lambda: make(upstream), restart=True, only=CLASSIC)
+    return rows + run_outside(a, people, upstream, make, ((300, 1), (1000, 1), (3000, 1)))
 
 
 def text_of(row, how):
@@ -263,13 +300,13 @@ def main(argv):
     shutil.rmtree(objects, ignore_errors=True)
     questions.write_objects(people, objects)
     source, upstream = [f"--objects-dir={objects}"], Upstream().port
-    rows = run_flooded(a, people, lambda: Kubedns(DIRECTORY, source, *a.kubedns)) + run_dead(a, upstream, front(a, source))
+    rows = run_flooded(a, people, lambda: Kubedns(DIRECTORY, source, *a.kubedns)) + run_outside(a, people, upstream, front(a, source))
     lost = [r["attack"] for r in rows for v in r["victims"].values() if v["lost"] or errors(v)]
+    rows += run_classic(a, people, source, upstream)
     with hostile_peers.makers(a.peer, people, source) as peers:
         for make in peers.values():
-            rows += run_flooded(a, people, lambda make=make: make(upstream), restart=True) + run_dead(a, upstream, make)
-    if a.peer:
-        print(table(rows))
+            rows += run_flooded(a, people, lambda make=make: make(upstream), restart=True) + run_outside(a, people, upstream, make)
+    print(table(rows))
     save("hostile", {"rows": rows})
     if lost:
         print(f"the victim lost queries or got errors in: {', '.join(lost)}", file=sys.stderr)
