@@ -7,7 +7,6 @@ the order of the document's table, independently of kubedns's code. Names are lo
 """
 
 import ipaddress
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -319,8 +318,6 @@ class Model:
         waiting = self.services.get(tuple(labels[-2:-4:-1]))
         if waiting:
             return SOON_TTL
-        if len(labels) == 4 and waiting is None and not re.fullmatch(r".+-[0-9]+", labels[0]):
-            return UNLIKELY_TTL
         return NEGATIVE_TTL
 
     def names(self):
