@@ -519,7 +519,7 @@ def test_blocks_with_other_clients_are_never_mixed(first, second, said, turned):
     if turned and "same zones" in said:
         pytest.skip("the first block counts")
     out, data, _, _ = of(configmap("coredns", Corefile=two + one if turned else one + two))
-    assert data == {"upstreamNameservers": ["10.0.0.1"]} and f"NO EQUIVALENT: left out: " in out and said in out
+    assert data == {"upstreamNameservers": ["10.0.0.1"]} and "NO EQUIVALENT: left out: " in out and said in out
     assert re.search(r"hosts; 10.9.0.5 app.corp.example; forward . 10.0.0.2\n#     NO EQUIVALENT: left out with its server block", out)
 
 
@@ -698,6 +698,15 @@ def test_utf_16_is_named(tmp_path, encoding):
 
 def test_federations_in_the_form_of_old_documentation():
     assert of(configmap("kube-dns", federations='{"foo": "foo.feddomain.example"}'))[1] == {"federations": ["foo=foo.feddomain.example"]}
+
+
+@pytest.mark.parametrize("domain", ["east.svc.cluster.local", "my.cluster.local"])
+@pytest.mark.parametrize("given", ["kube-dns", "coredns"])
+def test_a_stub_domain_inside_the_cluster_s_domain(domain, given):
+    """CockroachDB's and Confluent's set-ups for several clusters, and the example in Kubernetes' documentation."""
+    config = configmap("kube-dns", stubDomains=json.dumps({domain: ["192.0.2.4"], "corp.test": ["192.0.2.5"]})) if given == "kube-dns" else configmap(
+        "coredns", Corefile=OPEN + f"{domain}:53 {{\n forward . 192.0.2.4\n}}\ncorp.test {{\n forward . 192.0.2.5\n}}\n")
+    assert of(config)[1] == {"stubDomains": {domain: ["192.0.2.4"], "corp.test": ["192.0.2.5"]}}
 
 
 def test_one_wrong_stub_domain_does_not_take_the_others_along():
