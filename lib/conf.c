@@ -7,6 +7,7 @@
 
 #include <json-c/json.h>
 
+#include "lib/conf_closed.h"
 #include "lib/conf_text.h"
 #include "lib/xalloc.h"
 
@@ -271,42 +272,102 @@ add_server(struct conf_stub *stub, const struct conf_server *server)
 	return true;
 }
 
-static int
-parse_stub_servers(
-    const char *domain, struct json_object *array, struct conf_stub *stub, char **why)
+/* The refused entries of a text: the first reason, and how many there are. */
+struct refusals {
+	char *first;
+	size_t count;
+};
+
+/* Takes a reason. */
+static void
+refusals_add(struct refusals *refusals, char *why)
 {
+	if (refusals->count++ == 0)
+		refusals->first = why;
+	else
+		free(why);
+}
+
+/* Parses server `i` of the array. Returns the reason why it is refused (caller frees), or NULL. */
+static char *
+parse_stub_server(
+    const char *domain, size_t i, struct json_object *item, struct conf_server *server)
+{
+	const char *reason;
+	char place[32], *why;
+
+	snprintf(place, sizeof place, "[%zu]", i);
+	if (!json_object_is_type(item, json_type_string)) {
+		conf_refuse(&why, domain, place, "not a string");
+		return why;
+	}
+	if (conf_server_parse(json_object_get_string(item), server, &reason) == 0)
+		return NULL;
+	char *quoted = conf_quote(domain);
+	char *where = xasprintf(" (server %zu of %s)", i + 1, quoted);
+	conf_refuse(&why, json_object_get_string(item), where, reason);
+	free(quoted);
+	free(where);
+	return why;
+}
+
+/* Removes the servers that the domain must not use because another one of the list is refused: a list cannot mix plain and tls:// servers,
+ * and a refused server that asks for TLS must not be replaced by plain ones. */
+static char *
+refuse_mixed(const char *domain, struct conf_stub *stub, bool asks_tls)
+{
+	size_t kept = 0;
+	bool plain = false;
+
+	for (size_t i = 0; i < stub->count; i++) {
+		asks_tls |= stub->servers[i].tls_name[0] != '\0';
+		plain |= stub->servers[i].tls_name[0] == '\0';
+	}
+	if (!asks_tls || !plain)
+		return NULL;
+	for (size_t i = 0; i < stub->count; i++)
+		if (stub->servers[i].tls_name[0] != '\0')
+			stub->servers[kept++] = stub->servers[i];
+	stub->count = kept;
+	stub->refused = true;
+	char *why;
+	conf_refuse(&why, domain, "", mixed);
+	return why;
+}
+
+/* Parses the servers of a domain. The good ones take effect. */
+static void
+parse_stub_servers(const char *domain, struct json_object *array, struct conf_stub *stub,
+    struct refusals *refusals)
+{
+	bool asks_tls = false;
+	char *why;
+
 	if (array == NULL)
-		return 0;
-	if (!json_object_is_type(array, json_type_array))
-		return conf_refuse(why, domain, "",
+		return;
+	if (!json_object_is_type(array, json_type_array)) {
+		conf_refuse(&why, domain, "",
 		    "its servers must be an array of strings, such as [\"10.0.0.1\"]");
+		refusals_add(refusals, why);
+		stub->refused = true;
+		return;
+	}
 	for (size_t i = 0; i < json_object_array_length(array); i++) {
 		struct json_object *item = json_object_array_get_idx(array, i);
-		char place[32];
-
-		snprintf(place, sizeof place, "[%zu]", i);
-		if (!json_object_is_type(item, json_type_string))
-			return conf_refuse(why, domain, place, "not a string");
 		struct conf_server server;
-		const char *reason, *text = json_object_get_string(item);
-		int rc = conf_server_parse(text, &server, &reason);
-		if (rc == 0 && is_mixed(stub->servers, stub->count, &server)) {
-			reason = mixed;
-			rc = -EINVAL;
-		}
-		if (rc < 0) {
-			char *at = conf_quote(domain);
-			char *where = xasprintf(" (server %zu of %s)", i + 1, at);
 
-			conf_refuse(why, text, where, reason);
-			free(at);
-			free(where);
-			return -EINVAL;
-		}
-		if (!add_server(stub, &server))
-			return conf_refuse(why, domain, "", "more than 16 servers");
+		why = parse_stub_server(domain, i, item, &server);
+		if (why == NULL && !add_server(stub, &server))
+			conf_refuse(&why, domain, "", "more than 16 servers");
+		if (why == NULL)
+			continue;
+		const char *text = json_object_get_string(item);
+		asks_tls |= text != NULL && conf_asks_tls(text, strlen(text));
+		refusals_add(refusals, why);
+		stub->refused = true;
 	}
-	return 0;
+	if ((why = refuse_mixed(domain, stub, asks_tls)) != NULL)
+		refusals_add(refusals, why);
 }
 
 const char *
@@ -326,16 +387,25 @@ conf_stub_reserved(const char *domain, const char *cluster_domain)
 	return strcmp(domain, below) == 0 ? "holds the cluster's pods" : NULL;
 }
 
-static int
+/* Parses one entry and appends it, unless its domain is refused. */
+static void
 parse_stub(const char *name, struct json_object *servers, const char *cluster,
-    struct conf_stub *stub, char **why)
+    struct conf_stubs *stubs, struct refusals *refusals)
 {
+	struct conf_stub stub = { .domain = "" };
 	const char *reason;
+	bool is_name = conf_name_parse(name, stub.domain, &reason) == 0;
 
-	if (conf_name_parse(name, stub->domain, &reason) < 0 ||
-	    (reason = conf_stub_reserved(stub->domain, cluster)) != NULL)
-		return conf_refuse(why, name, "", reason);
-	return parse_stub_servers(name, servers, stub, why);
+	if (is_name && (reason = conf_stub_reserved(stub.domain, cluster)) == NULL) {
+		parse_stub_servers(name, servers, &stub, refusals);
+		stubs->items[stubs->count++] = stub;
+		return;
+	}
+	char *why;
+	conf_refuse(&why, name, "", reason);
+	refusals_add(refusals, why);
+	const char *text = json_object_to_json_string(servers);
+	stubs->unnamed_tls |= !is_name && conf_asks_tls(text, strlen(text));
 }
 
 static int
@@ -344,39 +414,108 @@ stub_order(const void *a, const void *b)
 	return strcmp(((const struct conf_stub *)a)->domain, ((const struct conf_stub *)b)->domain);
 }
 
-/* Checks all stub domains together. Refuses a domain that occurs twice in any spelling, and too
- * many servers given by name. */
-static int
-check_stubs(struct conf_stubs *stubs, char **why)
+/* Refuses the servers of each domain that occurs twice in any spelling. */
+static void
+refuse_twice(struct conf_stubs *stubs, struct refusals *refusals)
 {
-	size_t names = 0;
+	size_t kept = 0;
 
 	qsort(stubs->items, stubs->count, sizeof *stubs->items, stub_order);
 	for (size_t i = 0; i < stubs->count; i++) {
-		const struct conf_stub *stub = &stubs->items[i];
+		struct conf_stub *stub = &stubs->items[i], *last = &stubs->items[kept - (kept > 0)];
+		char *why;
 
-		if (i > 0 && strcmp(stub->domain, stub[-1].domain) == 0)
-			return conf_refuse(why, stub->domain, "", "is given twice");
-		for (size_t k = 0; k < stub->count; k++)
-			names += stub->servers[k].host[0] != '\0';
+		if (kept == 0 || strcmp(stub->domain, last->domain) != 0) {
+			stubs->items[kept++] = *stub;
+			continue;
+		}
+		conf_refuse(&why, stub->domain, "", "is given twice");
+		refusals_add(refusals, why);
+		free(stub->servers);
+		last->count = 0;
+		last->refused = true;
 	}
+	stubs->count = kept;
+}
+
+static int
+by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Of two members with the same name, json-c keeps the last one, so neither may be used. Finds these names in the text. */
+static void
+refuse_members_twice(
+    const char *text, size_t len, struct conf_stubs *stubs, struct refusals *refusals)
+{
+	char **names;
+	size_t count = conf_json_names(text, len, &names);
+
+	qsort(names, count, sizeof *names, by_text);
+	for (size_t i = 1; i < count; i++) {
+		struct conf_stub key;
+		const char *ignored;
+		char *why;
+
+		if (strcmp(names[i], names[i - 1]) != 0 ||
+		    (i > 1 && strcmp(names[i], names[i - 2]) == 0))
+			continue;
+		conf_refuse(&why, names[i], "", "is given twice");
+		refusals_add(refusals, why);
+		if (conf_name_parse(names[i], key.domain, &ignored) < 0)
+			continue;
+		struct conf_stub *stub =
+		    bsearch(&key, stubs->items, stubs->count, sizeof *stubs->items, stub_order);
+		if (stub != NULL) {
+			stub->count = 0;
+			stub->refused = true;
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		free(names[i]);
+	free(names);
+}
+
+static int
+check_names(const struct conf_stubs *stubs, char **why)
+{
+	size_t names = 0;
+
+	for (size_t i = 0; i < stubs->count; i++)
+		for (size_t k = 0; k < stubs->items[i].count; k++)
+			names += stubs->items[i].servers[k].host[0] != '\0';
 	return names > CONF_STUB_NAMES_MAX
 		   ? conf_refuse_plain(why, "more than 1000 servers given by name")
 		   : 0;
 }
 
+/* Parses each entry on its own. Sets `why` to the reason of the first refused entry, or returns -EINVAL if all are refused together. */
 static int
-fill_stubs(struct json_object *object, const char *cluster, struct conf_stubs *stubs, char **why)
+fill_stubs(struct json_object *object, const char *text, size_t len, const char *cluster,
+    struct conf_stubs *stubs, char **why)
 {
+	struct refusals refusals = { 0 };
+
 	stubs->items = xcalloc((size_t)json_object_object_length(object) + 1, sizeof *stubs->items);
 	json_object_object_foreach(object, name, servers)
 	{
-		int rc = parse_stub(name, servers, cluster, &stubs->items[stubs->count++], why);
-
-		if (rc < 0)
-			return rc;
+		parse_stub(name, servers, cluster, stubs, &refusals);
 	}
-	return check_stubs(stubs, why);
+	refuse_twice(stubs, &refusals);
+	if (conf_json_scan(text, len).members != (size_t)json_object_object_length(object))
+		refuse_members_twice(text, len, stubs, &refusals);
+	if (check_names(stubs, why) < 0) {
+		free(refusals.first);
+		return -EINVAL;
+	}
+	if (refusals.count > 1) {
+		*why = xasprintf("%s; %zu more", refusals.first, refusals.count - 1);
+		free(refusals.first);
+	} else {
+		*why = refusals.first;
+	}
+	return 0;
 }
 
 int
@@ -397,14 +536,31 @@ conf_stubs_parse(
 		rc = conf_refuse_at(why, text, scan.error_at, scan.error);
 	else if (scan.members > CONF_STUBS_MAX)
 		rc = conf_refuse_plain(why, "more than 20000 domains");
-	else if (scan.members != (size_t)json_object_object_length(object))
-		rc = conf_refuse_plain(why, "a domain is given twice");
 	else
-		rc = fill_stubs(object, cluster_domain, stubs, why);
+		rc = fill_stubs(object, text, len, cluster_domain, stubs, why);
 	json_object_put(object);
 	if (rc < 0)
 		conf_stubs_free(stubs);
 	return rc;
+}
+
+void
+conf_stubs_settle(struct conf_stubs *stubs, const struct conf_stubs *before)
+{
+	for (size_t i = 0; i < stubs->count; i++) {
+		struct conf_stub *stub = &stubs->items[i];
+
+		if (!stub->refused || stub->count > 0)
+			continue;
+		const struct conf_stub *last =
+		    before->count == 0
+			? NULL
+			: bsearch(stub, before->items, before->count, sizeof *stub, stub_order);
+		stub->closed = last == NULL || last->count == 0;
+		for (size_t k = 0; last != NULL && k < last->count; k++)
+			add_server(stub, &last->servers[k]);
+	}
+	stubs->closed_all |= stubs->unnamed_tls && before->count == 0;
 }
 
 char *

@@ -48,7 +48,9 @@ struct conf_stub {
 	char domain[CONF_HOST_MAX]; /* lower case, no final dot */
 	struct conf_server *servers;
 	size_t count; /* 0 if the domain has no server. Unless it is closed, it has no effect */
-	bool closed;  /* its names get SERVFAIL (lib/conf_closed.h); it has no server */
+	bool
+	    refused; /* some or all of the servers in the text were refused; `servers` are the others */
+	bool closed; /* its names get SERVFAIL (lib/conf_closed.h); it has no server */
 };
 
 /* Stub domains, sorted by name. The same domains in another order are thus not a change. */
@@ -58,6 +60,7 @@ struct conf_stubs {
 	/* The text is refused and asks for TLS (lib/conf_closed.h). The domains are closed, or, with
 	 * `closed_all`, all external names. */
 	bool closed, closed_all;
+	bool unnamed_tls; /* an entry whose domain cannot be read asks for TLS */
 };
 
 struct conf_upstreams {
@@ -77,11 +80,19 @@ struct conf_federations {
 };
 
 /*
- * Parses stubDomains. Refuses the root, `cluster_domain` itself, and the names `svc` and `pod` in it. `cluster_domain` is text with or without a final dot. Caller frees with
+ * Parses stubDomains. Each entry is parsed on its own: if some entries, or some servers of an entry, are
+ * refused, the function returns 0, the others are in `stubs`, and `*why` has the first reason and the
+ * number of further ones. A text that is not such an object, or exceeds a limit of the whole, is refused.
+ *
+ * Refuses the root, `cluster_domain` itself, and the names `svc` and `pod` in it. `cluster_domain` is text with or without a final dot. Caller frees with
  * conf_stubs_free.
  */
 int conf_stubs_parse(
     const char *text, size_t len, const char *cluster_domain, struct conf_stubs *stubs, char **why);
+/* For a domain whose servers are all refused, takes the servers that it has in `before`, the stub domains
+ * in force. If it has none, the domain is closed: its names must not go to the upstream servers. */
+void conf_stubs_settle(struct conf_stubs *stubs, const struct conf_stubs *before);
+
 /* Returns why `domain` cannot be a stub domain of this cluster, or NULL. */
 const char *conf_stub_reserved(const char *domain, const char *cluster_domain);
 

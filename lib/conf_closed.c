@@ -213,8 +213,12 @@ conf_stubs_closed_names(const struct conf_stubs *stubs)
 {
 	if (stubs->closed_all)
 		return xstrdup("all external names, because the domain cannot be read,");
-	if (stubs->count > 1)
-		return xasprintf(
-		    "names of %s and %zu more domains", stubs->items[0].domain, stubs->count - 1);
-	return xasprintf("names of %s", stubs->items[0].domain);
+	const char *first = NULL;
+	size_t count = 0;
+	for (size_t i = 0; i < stubs->count; i++)
+		if (stubs->items[i].closed && count++ == 0)
+			first = stubs->items[i].domain;
+	if (count > 1)
+		return xasprintf("names of %s and %zu more domains", first, count - 1);
+	return count == 1 ? xasprintf("names of %s", first) : NULL;
 }

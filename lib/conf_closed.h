@@ -26,7 +26,7 @@ bool conf_asks_tls(const char *text, size_t len);
 bool conf_upstreams_close(const char *text, size_t len, struct conf_upstreams *upstreams);
 bool conf_stubs_close(const char *text, size_t len, struct conf_stubs *stubs);
 
-/* Returns which names get SERVFAIL, for messages. Caller frees. */
+/* Returns which names get SERVFAIL, for messages, or NULL if there are none. Caller frees. */
 char *conf_stubs_closed_names(const struct conf_stubs *stubs);
 
 #endif

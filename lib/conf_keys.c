@@ -215,6 +215,9 @@ judge(struct conf_key *key, const char *subject, const char *name, const char *t
 		if (closed != NULL)
 			log_errorx("conf %s: %s: %s; %s, and there is no earlier good value",
 			    subject, name, error, closed);
+		else if (key->partly)
+			log_errorx("conf %s: %s: %s; the other entries are in force", subject, name,
+			    error);
 		else
 			log_errorx("conf %s: %s: %s; %s", subject, name, error,
 			    key->had_good ? "keeping previous"
@@ -268,22 +271,42 @@ free_content(const struct conf_key_row *row, struct conf_content *content)
 	if (row->free != NULL)
 		row->free(content->value);
 	free(content->value);
+	free(content->partly);
+	free(content->closed);
 }
 
-/* Parses a content and puts it in force. Returns NULL, or the reason why the content is refused. Sets `good` to
- * whether the content is an earlier good value for the next ones. */
+/* The result of a content. */
+struct applied {
+	bool changed;
+	bool good;    /* the content is an earlier good value for the next ones */
+	bool partly;  /* only some entries are refused */
+	char *closed; /* the names that get SERVFAIL and why, or NULL */
+};
+
+/* Parses a content and puts it in force. Returns NULL, or the reason why the content or a part of it is refused. */
 static char *
-apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, bool *changed,
-    bool *good)
+apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
+    struct applied *applied)
 {
 	const struct conf_key_row *row = &conf_key_rows[id];
 	struct conf_content content = { .value = xcalloc(1, row->size), .present = text != NULL };
 	char *why = NULL;
 
-	if (text == NULL || row->parse(text, len, keys->domain, content.value, &why) == 0) {
-		*good = text != NULL && (row->empty == NULL || !row->empty(content.value));
+	if (text == NULL ||
+	    row->parse(text, len, keys->domain, content.value, &content.partly) == 0) {
+		applied->good = text != NULL && (row->empty == NULL || !row->empty(content.value));
 		why = put(keys, id, &content);
-		*changed = content.changed;
+		applied->changed = content.changed;
+		applied->partly = why == NULL && content.partly != NULL;
+	}
+	if (applied->partly && content.closed != NULL)
+		applied->closed =
+		    xasprintf("%s get SERVFAIL until it is corrected, because they must not "
+			      "go to the upstream servers",
+			content.closed);
+	if (why == NULL) {
+		why = content.partly;
+		content.partly = NULL;
 	}
 	free_content(row, &content);
 	return why;
@@ -318,13 +341,14 @@ take(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, 
     bool readable)
 {
 	struct conf_key *state = &keys->states[id];
-	bool changed = false, good = false;
-	char *closed = NULL;
-	char *why = error != NULL ? xstrdup(error) : apply(keys, id, text, len, &changed, &good);
-	bool refused = why != NULL;
+	struct applied applied = { 0 };
+	char *why = error != NULL ? xstrdup(error) : apply(keys, id, text, len, &applied);
+	bool refused = why != NULL && !applied.partly;
+	char *closed = applied.closed;
 
-	if (why != NULL && !state->had_good && conf_key_rows[id].close != NULL)
-		closed = apply_closed(keys, id, readable ? text : NULL, len, &changed);
+	state->partly = applied.partly;
+	if (refused && !state->had_good && conf_key_rows[id].close != NULL)
+		closed = apply_closed(keys, id, readable ? text : NULL, len, &applied.changed);
 	bool news = closed != NULL && !state->closed;
 	state->closed = closed != NULL;
 	if (conf_keys_applies(keys, id)) {
@@ -338,9 +362,9 @@ take(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, 
 		state->error = why;
 	}
 	if (!refused)
-		state->had_good = good;
+		state->had_good = applied.good || (applied.partly && state->had_good);
 	free(closed);
-	return changed;
+	return applied.changed;
 }
 
 bool

@@ -45,6 +45,10 @@ struct conf_content {
 		       * the value must zero it */
 	bool present; /* the ConfigMap has the key */
 	bool changed; /* set by the program if the value in force has changed */
+	/* Set by the parser or the program if some entries of the value are refused: why. From malloc(). */
+	char *partly;
+	/* Set by the program: the names that get SERVFAIL because of it, or NULL. From malloc(). */
+	char *closed;
 };
 
 /* Puts a value in force. Returns NULL, or the reason why the program refuses it (caller frees). A program
@@ -54,7 +58,8 @@ typedef char *conf_key_apply(void *arg, struct conf_content *content);
 struct conf_key_row {
 	const char *name;
 	size_t size; /* size of the value, a struct of conf.h, conf_hosts.h, ... */
-	/* As in conf.h; `domain` is the cluster domain. */
+	/* As in conf.h; `domain` is the cluster domain. Returns 0 and sets `why` if only some entries are
+	 * refused. */
 	int (*parse)(const char *text, size_t len, const char *domain, void *value, char **why);
 	void (*free)(void *value); /* frees the memory that the value points to; NULL: there is
 				    * none */
@@ -85,7 +90,9 @@ struct conf_key {
 	bool had_good; /* a content is in force, which is the current or the last good
 			      * content. A content without servers does not count */
 	bool closed;   /* the content is refused, and its names get SERVFAIL (lib/conf_closed.h) */
-	char *error;   /* why the current content is not in force; NULL: it is in force */
+	bool
+	    partly; /* only some entries of the current content are refused, and the others are in force */
+	char *error;         /* why the current content is not in force; NULL: it is in force */
 	int64_t error_since; /* Unix time, seconds */
 	uint64_t refused;    /* refused contents since startup */
 	uint64_t hash;       /* hash of the content that was checked last, and of its error */

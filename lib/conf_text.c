@@ -148,6 +148,36 @@ conf_json_scan(const char *text, size_t len)
 	return scan;
 }
 
+size_t
+conf_json_names(const char *text, size_t len, char ***names)
+{
+	size_t count = 0, space = 0, from = 0, to = 0;
+	unsigned depth = 0;
+
+	*names = NULL;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == '"') {
+			for (from = i++; i < len && text[i] != '"'; i++)
+				i += text[i] == '\\';
+			to = i + 1;
+		} else if (text[i] == ':' && depth == 1) {
+			char *quoted = xstrndup(text + from, to - from);
+			struct json_object *name = json_tokener_parse(quoted);
+
+			if (count == space)
+				*names =
+				    xreallocarray(*names, space = space * 2 + 64, sizeof **names);
+			(*names)[count++] =
+			    xstrdup(name == NULL ? "" : json_object_get_string(name));
+			json_object_put(name);
+			free(quoted);
+		}
+		depth += text[i] == '{' || text[i] == '[';
+		depth -= text[i] == '}' || text[i] == ']';
+	}
+	return count;
+}
+
 /* Whether the text is `null`, or starts with `opening` like the wanted kind of value. */
 static bool
 begins_with(const char *text, size_t len, char opening)

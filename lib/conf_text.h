@@ -76,6 +76,10 @@ int conf_lines(const char *text, size_t len, conf_line_reader *read, void *arg, 
 int conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
     struct json_object **object, char **why);
 
+/* Returns the number of members of the outermost object, and sets `names` to their names as strings
+ * without escapes. Caller frees each name and the list. For a text that conf_json_parse has accepted. */
+size_t conf_json_names(const char *text, size_t len, char ***names);
+
 /* Scans a text that conf_json_parse has accepted. */
 struct conf_json_scan conf_json_scan(const char *text, size_t len);
 

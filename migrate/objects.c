@@ -75,6 +75,10 @@ take_stubs_text(struct objects *o, const char *text, char **why)
 
 	if (conf_stubs_parse(text, strlen(text), report_known_domain(o->report), &stubs, why) < 0)
 		return false;
+	if (*why != NULL) { /* some entries are refused */
+		conf_stubs_free(&stubs);
+		return false;
+	}
 	for (size_t i = 0; i < stubs.count; i++)
 		for (size_t k = 0; k < stubs.items[i].count; k++) {
 			char server[CONF_SERVER_TEXT_MAX];

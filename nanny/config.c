@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/conf_closed.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
 #include "lib/conf_rewrites.h"
@@ -17,35 +18,67 @@ struct target {
 	const struct config_rules *rules;
 };
 
-static char *
-check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
+/* Stores the first reason why an entry is refused. Takes `why`. */
+static void
+refuse_entry(char **partly, char *why)
 {
-	for (size_t i = 0; i < stubs->count; i++) {
-		const struct conf_stub *stub = &stubs->items[i];
+	if (*partly == NULL)
+		*partly = why;
+	else
+		free(why);
+}
 
-		if (stubs->closed)
-			break;
-		if (domain_table_get(&rules->args->fixed, stub->domain) != NULL)
-			return xasprintf(
-			    "\"%s\": the command line after -- already has its servers: "
-			    "remove one of the two",
-			    stub->domain);
-		char *no_tls = rules->engine->has_tls ? NULL
-						      : conf_servers_no_tls(stub->servers,
-							    stub->count, rules->engine->name);
-		if (no_tls != NULL)
-			return no_tls;
-		for (size_t k = 0; k < stub->count; k++) {
-			char *why = stub->servers[k].host[0]
-					? NULL
-					: forwarding_loop_find(rules->guard, stub->domain,
-					      &stub->servers[k].server, 1);
+/* Removes the servers that this nanny cannot use. */
+static void
+check_stub_servers(struct conf_stub *stub, const struct config_rules *rules, char **partly)
+{
+	char *no_tls = rules->engine->has_tls
+			   ? NULL
+			   : conf_servers_no_tls(stub->servers, stub->count, rules->engine->name);
+	size_t kept = 0;
 
-			if (why != NULL)
-				return why;
-		}
+	if (no_tls != NULL) {
+		refuse_entry(partly, no_tls);
+		stub->refused = true;
+		stub->count = 0;
 	}
-	return NULL;
+	for (size_t k = 0; k < stub->count; k++) {
+		struct conf_server *server = &stub->servers[k];
+		char *why = server->host[0] ? NULL
+					    : forwarding_loop_find(
+						  rules->guard, stub->domain, &server->server, 1);
+
+		if (why == NULL) {
+			stub->servers[kept++] = *server;
+			continue;
+		}
+		refuse_entry(partly, why);
+		stub->refused = true;
+	}
+	stub->count = kept;
+}
+
+/* Removes the entries and servers that this nanny cannot use. */
+static void
+check_stubs(struct conf_stubs *stubs, const struct config_rules *rules, char **partly)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < stubs->count; i++) {
+		struct conf_stub *stub = &stubs->items[i];
+
+		if (domain_table_get(&rules->args->fixed, stub->domain) != NULL) {
+			refuse_entry(
+			    partly, xasprintf("\"%s\": the command line after -- already has its "
+					      "servers: remove one of the two",
+					stub->domain));
+			free(stub->servers);
+			continue;
+		}
+		check_stub_servers(stub, rules, partly);
+		stubs->items[kept++] = *stub;
+	}
+	stubs->count = kept;
 }
 
 static bool
@@ -56,7 +89,8 @@ same_stubs(const struct conf_stubs *a, const struct conf_stubs *b)
 	for (size_t i = 0; i < a->count; i++) {
 		const struct conf_stub *x = &a->items[i], *y = &b->items[i];
 
-		if (strcmp(x->domain, y->domain) != 0 || x->count != y->count)
+		if (strcmp(x->domain, y->domain) != 0 || x->count != y->count ||
+		    x->closed != y->closed)
 			return false;
 		for (size_t k = 0; k < x->count; k++)
 			if (!conf_server_equal(&x->servers[k], &y->servers[k]))
@@ -107,10 +141,13 @@ apply_stubs(void *arg, struct conf_content *content)
 	struct config *config = to->config;
 	struct conf_stubs *stubs = content->value;
 
-	spare_domains(stubs, to->rules);
-	char *why = check_stubs(stubs, to->rules);
-	if (why != NULL)
-		return why;
+	if (stubs->closed) {
+		spare_domains(stubs, to->rules);
+	} else {
+		check_stubs(stubs, to->rules, &content->partly);
+		conf_stubs_settle(stubs, &config->stubs);
+		content->closed = conf_stubs_closed_names(stubs);
+	}
 	content->changed = !same_stubs(&config->stubs, stubs);
 	if (content->changed) {
 		warn("stubDomains", stubs->closed ? NULL : conf_stubs_empty(stubs), to->rules);

@@ -384,6 +384,7 @@ add_refusal(object refused, const char *name, const struct conf_key *state)
 	put(refusal, "reason", text(state->error));
 	put(refusal, "since", time_json(state->error_since));
 	put(refusal, "previousInForce", json_object_new_boolean(state->had_good));
+	put(refusal, "partly", json_object_new_boolean(state->partly));
 	put(refusal, "closed", json_object_new_boolean(state->closed));
 	json_object_array_add(refused, refusal);
 }

@@ -77,9 +77,10 @@ struct answer_context {
 	/* In front, and a stub domain is inside one of our zones or among the reverse names. The longest
 	 * domain wins, so kubedns forwards the names of this stub domain (answer/upstream_stage.c). */
 	bool stubs_inside;
-	/* A refused key asks for TLS (lib/conf_closed.h). All external names get SERVFAIL, or the
-	 * names of the stub domains. */
-	bool closed, stubs_closed;
+	/* The stub domains in the first bytes have no usable server. Their names get SERVFAIL. */
+	size_t stubs_closed_len;
+	/* A refused key asks for TLS (lib/conf_closed.h). All external names get SERVFAIL. */
+	bool closed;
 	bool
 	    unread; /* `closed` is set because the ConfigMap of --config-map has not been read yet */
 	/* The time since which the source of the objects has not responded (monotonic). The time

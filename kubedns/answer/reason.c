@@ -49,6 +49,9 @@ static const struct {
 	    "not in $Z, and kubedns has no upstream server" },
 	[REASON_CONFIG_UNREAD] = { EDE_NOT_READY,
 	    "kubedns has not read its ConfigMap yet, which may ask for TLS for this name" },
+	[REASON_STUB_REFUSED] = { EDE_NO_REACHABLE_AUTHORITY,
+	    "all servers of this stub domain are refused (ConfigMap key stubDomains); the log has "
+	    "the reason" },
 	[REASON_ENCRYPTED] = { EDE_OTHER,
 	    "the ConfigMap asks for TLS for this name, and kubedns cannot encrypt queries" },
 	[REASON_UPSTREAM_FAILED] = { EDE_NO_REACHABLE_AUTHORITY, "no upstream server answered" },

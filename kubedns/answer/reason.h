@@ -57,6 +57,7 @@ enum reason_kind {
 	REASON_STALE,
 	REASON_NO_FORWARDER,
 	REASON_CONFIG_UNREAD,
+	REASON_STUB_REFUSED,
 	REASON_ENCRYPTED, /* the name must be encrypted, and kubedns cannot encrypt queries */
 	REASON_UPSTREAM_FAILED,
 	REASON_FILTERED,

@@ -25,7 +25,10 @@ give_up(struct reply *reply, const struct upstream_reply *upstream, struct answe
 		reply->ede = EDE_OTHER;
 		reply->ede_text = upstream->refused_by;
 	} else if (reply->query->has_edns) {
-		reply_reason_kind(reply, REASON_UPSTREAM_FAILED);
+		reply_reason_kind(
+		    reply, answer_stub_closed(reply->tree->context, reply->query->qname)
+			       ? REASON_STUB_REFUSED
+			       : REASON_UPSTREAM_FAILED);
 	}
 	return info->len = reply_end(reply);
 }

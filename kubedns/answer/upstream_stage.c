@@ -104,6 +104,15 @@ answer_stub_domain(const struct answer_context *context, const uint8_t *name)
 }
 
 bool
+answer_stub_closed(const struct answer_context *context, const uint8_t *name)
+{
+	if (context == NULL || context->stubs_closed_len == 0) /* the usual case */
+		return false;
+	const uint8_t *stub = answer_stub_domain(context, name);
+	return stub != NULL && stub < context->stubs + context->stubs_closed_len;
+}
+
+bool
 answer_stub_takes(
     const struct answer_config *config, const struct answer_context *context, const uint8_t *name)
 {
@@ -182,7 +191,12 @@ refuse_leak(struct reply *reply, const struct answer_info *info, enum answer_out
 	memset(reply->counts, 0, sizeof reply->counts);
 	reply->flags = (reply->flags & ~(unsigned)(FLAG_AA | 15)) | RCODE_SERVFAIL;
 	if (reply->query->has_edns)
-		reply_reason_kind(reply, context->unread ? REASON_CONFIG_UNREAD : REASON_ENCRYPTED);
+		reply_reason_kind(
+		    reply, context->unread ? REASON_CONFIG_UNREAD
+			   : answer_stub_closed(context,
+				 outcome == ANSWER_CHASE ? info->target.wire : reply->query->qname)
+			       ? REASON_STUB_REFUSED
+			       : REASON_ENCRYPTED);
 	return ANSWER_REPLY;
 }
 

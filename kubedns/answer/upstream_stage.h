@@ -39,6 +39,9 @@ bool filter_holds(const struct answer_config *config, const struct answer_contex
  * section. The result is valid until the end of the read section. */
 const uint8_t *answer_stub_domain(const struct answer_context *context, const uint8_t *name);
 
+/* Returns whether the name is in a stub domain without a usable server. Call this function in a read section. */
+bool answer_stub_closed(const struct answer_context *context, const uint8_t *name);
+
 /* Returns whether the name is in a stub domain that comes before the zones of this server: in front, if
  * none of our zones is a longer domain of the name. Call this function in a read section. */
 bool answer_stub_takes(

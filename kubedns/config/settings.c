@@ -7,6 +7,7 @@
 #include "kubedns/cluster/object.h"
 #include "kubedns/config/settings.h"
 #include "kubedns/config/settings_names.h"
+#include "lib/conf_closed.h"
 #include "lib/conf_keys.h"
 #include "lib/confdir.h"
 #include "lib/log.h"
@@ -37,7 +38,8 @@ struct settings {
 	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
 	bool filter_a, filter_aaaa; /* whether the filters are active */
 	struct conf_keys keys;
-	struct stub_names stubs;
+	struct conf_stubs stub_domains;      /* in force */
+	struct stub_names stubs;             /* the names of these domains */
 	char *loops;                         /* why some servers are not used, as last logged */
 	char *subject;                       /* origin of the keys, for messages */
 	bool has_config_map, missing_logged; /* the ConfigMap of --config-map exists; its absence
@@ -175,8 +177,16 @@ static char *
 apply_stubs(void *arg, struct conf_content *content)
 {
 	struct settings *s = arg;
+	struct conf_stubs *stubs = content->value;
 
-	content->changed = stub_names_take(&s->stubs, content->value);
+	if (!stubs->closed) {
+		conf_stubs_settle(stubs, &s->stub_domains);
+		content->closed = conf_stubs_closed_names(stubs);
+	}
+	content->changed = stub_names_take(&s->stubs, stubs);
+	conf_stubs_free(&s->stub_domains);
+	s->stub_domains = *stubs;
+	*stubs = (struct conf_stubs){ 0 };
 	return NULL;
 }
 
@@ -512,7 +522,7 @@ settings_context(const struct settings *s)
 	context->stubs_inside = context->front && has_stub_inside(s);
 	context->own |= context->stubs_inside;
 	context->stubs_encrypted_len = s->stubs.encrypted_len;
-	context->stubs_closed = s->stubs.closed;
+	context->stubs_closed_len = s->stubs.closed_len;
 	context->unread = s->unread && !s->options->upstream.has_resolver;
 	context->closed = is_closed(s) || context->unread;
 	context->forwarding =
@@ -610,6 +620,7 @@ settings_free(struct settings *s)
 	confdir_free(s->resolv_dir);
 	conf_keys_clear(&s->keys);
 	free(s->subject);
+	conf_stubs_free(&s->stub_domains);
 	free(s->stubs.wires);
 	free(s->stubs.order);
 	free(s->stubs.empty);

@@ -215,21 +215,25 @@ settings_names_free(struct settings_names *names)
 
 /* --- stub domains --- */
 
-static bool
-is_encrypted(const struct conf_stub *stub)
+enum stub_kind { STUB_CLOSED, STUB_ENCRYPTED, STUB_PLAIN };
+
+static enum stub_kind
+stub_kind(const struct conf_stub *stub)
 {
-	return stub->closed || (stub->count > 0 && stub->servers[0].tls_name[0] != '\0');
+	if (stub->closed)
+		return STUB_CLOSED;
+	return stub->count > 0 && stub->servers[0].tls_name[0] != '\0' ? STUB_ENCRYPTED
+								       : STUB_PLAIN;
 }
 
-/* Appends the names of the domains that are encrypted, or of the others. */
+/* Appends the names of the domains of one kind. */
 static void
-add_wires(struct stub_names *names, const struct conf_stubs *stubs, bool encrypted)
+add_wires(struct stub_names *names, const struct conf_stubs *stubs, enum stub_kind kind)
 {
 	struct dname name;
 
 	for (size_t i = 0; i < stubs->count; i++)
-		if (conf_stub_has_effect(&stubs->items[i]) &&
-		    is_encrypted(&stubs->items[i]) == encrypted &&
+		if (conf_stub_has_effect(&stubs->items[i]) && stub_kind(&stubs->items[i]) == kind &&
 		    dname_from_text(&name, stubs->items[i].domain) == 0) {
 			names->order[names->count++] = (uint32_t)names->len;
 			memcpy(names->wires + names->len, name.wire, name.len);
@@ -247,8 +251,7 @@ by_wire(const void *a, const void *b, void *wires)
 bool
 stub_names_take(struct stub_names *names, const struct conf_stubs *stubs)
 {
-	struct stub_names now = { .closed = stubs->closed,
-		.closed_all = stubs->closed_all,
+	struct stub_names now = { .closed_all = stubs->closed_all,
 		.empty = conf_stubs_empty(stubs) };
 
 	for (size_t i = 0; i < stubs->count; i++)
@@ -258,13 +261,15 @@ stub_names_take(struct stub_names *names, const struct conf_stubs *stubs)
 	now.wires = xmalloc(now.len + 1);
 	now.order = xcalloc(stubs->count + 1, sizeof *now.order);
 	now.len = 0;
-	add_wires(&now, stubs, true);
+	add_wires(&now, stubs, STUB_CLOSED);
+	now.closed_len = now.len;
+	add_wires(&now, stubs, STUB_ENCRYPTED);
 	now.encrypted_len = now.len;
-	add_wires(&now, stubs, false);
+	add_wires(&now, stubs, STUB_PLAIN);
 	qsort_r(now.order, now.count, sizeof *now.order, by_wire, now.wires);
 	bool changed =
 	    now.len != names->len || now.encrypted_len != names->encrypted_len ||
-	    now.closed != names->closed || now.closed_all != names->closed_all ||
+	    now.closed_len != names->closed_len || now.closed_all != names->closed_all ||
 	    (now.len > 0 && names->wires != NULL && memcmp(now.wires, names->wires, now.len) != 0);
 	free(names->wires);
 	free(names->order);

@@ -46,7 +46,8 @@ struct stub_names {
 	size_t count;
 	size_t encrypted_len; /* the first bytes of `wires`: domains that have tls:// servers or are
 			       * closed */
-	bool closed, closed_all; /* as in struct conf_stubs */
+	size_t closed_len;    /* the first bytes of `wires`: closed domains */
+	bool closed_all;      /* as in struct conf_stubs */
 	char *empty; /* describes a domain that has no server; NULL: each domain has a server */
 };
 

@@ -272,12 +272,19 @@ explain_outside(const struct explanation *e)
 		    "SERVFAIL, because kubedns has not read the ConfigMap of --config-map yet, "
 		    "which "
 		    "may ask for TLS. The page /readiness shows the state of the API server.\n");
-	else if (context != NULL && (context->closed || (stub != NULL && context->stubs_closed)))
+	else if (answer_stub_closed(context, e->name.wire))
+		fprintf(e->out,
+		    "SERVFAIL, because all servers of the stub domain %s are refused (ConfigMap "
+		    "key "
+		    "stubDomains). The upstream servers do not get the query. The log has the "
+		    "reason.\n",
+		    dname_to_text(stub, text));
+	else if (context != NULL && context->closed)
 		fprintf(e->out,
 		    "SERVFAIL, because ConfigMap key %s is refused and asks, or seems to ask, for "
 		    "encryption. A query in plain text is not sent instead. The log has the "
 		    "reason.\n",
-		    stub != NULL ? "stubDomains" : "upstreamNameservers or stubDomains");
+		    "upstreamNameservers or stubDomains");
 	else if (stub != NULL)
 		fprintf(e->out,
 		    "it is in the stub domain %s, so dnsmasq or unbound sends the query to that "

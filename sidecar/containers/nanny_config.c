@@ -64,6 +64,7 @@ config_refusal_get(struct json_object *config, size_t i, struct config_refusal *
 	refusal->reason = config_string(item, "reason");
 	struct json_object *had = config_member(item, "previousInForce", json_type_boolean);
 	refusal->had_good = had == NULL || json_object_get_boolean(had);
+	refusal->partly = json_object_get_boolean(config_member(item, "partly", json_type_boolean));
 	refusal->closed = json_object_get_boolean(config_member(item, "closed", json_type_boolean));
 	return true;
 }

@@ -29,7 +29,8 @@ size_t config_count(struct json_object *object, const char *key);
 struct config_refusal {
 	const char *key, *reason;
 	bool had_good; /* the last good value stays in force */
-	bool closed;   /* the key asks for TLS and has no earlier good value: its names get SERVFAIL */
+	bool partly;   /* only some entries of the key are refused; the others are in force */
+	bool closed;   /* names of the key get SERVFAIL, because there is no earlier good value */
 };
 
 /* Fills in the `i`th refusal. Returns false after the last refusal. */

@@ -499,7 +499,8 @@ function in_force(doc, config) {
 	return [headline("In force", config.confirmed === false ? "not confirmed" : "confirmed"),
 		text(config.confirmedAt) !== "" && paragraph("what", `by ${engine(doc)}, `, html("time", {}, config.confirmedAt)),
 		list(config.refused).map(object).map(r => refusal(`Refused: ${text(r.key)}`, text(r.reason),
-			r.closed === true ? "Its names get SERVFAIL: it asks, or seems to ask, for encryption, and there was no good value before it."
+			r.partly === true ? (r.closed === true ? "The names of a stub domain get SERVFAIL. " : "") + "The other entries are in force."
+				: r.closed === true ? "Its names get SERVFAIL: it asks, or seems to ask, for encryption, and there was no good value before it."
 				: r.previousInForce === false ? "There was no good value before it." : "The last good value is in force.")),
 		text(others.refused) !== "" && refusal("Not used:", others.refused, ""),
 		html("table", {}, html("caption", {}, "Servers by domain"),

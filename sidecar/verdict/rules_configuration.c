@@ -43,19 +43,27 @@ judge_refusal(struct judgement *j, const struct config_refusal *refusal)
 		judge_ca_refusal(j, refusal);
 		return;
 	}
-	/* The reason quotes the ConfigMap, so not every client may read it. */
-	struct finding *finding = finding_add(j, LEVEL_DEGRADED, view->now_ns,
-	    "%s %.64s was refused%s%s%.170s", in_pod(j, "The ConfigMap's", "The configuration key"),
-	    refusal->key, refusal->closed ? ", and its names get SERVFAIL" : "",
-	    view->may_ask ? ": " : "", view->may_ask ? refusal->reason : "");
+	const char *servfail = !refusal->closed  ? ""
+			       : refusal->partly ? ", and names of a stub domain get SERVFAIL"
+						 : ", and its names get SERVFAIL";
 
-	finding_brief(finding, "%s %.64s was refused%s",
+	/* The reason quotes the ConfigMap, so not every client may read it. */
+	struct finding *finding =
+	    finding_add(j, LEVEL_DEGRADED, view->now_ns, "%s %.64s was %srefused%s%s%.170s",
+		in_pod(j, "The ConfigMap's", "The configuration key"), refusal->key,
+		refusal->partly ? "partly " : "", servfail, view->may_ask ? ": " : "",
+		view->may_ask ? refusal->reason : "");
+
+	finding_brief(finding, "%s %.64s was %srefused%s",
 	    in_pod(j, "the ConfigMap's", "the configuration key"), refusal->key,
-	    refusal->closed ? ", and its names get SERVFAIL" : "");
-	if (refusal->closed)
+	    refusal->partly ? "partly " : "", servfail);
+	if (refusal->closed && !refusal->partly)
 		finding->scope = "Cluster names are answered";
 	finding_explain(j, finding,
-	    refusal->closed
+	    refusal->partly
+		? "The other entries of the key are in force. A stub domain whose servers are all "
+		  "refused keeps its last good servers, or its names get SERVFAIL."
+	    : refusal->closed
 		? "The key asks, or seems to ask, for encryption, and there was no good value "
 		  "before. Queries are not sent "
 		  "in plain text instead. Of upstreamNameservers, this applies to all external "

@@ -122,6 +122,7 @@ check_closed(const char *text, size_t len)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	const struct conf_stubs none = { 0 };
 	struct conf_stubs stubs;
 	char *why;
 
@@ -133,8 +134,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	for (size_t i = 0; i < stubs.count; i++)
-		if (conf_name_under(stubs.items[i].domain, "svc.cluster.local") ||
-		    strcmp(stubs.items[i].domain, "cluster.local") == 0)
+		if (conf_stub_reserved(stubs.items[i].domain, "cluster.local") != NULL ||
+		    (i > 0 && strcmp(stubs.items[i - 1].domain, stubs.items[i].domain) >= 0) ||
+		    (stubs.items[i].refused && why == NULL))
+			abort();
+	free(why);
+	conf_stubs_settle(&stubs, &none);
+	for (size_t i = 0; i < stubs.count; i++)
+		if (stubs.items[i].closed != (stubs.items[i].refused && stubs.items[i].count == 0))
 			abort();
 	check_file(&stubs);
 	conf_stubs_free(&stubs);

@@ -11,7 +11,7 @@
 #include "lib/xalloc.h"
 
 /* Returns the stubs as one line: `domain=server,server;domain=...`. If the text is refused, returns
- * '!' and the reason. */
+ * '!' and the reason. If some entries are refused, the domains that still have servers follow. */
 static char *
 stubs_of_bytes(const char *text, size_t len)
 {
@@ -27,17 +27,22 @@ stubs_of_bytes(const char *text, size_t len)
 		free(why);
 		return out;
 	}
-	assert_null(why);
 	out[0] = '\0';
+	if (why != NULL)
+		n = (size_t)snprintf(out, sizeof out, "!%s", why);
 	for (size_t i = 0; i < stubs.count; i++) {
 		const struct conf_stub *stub = &stubs.items[i];
 
-		n += (size_t)snprintf(out + n, sizeof out - n, "%s%s=", i ? ";" : "", stub->domain);
+		if (why != NULL && stub->count == 0)
+			continue;
+		n += (size_t)snprintf(
+		    out + n, sizeof out - n, "%s%s=", n > 0 ? ";" : "", stub->domain);
 		for (size_t k = 0; k < stub->count; k++) {
 			n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", k ? "," : "",
 			    conf_server_format(&stub->servers[k], server));
 		}
 	}
+	free(why);
 	conf_stubs_free(&stubs);
 	return out;
 }
@@ -115,7 +120,8 @@ wrong_types_are_refused(void **state)
 	assert_string_equal(stubs_of("{\"a\": \"1.1.1.1\"}"),
 	    "!\"a\": its servers must be an array of strings, such as [\"10.0.0.1\"]");
 	assert_string_equal(stubs_of("{\"a\": [1]}"), "!\"a\"[0]: not a string");
-	assert_string_equal(stubs_of("{\"a\": [\"1.1.1.1\", null]}"), "!\"a\"[1]: not a string");
+	assert_string_equal(
+	    stubs_of("{\"a\": [\"1.1.1.1\", null]}"), "!\"a\"[1]: not a string;a=1.1.1.1:53");
 }
 
 static void
@@ -123,10 +129,66 @@ a_domain_twice_is_refused_however_it_is_spelled(void **state)
 {
 	(void)state;
 	assert_string_equal(
-	    stubs_of("{\"a\": [\"1.1.1.1\"], \"a\": [\"1.1.1.2\"]}"), "!a domain is given twice");
+	    stubs_of("{\"a\": [\"1.1.1.1\"], \"a\": [\"1.1.1.2\"]}"), "!\"a\": is given twice");
 	assert_string_equal(
 	    stubs_of("{\"a\": [\"1.1.1.1\"], \"A.\": [\"1.1.1.2\"]}"), "!\"a\": is given twice");
 	assert_string_equal(stubs_of("{\"a:\\\"b\": []}"), "!\"a:\"b\": not a domain name");
+}
+
+#define NOT_ADDRESS ", such as 10.0.0.10, 10.0.0.10:53 or [fd00::10]:53"
+
+static void
+good_entries_take_effect_beside_refused_ones(void **state)
+{
+	static const char *const rows[][2] = {
+		/* Confluent and CockroachDB, with a mistake in another entry */
+		{ "{\"svc.cluster.local\": [\"1.1.1.1\"], \"corp\": [\"1.1.1.2\"]}",
+		    "!\"svc.cluster.local\": holds the cluster's services;corp=1.1.1.2:53" },
+		{ "{\"a\": [\"1.1\"], \"b\": [\"1.1.1.2\"], \"c..d\": [\"1.1.1.3\"]}",
+		    "!\"1.1\" (server 1 of \"a\"): not an address" NOT_ADDRESS
+		    "; 1 more;b=1.1.1.2:53" },
+		{ "{\"a\": [\"1.1\", \"1.1.1.1\"]}",
+		    "!\"1.1\" (server 1 of \"a\"): not an address" NOT_ADDRESS ";a=1.1.1.1:53" },
+		{ "{\"a\": [\"1.1.1.1\"], \"a\": [\"1.1.1.2\"], \"b\": [\"1.1.1.3\"]}",
+		    "!\"a\": is given twice;b=1.1.1.3:53" },
+		{ "{\"\\u0061\": [\"1.1.1.1\"], \"a\": [], \"A\": [\"1.1.1.2\"], \"b\": "
+		  "[\"1.1.1.3\"]}",
+		    "!\"a\": is given twice; 1 more;b=1.1.1.3:53" },
+		/* plain servers do not replace a server that asks for TLS */
+		{ "{\"a\": [\"1.1.1.1#dns.a\", \"1.1.1.1\"], \"b\": [\"1.1.1.2\"]}",
+		    "!\"1.1.1.1#dns.a\" (server 1 of \"a\"): the port must follow ':', as in "
+		    "10.0.0.1:5353; 1 more;b=1.1.1.2:53" },
+		{ "{\"a\": [\"tls://1.1.1.1#dns.a\", \"tls://1.1.1.2\"]}", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (rows[i][1] == NULL)
+			assert_non_null(strstr(stubs_of(rows[i][0]), ";a=tls://1.1.1.1:853#dns.a"));
+		else
+			assert_string_equal(stubs_of(rows[i][0]), rows[i][1]);
+}
+
+static void
+a_domain_without_a_good_server_keeps_its_last_ones_or_is_closed(void **state)
+{
+	static const char good[] = "{\"a\": [\"1.1.1.1\"], \"b\": []}",
+			  bad[] = "{\"a\": [\"1.1\"], \"b\": [\"1.1\"], \"c\": \"x\", \"d\": []}";
+	struct conf_stubs before, stubs;
+	char *why;
+
+	(void)state;
+	assert_int_equal(conf_stubs_parse(good, strlen(good), "cluster.local", &before, &why), 0);
+	assert_null(why);
+	assert_int_equal(conf_stubs_parse(bad, strlen(bad), "cluster.local", &stubs, &why), 0);
+	free(why);
+	conf_stubs_settle(&stubs, &before);
+	assert_int_equal(stubs.count, 4);
+	assert_int_equal(stubs.items[0].count, 1);
+	for (size_t i = 0; i < stubs.count; i++)
+		assert_int_equal(stubs.items[i].closed, i == 1 || i == 2);
+	conf_stubs_free(&before);
+	conf_stubs_free(&stubs);
 }
 
 static void
@@ -245,7 +307,7 @@ seventeen_servers_of_a_domain_are_refused(void **state)
 	for (int i = 1; i < 17; i++)
 		p += sprintf(p, ",\"1.1.1.%d\"", i);
 	sprintf(p, "]}");
-	assert_string_equal(stubs_of(text), "!\"a\": more than 16 servers");
+	assert_memory_equal(stubs_of(text), "!\"a\": more than 16 servers;a=1.1.1.0:53,", 40);
 }
 
 static char *
@@ -608,6 +670,8 @@ main(void)
 		cmocka_unit_test(wrong_json_says_where),
 		cmocka_unit_test(wrong_types_are_refused),
 		cmocka_unit_test(a_domain_twice_is_refused_however_it_is_spelled),
+		cmocka_unit_test(good_entries_take_effect_beside_refused_ones),
+		cmocka_unit_test(a_domain_without_a_good_server_keeps_its_last_ones_or_is_closed),
 		cmocka_unit_test(cluster_names_are_refused),
 		cmocka_unit_test(domains_that_are_no_names_are_refused),
 		cmocka_unit_test(servers_that_cannot_be_asked_are_refused),
