@@ -562,6 +562,39 @@ a_zone_in_a_name_is_where_endpoints_are_not_whom_they_are_for(void **state)
 	bed_expect("b.pin._zone.db.default.svc", "A", "NOERROR A 10.1.0.2");
 }
 
+/* --- an address in two slices --- */
+
+/* The lower slice decides the address's class. The other slice then moves the address behind those
+ * that it still counts, and the rest of its places must stay sorted. */
+static void
+an_address_that_a_lower_slice_takes_over_leaves_the_others_near(void **state)
+{
+	static const char near[] = "\"addresses\": [\"10.4.0.%u\"], \"nodeName\": \"n1\"",
+			  far[] = "\"addresses\": [\"10.4.0.%u\"], \"nodeName\": \"n2\"";
+	(void)state;
+	bed_service("db", SERVICE_HEADLESS, "", "pg/tcp/5432");
+	be_at("n1", "z1");
+	for (unsigned taken = 1; taken <= 4; taken++) {
+		char texts[5][80];
+		const char *rows[] = { texts[0], texts[1], texts[2], texts[3], NULL };
+
+		for (unsigned i = 0; i < 4; i++)
+			snprintf(texts[i], sizeof texts[i], near, i + 1);
+		slice("s1", rows + 4);
+		slice("s2", rows);
+		bed_publish();
+		snprintf(texts[4], sizeof texts[4], far, taken);
+		slice("s1", (const char *[]){ texts[4], NULL });
+		bed_publish();
+		for (unsigned rotation = 0; rotation < 24; rotation++) {
+			const char *text = order(rotation, true);
+
+			assert_int_equal(strlen(text), strlen("1 2 3 4"));
+			assert_int_equal(text[6] - '0', taken);
+		}
+	}
+}
+
 /* --- many changes, compared with a model --- */
 
 enum { SLICES = 12, ENTRIES = 20, NODES = 6, ZONES = 3 };
@@ -685,6 +718,7 @@ main(void)
 		TEST(srv_records_come_in_the_same_order_with_the_weight_of_the_set),
 		TEST(names_of_zones),
 		TEST(a_zone_in_a_name_is_where_endpoints_are_not_whom_they_are_for),
+		TEST(an_address_that_a_lower_slice_takes_over_leaves_the_others_near),
 		TEST(whatever_becomes_of_slices_the_order_is_that_of_the_model),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
