@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-PARTS = 5  # as many as there are workers on two processors (tests/run.sh)
+PARTS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 for name in list(os.environ):
     if name.lower() in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "kubeconfig", "tz", "journal_stream") or name.startswith("KUBERNETES_"):
@@ -16,7 +16,7 @@ time.tzset()
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """
-    Distributes the tests with the mark `spread` evenly among the first fifth of the other tests. At the start, xdist gives each worker a run
+    Distributes the tests with the mark `spread` evenly among the first fifth of the other tests, in as many parts as there are workers. At the start, xdist gives each worker a run
     of consecutive tests, together a quarter of all tests. So each worker gets equally many slow tests, with a part of each file, and the
     quick tests that follow fill the time until all workers have finished.
     """

@@ -3,7 +3,7 @@
 #	unit	the cmocka programs in $BUILD/tests/unit, UNIT_JOBS at a time
 #	replay	each fuzz target of $BUILD/tests/replay over its seeds
 #	system	pytest over tests/system and tests/apiserver, in two phases:
-#		1. Tests without a mark, PYTEST_JOBS at a time (default: five for two processors). Each test has its own ports and files.
+#		1. Tests without a mark, PYTEST_JOBS at a time (default: eight for two processors, because they mostly wait). Each test has its own ports and files.
 #		2. Tests marked `quiet`, QUIET_JOBS at a time (default: three for two processors). Each of them loads the machine.
 #		PYTEST_ARGS adds to the command. With SOAK=1, only the tests marked `soak` run. They take more than a minute each.
 # All stages run even if one fails, and no test is repeated. The last line is "N passed, N failed". The lines before it count the skipped
@@ -11,7 +11,7 @@
 set -u
 
 processors=$(nproc)
-: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=$((5 * processors / 2))}" "${QUIET_JOBS:=$(((3 * processors + 1) / 2))}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$processors}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}"
+: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=$((4 * processors))}" "${QUIET_JOBS:=$(((3 * processors + 1) / 2))}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$processors}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}"
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
 export BUILD
@@ -118,6 +118,8 @@ system() {
 		pytest_phase soak soak -n 0
 		return
 	fi
+	# Compiles all tests once, before each worker would do it.
+	"$PYTHON" -m pytest -c tests/pytest.ini -qq --collect-only -p no:cacheprovider tests/system tests/apiserver >/dev/null 2>&1
 	pytest_phase system "not soak and not quiet" -n "$PYTEST_JOBS" --dist load
 	pytest_phase quiet "quiet and not soak" -n "$QUIET_JOBS" --dist load
 }

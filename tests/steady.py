@@ -143,7 +143,7 @@ def run_round(build, programs, tests, arguments):
     run_programs(build, programs, done_of_round())
     if not tests:
         return
-    jobs = max(2, 5 * len(os.sched_getaffinity(0)) // 2)  # as in run.sh
+    jobs = 4 * len(os.sched_getaffinity(0))  # as in run.sh
     command = [sys.executable, "-m", "pytest", "-c", str(HERE / "pytest.ini"), "-p", "steady", "-q", "--tb=short", "-p", "no:cacheprovider", "-n", str(jobs)]
     ended = subprocess.run([*command, *arguments, *tests], stdin=subprocess.DEVNULL, cwd=ROOT).returncode
     if ended not in (0, 1, 5):  # 5: this round has already run all of them
