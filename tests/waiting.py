@@ -50,7 +50,7 @@ def free_port():
         return port
 
 
-def wait_for(condition, timeout=10.0, what="the condition", passing=()):
+def wait_for(condition, timeout=60.0, what="the condition", passing=()):
     """
     Waits until `condition()` is true and returns its value. Raises AssertionError after `timeout` seconds, with `what` (a text, or a
     function that returns it) and the last value. `passing` lists the exceptions of the condition that mean "not yet".

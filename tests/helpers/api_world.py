@@ -90,7 +90,7 @@ class World:
         for resource in resources or ("services", "endpointslices", "namespaces"):
             self.api.wait_watching(resource, timeout=timeout)
 
-    def until(self, question, wanted, timeout=15.0):
+    def until(self, question, wanted, timeout=60.0):
         """Waits until the answer is `wanted`. Returns the seconds that this took."""
         return ask_until(self.kubedns.port, *question, wanted, timeout)
 

@@ -49,7 +49,7 @@ def ask(port, name, type_="A", host="127.0.0.1", timeout=2.0):
             return None
 
 
-def ask_until(port, name, type_, wanted, timeout=10.0, host="127.0.0.1"):
+def ask_until(port, name, type_, wanted, timeout=60.0, host="127.0.0.1"):
     """Queries until the answer is `wanted`. Returns the seconds that this took. After the timeout it raises AssertionError with the last answer."""
     wanted = frozenset(wanted) if not isinstance(wanted, str) else wanted
     begun = time.monotonic()

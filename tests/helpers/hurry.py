@@ -40,6 +40,14 @@ def hurry(factor):
     return {"LD_PRELOAD": ":".join([*sanitizers, library()]), "HURRY": str(factor)}
 
 
+@contextlib.contextmanager
+def hurried(tmp_path, factor):
+    """Yields the environment of a process whose clock the test moves `factor` times as fast as the real time. See Clock.running()."""
+    clock = Clock(tmp_path)
+    with clock.running(factor):
+        yield clock.env
+
+
 class Clock:
     """The clock of the processes that have the environment `env`. It stands still until the test moves it."""
 

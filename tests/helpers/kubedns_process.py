@@ -64,12 +64,12 @@ class Kubedns:
     def ready(self):
         return self.http("/readiness")[0] == 200
 
-    def wait_ready(self, timeout=10.0):
+    def wait_ready(self, timeout=60.0):
         """Returns the seconds from the start until kubedns is ready. Fails with its readiness page and log."""
         self.wait(self.ready, timeout, lambda: f"readiness: {self.http('/readiness')}")
         return time.monotonic() - self.begun
 
-    def wait(self, condition, timeout=10.0, what=lambda: "the condition"):
+    def wait(self, condition, timeout=60.0, what=lambda: "the condition"):
         deadline = time.monotonic() + timeout
         while not (value := condition()):
             assert self.process.poll() is None, f"kubedns ended with {self.process.returncode}:\n{self.log()}"

@@ -192,7 +192,7 @@ class World:
         said = re.search(r"http: listening on port (\d+)\n", self.log())
         return int(said[1]) if said else None
 
-    def wait_log(self, text, timeout=10):
+    def wait_log(self, text, timeout=60):
         return wait_for(lambda: next((l for l in self.lines if text in l), None), timeout, what=lambda: f"no line with {text!r}:\n{self.log()}")
 
     def get(self, path):
@@ -207,7 +207,7 @@ class World:
     def config(self):
         return json.loads(self.get("/config")[1])
 
-    def wait_config(self, predicate, timeout=10):
+    def wait_config(self, predicate, timeout=60):
         seen = {}
 
         def ask():
@@ -216,7 +216,7 @@ class World:
 
         return wait_for(ask, timeout, what=lambda: json.dumps(seen.get("last"), indent=1) + "\n" + self.log())
 
-    def wait_confirmed(self, timeout=10):
+    def wait_confirmed(self, timeout=60):
         return self.wait_config(lambda c: c["confirmed"], timeout)
 
     def metric(self, name):

@@ -191,7 +191,7 @@ class NodeWorld:
 
     # State of the node.
 
-    def until(self, condition, timeout=20.0, what="the condition"):
+    def until(self, condition, timeout=60.0, what="the condition"):
         begun = time.monotonic()
         while not condition():
             assert time.monotonic() - begun < timeout, f"{what} not within {timeout} s\n{self.logs()}"

@@ -26,7 +26,7 @@ PROGRAM = os.path.join(BUILD, "bin", "sidecar")
 NAME = "kubernetes.default.svc.cluster.local"
 
 
-def until(condition, timeout=10.0, what="it"):
+def until(condition, timeout=60.0, what="it"):
     """Like wait_for(), for a condition that reads a page of the sidecar. The condition may raise an exception while the sidecar does not listen yet."""
     return wait_for(condition, timeout, what, passing=(OSError, AssertionError))
 

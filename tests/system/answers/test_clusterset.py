@@ -14,7 +14,7 @@ import pytest
 from api_world import OWN
 from apiserver import ApiServer
 from asking import NXDOMAIN, ask_until
-from hurry import hurry
+from hurry import Clock, hurried
 from kubedns_process import PROGRAM, Kubedns
 from nanny_world import World as NannyWorld
 from objects import endpoint_slice, namespace, service
@@ -106,10 +106,11 @@ def test_on_every_node_the_slices_of_imports_are_read_too(api, tmp_path):
 
 def test_a_crd_that_is_not_there_is_no_fault_and_is_found_when_it_comes(api, tmp_path):
     api.absent(GROUP)
-    with kubedns(api, tmp_path, SET, env=hurry(20)) as k:
-        k.wait_ready()
+    clock = Clock(tmp_path)
+    with kubedns(api, tmp_path, SET, env=clock.env) as k:
+        clock.run_until(k.ready, 60, 0.02)
         assert k.ask(f"web.mine.svc.{ZONE}") == NXDOMAIN
-        k.wait(lambda: f"serviceimports.{GROUP}: the API server does not serve this resource" in k.log())
+        clock.run_until(lambda: f"serviceimports.{GROUP}: the API server does not serve this resource" in k.log(), 60, 0.02)
         assert k.metric("kubedns_api_failing") == 0 and k.http("/readiness")[1] == "ok\n"
         assert "warning" not in k.log(), k.log()
         # kubedns requests both versions of the API group.
@@ -117,7 +118,8 @@ def test_a_crd_that_is_not_there_is_no_fault_and_is_found_when_it_comes(api, tmp
         assert paths == {f"/apis/{GROUP}/v1alpha1/serviceimports", f"/apis/{GROUP}/v1beta1/serviceimports"}, paths
         api.present(GROUP)
         api.put_all(WORLD)
-        k.wait(lambda: k.ask(f"web.mine.svc.{ZONE}") == {"10.42.0.1"}, 30)
+        with clock.running(20):
+            k.wait(lambda: k.ask(f"web.mine.svc.{ZONE}") == {"10.42.0.1"})
         check_world(k)
 
 
@@ -125,7 +127,7 @@ def test_lists_that_say_their_kind_last_are_read_page_by_page(api, tmp_path):
     """API servers without WatchList send lists of custom resources with "kind" at the end. kubedns reads these lists page by page."""
     api.set_watchlist(False)
     api.fill([*WORLD, *[imported(f"more-{i}", f"10.43.{i >> 8}.{i & 255}") for i in range(600)]])
-    with kubedns(api, tmp_path, SET, env=hurry(20)) as k:
+    with hurried(tmp_path, 20) as env, kubedns(api, tmp_path, SET, env=env) as k:
         k.wait_ready()
         k.wait(lambda: "serviceimports: synced" in k.log())
         check_world(k)
@@ -214,7 +216,7 @@ def test_off_nothing_more_is_read(api, tmp_path):
 def test_the_zone_is_answered_servfail_until_its_imports_were_listed(api, tmp_path):
     api.fill(WORLD)
     trouble = api.fault(resource="serviceimports", status=500, message="the conversion webhook is away")
-    with kubedns(api, tmp_path, SET, "--transfer-to=127.0.0.1", env=hurry(20)) as k:
+    with hurried(tmp_path, 20) as env, kubedns(api, tmp_path, SET, "--transfer-to=127.0.0.1", env=env) as k:
         k.wait_ready()
         assert k.ask(f"web.mine.svc.{Z}") == {"10.96.0.1"}
         assert exchange(k.port, f"web.mine.svc.{ZONE}", "A").rcode() == dns.rcode.SERVFAIL

@@ -17,7 +17,7 @@ import pytest
 from api_world import OWN, World
 from apiserver import ApiServer
 from asking import NXDOMAIN, ask_until
-from hurry import hurry
+from hurry import Clock, hurried
 from kubedns_process import PROGRAM, Kubedns
 from objects import endpoint_slice, namespace, service
 from test_transfer import Listener, transferred
@@ -106,16 +106,18 @@ def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, 
     api.set_watchlist(watchlist)
     api.absent(GATEWAY_API)
     api.fill([balanced("web", {"ip": "192.0.2.1"})])
-    with kubedns(api, tmp_path, ZONES, env=hurry(20)) as k:
-        k.wait_ready()
+    clock = Clock(tmp_path)
+    with kubedns(api, tmp_path, ZONES, env=clock.env) as k:
+        clock.run_until(k.ready, 60, 0.02)
         assert k.ask(f"web.own.{ZONE}") == {"192.0.2.1"}
-        k.wait(lambda: k.log().count("does not serve this resource") == 4)
+        clock.run_until(lambda: k.log().count("does not serve this resource") == 4, 60, 0.02)
         assert k.metric("kubedns_api_failing") == 0 and k.http("/readiness")[1] == "ok\n"
         assert "warning" not in k.log(), k.log()
         api.fill([gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}"), route("GRPCRoute", "g", f"g.{ZONE}"),
                   route("TLSRoute", "t", f"t.{ZONE}"), route("HTTPRoute", "n", f"n.{ZONE}", accepted="False")])  # fmt: skip
         api.present(GATEWAY_API)
-        k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.33"} for n in "hgt"), 30)
+        with clock.running(20):
+            k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.33"} for n in "hgt"))
         assert k.ask(f"n.{ZONE}") == NXDOMAIN
         api.put(gateway("192.0.2.34"))
         k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.34"} for n in "hgt"))
@@ -360,8 +362,8 @@ def test_a_zone_is_neither_answered_nor_transferred_until_all_that_has_names_in_
     """Otherwise a secondary could get a zone without the names of routes, take it for the newest version, and lose these names."""
     api.fill([balanced("web", {"ip": "192.0.2.1"}), gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}")])
     trouble = api.fault(resource="httproutes", status=500, message="the conversion webhook is away")
-    with Listener() as ear, kubedns(api, tmp_path, ZONES, "--transfer-to=127.0.0.1", f"--transfer-notify={ear.address}", "--ns-addresses=127.0.0.1",
-                                    env=hurry(20)) as k:  # fmt: skip
+    flags = ("--transfer-to=127.0.0.1", "--ns-addresses=127.0.0.1")
+    with Listener() as ear, hurried(tmp_path, 20) as env, kubedns(api, tmp_path, ZONES, f"--transfer-notify={ear.address}", *flags, env=env) as k:
         k.wait_ready()  # kubedns answers cluster names before it has listed the routes
         assert k.ask(f"web.own.svc.{Z}") == {"10.200.9.1"}
         assert ear.hear()[1] == f"{Z}."
