@@ -15,6 +15,16 @@ test-corpus: ## compare CoreDNS with kubedns-migrate's translation of Corefiles 
 	@BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py $(CORPUS_ARGS) $(CORPUS)
 .PHONY: test-corpus
 
+RANDOM_COREFILES ?= 20
+test-random-corefiles: ## the same for random Corefiles (RANDOM_COREFILES=N, SEED=N; Go, kubectl, root)
+	@$(call deps,build run test)
+	@$(again) -s all
+	@$(again) $(COREDNS)
+	@rm -rf $(BUILD)/random
+	@$(PYTHON) tests/migrate/random_corefiles.py $(if $(SEED),--seed $(SEED)) --count $(RANDOM_COREFILES) $(BUILD)/random
+	@BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py $(CORPUS_ARGS) $(BUILD)/random
+.PHONY: test-random-corefiles
+
 # A real API server and its controllers as a Go program, only for the cluster tests. The first build takes minutes, later builds take seconds.
 CTL := $(BUILD)/controlplane/ctl
 KUBE_VERSION := v1.36.3

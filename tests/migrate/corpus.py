@@ -573,6 +573,8 @@ def announced(old, printed, name, domain, answers):
             continue
         if all(zone_of(w) in zones for w in words) or concerns(words, said, name, domain, answers):
             found.append(f"{' '.join(words)[:40]}: {verdict}: {said[:100]}")
+    if not found and (m := re.search(rf"^\s*rewrite (?:\w+ )?name (?:exact )?{re.escape(name)}\.? (\S+)$", old.text(), re.M)) and zone_of(m[1]) != name:
+        return announced(old, printed, zone_of(m[1]), domain, answers)  # the options of the new name's plugin decide too
     return found
 
 
