@@ -212,6 +212,38 @@ is_bare_address(const char *text, size_t len, size_t end)
 	       text[end - 1] >= '0' && text[end - 1] <= '9';
 }
 
+/* Returns what the character at `at` is taken for, if it only looks like JSON, or NULL. */
+static const char *
+look_alike(const char *text, size_t len, size_t at)
+{
+	static const struct {
+		const char *bytes, *why;
+	} rows[] = {
+		{ "\xe2\x80\x9c", "typographic quote (U+201C): write \"" },
+		{ "\xe2\x80\x9d", "typographic quote (U+201D): write \"" },
+		{ "\xe2\x80\x9e", "typographic quote (U+201E): write \"" },
+		{ "\xe2\x80\x98", "typographic quote (U+2018): write \"" },
+		{ "\xe2\x80\x99", "typographic quote (U+2019): write \"" },
+		{ "\xc2\xab", "typographic quote (U+00AB): write \"" },
+		{ "\xc2\xbb", "typographic quote (U+00BB): write \"" },
+		{ "\xef\xbc\x82", "wide quote (U+FF02): write \"" },
+		{ "\xef\xbc\x9a", "wide colon (U+FF1A): write :" },
+		{ "\xef\xbc\x8c", "wide comma (U+FF0C): write ," },
+		{ "\xc2\xa0", "no-break space (U+00A0): write an ordinary space" },
+		{ "\xe3\x80\x80", "wide space (U+3000): write an ordinary space" },
+		{ "\xe2\x80\x8b", "invisible space (U+200B): remove it" },
+		{ "\xef\xbb\xbf", "byte order mark (U+FEFF): remove it" },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		size_t size = strlen(rows[i].bytes);
+
+		if (len - at >= size && memcmp(text + at, rows[i].bytes, size) == 0)
+			return rows[i].why;
+	}
+	return NULL;
+}
+
 /* Returns why the text is not JSON. Recognises common mistakes. */
 static const char *
 why_no_json(const char *text, size_t len, size_t end, enum json_tokener_error error)
@@ -222,6 +254,9 @@ why_no_json(const char *text, size_t len, size_t end, enum json_tokener_error er
 		return "an address must be in double quotes";
 	if (end >= len)
 		return json_tokener_error_desc(error);
+	const char *character = look_alike(text, len, end);
+	if (character != NULL)
+		return character;
 	while (before > 0 && conf_is_blank(text[before - 1]))
 		before--;
 	if ((text[end] == ']' || text[end] == '}') && before > 0 && text[before - 1] == ',')

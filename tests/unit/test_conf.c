@@ -135,6 +135,22 @@ a_domain_twice_is_refused_however_it_is_spelled(void **state)
 	assert_string_equal(stubs_of("{\"a:\\\"b\": []}"), "!\"a:\"b\": not a domain name");
 }
 
+static void
+characters_that_look_like_json_are_named(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of("{\xe2\x80\x9c"
+				     "acme.local\xe2\x80\x9d: []}"),
+	    "!line 1, column 2: typographic quote (U+201C): write \"");
+	assert_string_equal(
+	    stubs_of("{\"a\"\xef\xbc\x9a []}"), "!line 1, column 5: wide colon (U+FF1A): write :");
+	assert_string_equal(stubs_of("{\n\xc2\xa0\"a\": []}"),
+	    "!line 2, column 1: no-break space (U+00A0): write an ordinary space");
+	assert_string_equal(stubs_of("{\"a\": [\xc2\xab"
+				     "1.1.1.1\xc2\xbb]}"),
+	    "!line 1, column 8: typographic quote (U+00AB): write \"");
+}
+
 #define NOT_ADDRESS ", such as 10.0.0.10, 10.0.0.10:53 or [fd00::10]:53"
 
 static void
@@ -670,6 +686,7 @@ main(void)
 		cmocka_unit_test(wrong_json_says_where),
 		cmocka_unit_test(wrong_types_are_refused),
 		cmocka_unit_test(a_domain_twice_is_refused_however_it_is_spelled),
+		cmocka_unit_test(characters_that_look_like_json_are_named),
 		cmocka_unit_test(good_entries_take_effect_beside_refused_ones),
 		cmocka_unit_test(a_domain_without_a_good_server_keeps_its_last_ones_or_is_closed),
 		cmocka_unit_test(cluster_names_are_refused),

@@ -241,7 +241,7 @@ def test_the_configmap_is_refused_and_mended(make_pod, upstream):
     pod.write("stubDomains", "{}")
     wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
     pod.write("stubDomains", json.dumps({"acme.test": [upstream.server]}))
-    wait_for(lambda: any("has configuration" in e["what"] for e in pod.sidecar.status()["events"]), LIMIT_S)
+    wait_for(lambda: any(e["what"].startswith("configuration: recovered after ") for e in pod.sidecar.status()["events"]), LIMIT_S)
     told = [event["what"] for event in reversed(pod.sidecar.status()["events"])]
     begun = told.index("the ConfigMap's stubDomains was partly refused, and names of a stub domain get SERVFAIL")
     ended = next(i for i, what in enumerate(told) if what.startswith("configuration: recovered after "))
