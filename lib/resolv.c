@@ -1,13 +1,25 @@
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/conf.h"
+#include "lib/conf_text.h"
+#include "lib/log.h"
 #include "lib/resolv.h"
 
 static bool
 is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
+}
+
+static void
+skip(struct resolv *resolv, const char *text, size_t len)
+{
+	if (resolv->skipped++ == 0)
+		snprintf(resolv->first_skipped, sizeof resolv->first_skipped, "%.*s",
+		    (int)(len < RESOLV_SKIPPED_MAX ? len : RESOLV_SKIPPED_MAX), text);
 }
 
 static void
@@ -18,21 +30,21 @@ add_nameserver(struct resolv *resolv, const char *text, size_t len)
 	const char *why;
 
 	if (len >= sizeof copy) {
-		resolv->skipped++;
+		skip(resolv, text, len);
 		return;
 	}
 	memcpy(copy, text, len);
 	copy[len] = '\0';
 	if (addr_parse(copy, &server.addr) < 0 || conf_addr_useless(&server.addr, &why)) {
-		resolv->skipped++; /* counts fe80::1%eth0 too, because a zone has no meaning in
-				    * another network namespace */
+		skip(resolv, text, len); /* fe80::1%eth0 too, because a zone has no meaning in
+					  * another network namespace */
 		return;
 	}
 	for (size_t i = 0; i < resolv->count; i++)
 		if (server_equal(&resolv->servers[i], &server))
 			return;
 	if (resolv->count == RESOLV_SERVERS_MAX)
-		resolv->skipped++;
+		skip(resolv, text, len);
 	else
 		resolv->servers[resolv->count++] = server;
 }
@@ -45,6 +57,12 @@ parse_line(struct resolv *resolv, const char *line, size_t len)
 	static const char keyword[] = "nameserver";
 	size_t at = sizeof keyword - 1;
 
+	size_t blanks = 0;
+	while (blanks < len && is_blank(line[blanks]))
+		blanks++;
+	if (blanks > 0 && len - blanks > at && memcmp(line + blanks, keyword, at) == 0 &&
+	    is_blank(line[blanks + at]))
+		skip(resolv, line, len);
 	if (len <= at || memcmp(line, keyword, at) != 0 || !is_blank(line[at]))
 		return;
 	while (at < len && is_blank(line[at]))
@@ -67,4 +85,18 @@ resolv_parse(const char *text, size_t len, struct resolv *resolv)
 		parse_line(resolv, text + at, end - at);
 		at = end + 1;
 	}
+}
+
+void
+resolv_log_skipped(const struct resolv *resolv, const char *path)
+{
+	if (resolv->skipped == 0)
+		return;
+	char *quoted = conf_quote(resolv->first_skipped);
+	log_warnx(
+	    "%s: nameserver %s: skipped, because it is not a usable address, or comes after %d "
+	    "others%s",
+	    path, quoted, RESOLV_SERVERS_MAX,
+	    resolv->skipped > 1 ? "; more lines are skipped" : "");
+	free(quoted);
 }

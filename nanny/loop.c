@@ -127,6 +127,7 @@ take_resolv(struct nanny *nanny, const struct confdir_set *set)
 	}
 	resolv_parse(key->value, key->len, &resolv);
 	nanny->resolv = resolv;
+	resolv_log_skipped(&resolv, nanny->options->resolv_conf);
 	char list[RESOLV_SERVERS_MAX * (SERVER_TEXT_MAX + 1) + 1] = "", text[SERVER_TEXT_MAX];
 	for (size_t i = 0; i < resolv.count; i++) {
 		strcat(list, " ");

@@ -275,6 +275,7 @@ read_resolv(struct settings *s, const struct confdir_set *set)
 		return;
 	s->reads++;
 	resolv_parse(key->value, key->len, &s->resolv);
+	resolv_log_skipped(&s->resolv, "/etc/resolv.conf");
 }
 
 bool

@@ -51,7 +51,7 @@ other_lines_say_nothing(void **state)
 	(void)state;
 	assert_string_equal(parse(""), "(0)");
 	assert_string_equal(parse("search a.example\noptions ndots:5\n#nameserver 192.0.2.1\n"
-				  " nameserver 192.0.2.2\nnameservers 192.0.2.3\n"
+				  "nameservers 192.0.2.3\n"
 				  "nameserver192.0.2.4\nnameserver\nnameserver \n"),
 	    "(0)");
 }
@@ -82,10 +82,27 @@ there_is_room_for_fifteen(void **state)
 	assert_int_equal(resolv.skipped, 2);
 }
 
+static void
+the_first_skipped_line_is_kept_for_the_log(void **state)
+{
+	static const char *const rows[][2] = { { "nameserver 1.1.1.1\n", "" },
+		{ "nameserver fe80::1%eth0\nnameserver x\n", "fe80::1%eth0" },
+		{ "nameserver 127.0.0.1:53", "127.0.0.1:53" },
+		{ " nameserver 1.1.1.1", " nameserver 1.1.1.1" } };
+	struct resolv resolv;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		resolv_parse(rows[i][0], strlen(rows[i][0]), &resolv);
+		assert_string_equal(resolv.first_skipped, rows[i][1]);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_skipped_line_is_kept_for_the_log),
 		cmocka_unit_test(servers_come_in_order_and_once),
 		cmocka_unit_test(what_follows_the_address_is_a_comment),
 		cmocka_unit_test(other_lines_say_nothing),
