@@ -713,6 +713,10 @@ conf_federations_parse(
 		blank--;
 	if (blank - start == 4 && memcmp(text + start, "null", 4) == 0)
 		return 0;
+	if (text[start] == '{')
+		return conf_refuse_at(why, text, start,
+		    "federations are not JSON: write name=domain,name=domain, such as "
+		    "east=east.example.org");
 	int rc = 0;
 	for (size_t at = 0; rc == 0 && at <= len;) {
 		const char *comma = memchr(text + at, ',', len - at);

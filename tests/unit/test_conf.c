@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -133,6 +134,21 @@ a_domain_twice_is_refused_however_it_is_spelled(void **state)
 	assert_string_equal(
 	    stubs_of("{\"a\": [\"1.1.1.1\"], \"A.\": [\"1.1.1.2\"]}"), "!\"a\": is given twice");
 	assert_string_equal(stubs_of("{\"a:\\\"b\": []}"), "!\"a:\"b\": not a domain name");
+}
+
+/* A former page of Kubernetes showed this form. */
+static void
+federations_as_json_are_refused_with_the_right_form(void **state)
+{
+	static const char text[] = "{\"foo\":\"foo.feddomain.example\"}";
+	struct conf_federations federations;
+	char *why;
+
+	(void)state;
+	assert_int_equal(conf_federations_parse(text, strlen(text), &federations, &why), -EINVAL);
+	assert_string_equal(why, "line 1, column 1: federations are not JSON: write "
+				 "name=domain,name=domain, such as east=east.example.org");
+	free(why);
 }
 
 static void
@@ -686,6 +702,7 @@ main(void)
 		cmocka_unit_test(wrong_json_says_where),
 		cmocka_unit_test(wrong_types_are_refused),
 		cmocka_unit_test(a_domain_twice_is_refused_however_it_is_spelled),
+		cmocka_unit_test(federations_as_json_are_refused_with_the_right_form),
 		cmocka_unit_test(characters_that_look_like_json_are_named),
 		cmocka_unit_test(good_entries_take_effect_beside_refused_ones),
 		cmocka_unit_test(a_domain_without_a_good_server_keeps_its_last_ones_or_is_closed),
