@@ -45,12 +45,12 @@ LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(L
 # smaller blocks. Sanitizers have their own allocator. `make BUILD=build-libc ALLOCATOR=` builds with libc's allocator. It needs a separate
 # directory, because existing object files are not rebuilt.
 ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
-LIBS_kubedns := -lnettle -lpcre2-8 -lfstrm -lprotobuf-c -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
+LIBS_kubedns := -lnettle -lpcre2-8 -lfstrm -lprotobuf-c -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lyaml -lseccomp -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares -lseccomp -lmnl
 LIBS_sidecar := -lgnutls -ljson-c -lmicrohttpd -lseccomp -lm
 LIBS_migrate := -ljson-c -lyaml
 LIBS_treecache := -lurcu-memb -lurcu-common
-LIBS_lib := -ljson-c -lmicrohttpd -lcares -lyaml -lseccomp
+LIBS_lib := -ljson-c -lmicrohttpd -lyaml -lseccomp
 
 # Each program is a directory with main.c and its other sources, in subdirectories if there are many. The objects of each program also form
 # an archive. Tests are linked with these archives.
@@ -146,11 +146,11 @@ fuzzers := $(fuzz_targets:%=$(BUILD)/tests/fuzzer/%)
 PRICED := -Wl,--wrap=LLVMFuzzerTestOneInput
 $(BUILD)/tests/replay/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/replay.o $(BUILD)/tests/fuzz/price.o $(archives)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -o $@ $^ $(archives) $(LIBS_kubedns) -lgnutls
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -o $@ $^ $(archives) $(LIBS_kubedns) -lcares -lgnutls
 
 $(BUILD)/tests/fuzzer/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/price.o $(archives)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns) -lgnutls
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns) -lcares -lgnutls
 
 built-tests: all $(unit_tests) $(replays) bench-tools
 .PHONY: built-tests

@@ -1,7 +1,6 @@
 /*
  * dnstap sends a copy of each query and reply, with its addresses and times, to a collector. It does
- * not see the messages of a zone transfer after the query. A library that parses and writes messages
- * (c-ares 1.28 and later) may send and receive other bytes for the same message.
+ * not see the messages of a zone transfer after the query.
  *
  *	worker --observe()--> its ring (serve/observe/ring.h) --.
  *	worker --observe()--> its ring -------------------------+--> the writer, a thread

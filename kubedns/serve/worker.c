@@ -1,6 +1,5 @@
 #include "kubedns/serve/worker.h"
 
-#include <ares.h>
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -173,10 +172,9 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 	case PART_TCP:
 		tcp_event(worker->tcp, slot, tag, events);
 		break;
-	case PART_FORWARD:
-	case PART_UNTIL_SYNCED:
-	case PART_RELAY_UDP:
-	case PART_RELAY_TCP:
+	case PART_TRANSPORT_UDP:
+	case PART_TRANSPORT_TCP:
+	case PART_VALIDATION:
 		upstream_event(worker->forwarding, key, events);
 		break;
 	}
@@ -534,8 +532,6 @@ workers_open(struct workers **out, const struct workers_config *config)
 		sockets_close(&sockets.own);
 	if (rc != 0)
 		return rc;
-	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
-		log_fatalx("c-ares cannot be initialised");
 	struct workers *workers = xcalloc(1, sizeof *workers);
 	workers->port = sockets.own.servers[0].port;
 	workers->count = threads;
@@ -610,7 +606,6 @@ workers_free(struct workers *workers)
 		worker_free(workers->workers[i]);
 	shared_port_free(workers->shared);
 	free(workers);
-	ares_library_cleanup();
 }
 
 /* --- sharing the port with another kubedns (shared_port.h) --- */

@@ -4,7 +4,7 @@
  *	             worker 0                       worker 1 ...
  *	UDP :53  --> socket --.                     socket --.     SO_REUSEPORT spreads the queries
  *	TCP :53  --> listener -+-> answer() --> out  listener -+-> ...
- *	                       '-> inflight -> forward (c-ares) or relay (dnsmasq) -> out
+ *	                       '-> inflight -> forward (upstream servers) or relay (dnsmasq) -> out
  *
  * A worker waits in a single poll() for its UDP sockets and for an epoll descriptor, which has all
  * its other descriptors. One of these descriptors is a timer that ends the wait once a second, so

@@ -6,7 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "lib/cares.h"
+#include "nanny/servers/cares.h"
 #include "lib/clock.h"
 #include "lib/conf.h"
 #include "lib/log.h"

@@ -45,7 +45,8 @@ check_zones(const struct domain_table *wanted, const struct domain_table *fixed)
 	size_t merged, len;
 	struct servers_file file = unbound_plan(wanted, fixed, &merged);
 	char *text = unbound_servers_render(&file,
-	    &(struct unbound_servers_conf){ .generation = SERVERS_GENERATION_MIN, .port = 1 },
+	    &(struct unbound_servers_conf){
+		.nobody.addr.family = AF_INET, .generation = SERVERS_GENERATION_MIN, .port = 1 },
 	    &len);
 
 	if (strlen(text) != len || merged != 0)

@@ -13,7 +13,7 @@
 #include "kubedns/answer/stage.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/upstream/inflight.h"
-#include "kubedns/serve/upstream/relay_tcp.h"
+#include "kubedns/serve/upstream/transport_internal.h"
 #include "kubedns/cluster/store.h"
 #include "lib/hash.h"
 #include "lib/rcu.h"
@@ -86,7 +86,7 @@ match(const struct answer_info *info, const uint8_t *reply, size_t len)
 
 	inflight.type = info->query.qtype;
 	inflight.info = *info;
-	relay_matches(&inflight, len >= 2 ? wire_get16(reply) : 0, reply, len);
+	exchange_matches(&(struct exchange){ .question = &inflight }, reply, len);
 }
 
 /* Checks the reply that `pass_on` makes from the cached message. */

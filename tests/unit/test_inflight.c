@@ -209,6 +209,26 @@ without_an_answer_it_is_retried_and_then_servfail_at_the_deadline(void **state)
 	finish();
 }
 
+/* The interval depends on the number of servers, which the ConfigMap may change at any time. */
+static void
+a_shorter_interval_holds_for_queries_in_flight_and_new_ones(void **state)
+{
+	(void)state;
+	start(10, 10, 0);
+	query_from(1, 1);
+	pass_ms(10);
+	inflight_retry_every(table, 250 * INT64_C(1000000));
+	pass_ms(20);
+	query_from(1, 2);
+	pass_ms(229);
+	assert_int_equal(seen.retried, 0);
+	pass_ms(1);
+	assert_int_equal(seen.retried, 1);
+	pass_ms(20);
+	assert_int_equal(seen.retried, 2);
+	finish();
+}
+
 static void
 one_client_alone_gets_its_maximum_and_no_more(void **state)
 {
@@ -524,6 +544,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_reply_is_what_the_other_server_said),
 		cmocka_unit_test(without_an_answer_it_is_retried_and_then_servfail_at_the_deadline),
+		cmocka_unit_test(a_shorter_interval_holds_for_queries_in_flight_and_new_ones),
 		cmocka_unit_test(one_client_alone_gets_its_maximum_and_no_more),
 		cmocka_unit_test(greedy_clients_leave_room_for_the_others),
 		cmocka_unit_test(when_full_the_oldest_query_of_who_has_most_makes_room),

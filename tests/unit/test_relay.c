@@ -14,11 +14,13 @@
 
 #include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/upstream/relay.h"
+#include "kubedns/serve/upstream/transport.h"
 #include "lib/clock.h"
 #include "tests/unit/worker_world.h"
 
 enum { WAIT_MS = 5000 };
 
+static struct transport *transport;
 static struct relay *relay;
 
 /* Returns a port of 127.0.0.1 without a listener. The port is bound at another address, so no
@@ -59,6 +61,7 @@ at_ms(int64_t ms)
 {
 	context.now_ns = 1 + ms * 1000000;
 	relay_iteration(relay);
+	transport_iteration(transport);
 }
 
 /* Handles the next event of the socket of the relay. */
@@ -69,7 +72,7 @@ take_event(void)
 
 	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
 	uint64_t key = event.data.u64;
-	relay_udp_event(relay, worker_key_slot(key), worker_key_tag(key), event.events);
+	transport_udp_event(transport, worker_key_slot(key), worker_key_tag(key));
 	return event.events;
 }
 
@@ -91,7 +94,8 @@ each_refused_query_waits_for_its_own_pause(void **state)
 	context.epoll = epoll_create1(EPOLL_CLOEXEC);
 	context.now_ns = 1;
 	table = inflight_new(&context, &clients, 100, 100);
-	relay = relay_new(&context, table, &server);
+	transport = transport_new(&context);
+	relay = relay_new(&context, table, transport, &server);
 	query("a.example.com.");
 	at_ms(0);
 	take_refusal();
@@ -109,6 +113,7 @@ each_refused_query_waits_for_its_own_pause(void **state)
 	assert_int_equal(got.replies, 2);
 	inflight_free(table);
 	relay_free(relay);
+	transport_free(transport);
 	close(context.epoll);
 	close(fd);
 }
@@ -162,10 +167,12 @@ each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 	    &(struct ring_config){ .bytes = RING_WHOLE_MIN, .whole = true, .wake = -1, .seed = 1 });
 	ring_follow(&follower, context.ring);
 	table = inflight_new(&context, &clients, 100, 100);
-	relay = relay_new(&context, table, &server);
+	transport = transport_new(&context);
+	relay = relay_new(&context, table, transport, &server);
 	query("a.example.com.");
 	query("b.example.com.");
 	relay_iteration(relay);
+	transport_iteration(transport);
 	answer_at(fd);
 	answer_at(fd);
 	take_event();
@@ -186,6 +193,7 @@ each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 	}
 	inflight_free(table);
 	relay_free(relay);
+	transport_free(transport);
 	ring_free(context.ring);
 	context.ring = NULL;
 	close(context.epoll);

@@ -1,6 +1,5 @@
 #include "kubedns/serve/upstream/forward.h"
 
-#include <ares.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -9,36 +8,16 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "kubedns/serve/observe/observe.h"
-#include "kubedns/serve/upstream/ids.h"
 #include "kubedns/serve/upstream/inflight.h"
-#include "lib/cares.h"
+#include "kubedns/serve/upstream/transport.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* Number of queries sent from one source port (RFC 5452 section 10). An attacker who guesses a port can only use it to forge replies to
- * this number of queries. */
-enum { CHANNEL_QUERIES = 32 };
-
 struct forward_server {
 	struct server server;
 	int64_t failed_until_ns;
-	struct channel *channel; /* channel for new queries; if NULL, one is opened */
-};
-
-/* One source port for queries to one server. */
-struct channel {
-	LIST_ENTRY(channel) link; /* in a channel_list of struct forward */
-	struct forward *forward;
-	ares_channel ares;
-	struct server server;
-	uint32_t slot;
-	unsigned used;    /* number of queries that the channel has sent */
-	unsigned waiting; /* number of attempts whose query is still in flight */
-	unsigned open;    /* number of attempts that c-ares has not ended */
-	bool retired;     /* the channel gets no more queries */
-	uint16_t ids[CHANNEL_QUERIES];
+	struct remote *remote;
 };
 
 /* A query in flight with the forwarder's own data. */
@@ -62,184 +41,29 @@ struct forward_query {
 
 /* A query that was sent to one server. */
 struct attempt {
-	LIST_ENTRY(attempt) link;
-	/* NULL if another attempt answered the query, or the query ended */
+	struct exchange exchange; /* is open */
+	LIST_ENTRY(attempt) link; /* in the attempts of `query`, the newest first */
 	struct forward_query *query;
-	struct channel *channel;
-	bool with_opt;   /* the query has an OPT record */
-	int64_t sent_ns; /* send time for dnstap */
 };
 
 struct forward {
 	struct worker_context *context;
 	struct inflight_table *inflight;
+	struct transport *transport;
 	struct forward_ops *ops;
 	struct forward_way way;
 	struct forward_server upstreams[UPSTREAMS_MAX];
 	size_t upstream_count;
 	uint32_t generation; /* incremented by each change of the server list */
-	/* `channels` are in use. `retired` are used up. `done` are used up, and no query waits for them. */
-	LIST_HEAD(channel_list, channel)
-	channels, retired, done;
 	/* Queries to send to the next server at the end of the iteration. */
 	TAILQ_HEAD(, forward_query)
 	queue;
-	struct channel **slots;
-	uint32_t slot_count;
-	uint32_t *free_slots;
-	uint32_t free_count;
-	int64_t tick_at_ns;
-	struct ids ids;
-	unsigned open; /* attempts that c-ares has not ended, in all channels */
 };
-
-/*
- * c-ares channels. Each channel has one source port to one server, for 32 queries. A new channel is opened for the next 32 queries, and the
- * old one remains until its last attempt has ended. An attacker who forges an answer must guess a port and an ID that are only valid for a
- * few seconds.
- */
-
-enum { CHANNELS_MAX = 4096 };
-
-static void
-socket_state(void *arg, ares_socket_t fd, int readable, int writable)
-{
-	const struct channel *channel = arg;
-	const struct worker_context *context = channel->forward->context;
-	uint64_t key = worker_key(channel->forward->way.part, channel->slot, (uint32_t)fd);
-	uint32_t events = (readable ? (uint32_t)EPOLLIN : 0) | (writable ? (uint32_t)EPOLLOUT : 0);
-
-	if (events == 0) {
-		worker_epoll_ctl(context, EPOLL_CTL_DEL, fd, 0, key);
-		return;
-	}
-	int rc = worker_epoll_ctl(context, EPOLL_CTL_MOD, fd, events, key);
-	if (rc != 0 && errno == ENOENT)
-		rc = worker_epoll_ctl(context, EPOLL_CTL_ADD, fd, events, key);
-	if (rc != 0)
-		log_neterr("forward: epoll_ctl: %s", strerror(errno));
-}
-
-static int
-set_server(ares_channel ares, const struct server *server)
-{
-	char text[SERVER_TEXT_MAX];
-
-	return ares_set_servers_ports_csv(ares, server_format(server, text));
-}
-
-/*
- * Sets every option that c-ares would otherwise read from /etc/resolv.conf or the environment. The timeout is for the whole query. The
- * forwarder has its own, shorter timeouts. It writes the OPT record itself: with ARES_FLAG_EDNS, c-ares 1.18 would shorten a message that
- * it is still sending over TCP.
- */
-static int
-open_ares(struct channel *channel)
-{
-	static char lookups[] = "b";
-	struct ares_options options = {
-		.flags = ARES_FLAG_NOCHECKRESP | ARES_FLAG_NOSEARCH |
-			 (channel->forward->way.tcp ? ARES_FLAG_USEVC | ARES_FLAG_STAYOPEN : 0),
-		.timeout = FORWARD_TIMEOUT_MS,
-		.tries = 1,
-		.ndots = 0,
-		.lookups = lookups,
-		.sock_state_cb = socket_state,
-		.sock_state_cb_data = channel,
-	};
-	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-		   ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS | ARES_OPT_SERVERS | ARES_OPT_SORTLIST |
-		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_NOROTATE;
-	int status = cares_init(&channel->ares, &options, mask);
-
-	if (status != ARES_SUCCESS)
-		return status;
-	status = set_server(channel->ares, &channel->server);
-	if (status != ARES_SUCCESS)
-		ares_destroy(channel->ares);
-	return status;
-}
-
-static uint32_t
-take_slot(struct forward *forward)
-{
-	if (forward->free_count > 0)
-		return forward->free_slots[--forward->free_count];
-	if ((forward->slot_count & (forward->slot_count + 1)) == 0 || forward->slots == NULL) {
-		size_t capacity = forward->slots == NULL ? 16 : (size_t)forward->slot_count * 2 + 2;
-
-		forward->slots = xreallocarray(forward->slots, capacity, sizeof *forward->slots);
-		forward->free_slots =
-		    xreallocarray(forward->free_slots, capacity, sizeof *forward->free_slots);
-	}
-	return forward->slot_count++;
-}
-
-/* Opens a channel to this server. Returns NULL if there is no descriptor, no memory, or too many channels. */
-static struct channel *
-channel_open(struct forward *forward, const struct server *server)
-{
-	if (forward->slot_count - forward->free_count >= CHANNELS_MAX)
-		return NULL;
-	struct channel *channel = xcalloc(1, sizeof *channel);
-	channel->forward = forward;
-	channel->server = *server;
-	int status = open_ares(channel);
-	if (status != ARES_SUCCESS) {
-		log_neterr("forward: c-ares: %s", ares_strerror(status));
-		free(channel);
-		return NULL;
-	}
-	channel->slot = take_slot(forward);
-	forward->slots[channel->slot] = channel;
-	LIST_INSERT_HEAD(&forward->channels, channel, link);
-	return channel;
-}
-
-/* Gives the channel no more queries. forward_iteration() closes it when no query waits for it. */
-static void
-channel_retire(struct forward *forward, struct channel *channel)
-{
-	if (channel->retired)
-		return;
-	channel->retired = true;
-	LIST_REMOVE(channel, link);
-	LIST_INSERT_HEAD(channel->waiting > 0 ? &forward->retired : &forward->done, channel, link);
-	for (size_t i = 0; i < forward->upstream_count; i++)
-		if (forward->upstreams[i].channel == channel)
-			forward->upstreams[i].channel = NULL;
-}
-
-/* Closes the channel. Must not be called inside a callback of the channel. */
-static void
-channel_close(struct forward *forward, struct channel *channel)
-{
-	assert(channel->waiting == 0);
-	ares_destroy(channel->ares); /* also ends abandoned attempts */
-	assert(channel->open == 0);
-	LIST_REMOVE(channel, link);
-	forward->slots[channel->slot] = NULL;
-	forward->free_slots[forward->free_count++] = channel->slot;
-	free(channel);
-}
-
-/* Returns an ID that the channel has not used. */
-static uint16_t
-channel_id(struct forward *forward, struct channel *channel)
-{
-	uint16_t id = ids_take(&forward->ids, channel->ids, channel->used);
-
-	channel->ids[channel->used++] = id;
-	return id;
-}
 
 enum { RETRY_MAX_MS = 1000, RETRY_MIN_MS = 250 };
 
 /* A server that failed is tried last for this time. */
 static const int64_t failed_ns = 10 * INT64_C(1000000000);
-/* Abandoned attempts are searched at this interval, because the timeouts of c-ares are not used. */
-static const int64_t tick_ns = 500 * INT64_C(1000000);
-
 static struct forward_query *
 query_of(struct inflight *inflight)
 {
@@ -307,16 +131,6 @@ choose_upstream(struct forward *forward, uint16_t tried)
 	return best;
 }
 
-static struct channel *
-channel_for(struct forward *forward, struct forward_server *upstream)
-{
-	if (upstream->channel != NULL && upstream->channel->used == CHANNEL_QUERIES)
-		channel_retire(forward, upstream->channel);
-	if (upstream->channel == NULL)
-		upstream->channel = channel_open(forward, &upstream->server);
-	return upstream->channel;
-}
-
 /* --- attempts --- */
 
 static void
@@ -340,7 +154,7 @@ follow_servers(const struct forward *forward, struct forward_query *query)
 	start_over(query);
 }
 
-/* Sends the query to the next server at the end of this iteration, because a callback of c-ares must not send a query. */
+/* Sends the query to the next server at the end of this iteration, because remote_ops.lost() must not send a query. */
 static void
 send_later(struct forward *forward, struct forward_query *query)
 {
@@ -350,38 +164,28 @@ send_later(struct forward *forward, struct forward_query *query)
 	TAILQ_INSERT_TAIL(&forward->queue, query, by_queue);
 }
 
-/* Makes the query no longer wait for this attempt. */
+/* Ends the attempt. No reply to it is used any more. */
 static void
-attempt_detach(struct attempt *attempt)
+attempt_end(struct attempt *attempt)
 {
-	if (attempt->query == NULL)
-		return;
+	exchange_end(&attempt->exchange);
 	LIST_REMOVE(attempt, link);
 	attempt->query->attempt_count--;
-	attempt->query = NULL;
-	struct channel *channel = attempt->channel;
-	if (--channel->waiting == 0 && channel->retired) {
-		LIST_REMOVE(channel, link);
-		LIST_INSERT_HEAD(&channel->forward->done, channel, link);
-	}
+	free(attempt);
 }
 
-/* Result of an attempt. A server that declines is alive, but another server may have an answer. */
-enum verdict { ANSWERED, DECLINED, FAILED };
-
-static enum verdict
-attempt_verdict(int status, const uint8_t *reply, size_t len)
+/* Returns whether the reply is no answer. A server that declines is alive, but another server may have an answer. */
+static bool
+declines(const uint8_t *reply)
 {
-	if (status != ARES_SUCCESS || reply == NULL || len < DNS_HEADER)
-		return FAILED;
 	switch (reply[3] & 15) {
 	case RCODE_FORMERR:
 	case RCODE_SERVFAIL:
 	case RCODE_NOTIMP:
 	case RCODE_REFUSED:
-		return DECLINED;
+		return true;
 	default:
-		return ANSWERED;
+		return false;
 	}
 }
 
@@ -429,65 +233,76 @@ finish_without_reply(struct forward *forward, struct forward_query *query)
 	inflight_finish(forward->inflight, &query->base, NULL, 0);
 }
 
-static void
-attempt_done(void *arg, int status, const uint8_t *reply, size_t reply_len)
+static struct attempt *
+attempt_of(struct exchange *exchange)
 {
-	struct attempt *attempt = arg;
-	struct forward_query *query = attempt->query;
-	struct channel *channel = attempt->channel;
-	struct forward *forward = channel->forward;
-	enum verdict verdict = attempt_verdict(status, reply, reply_len);
-	bool with_opt = attempt->with_opt;
+	_Static_assert(offsetof(struct attempt, exchange) == 0, "the exchange is embedded first");
+	return (struct attempt *)(void *)exchange;
+}
 
-	if (reply != NULL && reply_len >= DNS_HEADER) /* c-ares retries over TCP by itself */
-		observe_server_response(forward->context->ring,
-		    forward->way.tcp || reply_len > CARES_UDP_MAX, &channel->server, reply,
-		    reply_len, attempt->sent_ns);
-	channel->open--;
-	forward->open--;
-	attempt_detach(attempt);
-	free(attempt);
-	if (verdict == ANSWERED || verdict == DECLINED)
-		server_answered(forward, &channel->server);
-	if (verdict == FAILED)
-		channel_retire(forward, channel);
-	if (query == NULL) /* for example, the attempt ended because its channel was closed */
-		return;
-	if (verdict == ANSWERED) {
-		inflight_finish(forward->inflight, &query->base, reply, reply_len);
+/* Handles a reply. A truncated reply has no use, so the query is sent over TCP, or to another server if it was sent over TCP already. */
+static void
+forward_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t len, bool over_tcp)
+{
+	struct forward *forward = arg;
+	struct attempt *attempt = attempt_of(exchange);
+	struct forward_query *query = attempt->query;
+	struct server server = *remote_server(exchange->remote);
+	bool with_opt = !exchange->without_opt, truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
+
+	server_answered(forward, &server);
+	if (truncated && !over_tcp) {
+		exchange_end(exchange);
+		exchange_over_tcp(exchange);
 		return;
 	}
-	if (verdict == FAILED)
-		server_failed(forward, &channel->server);
-	else
-		server_declined(forward, query, &channel->server, with_opt, reply);
+	attempt_end(attempt);
+	if (!truncated && !declines(reply)) {
+		inflight_finish(forward->inflight, &query->base, reply, len);
+		return;
+	}
+	server_declined(forward, query, &server, with_opt, reply);
 	send_later(forward, query);
 }
 
-/*
- * Sends the query to this server. If no channel can be opened now (no descriptor, no memory), the query waits for its retry time.
- */
+static void
+forward_lost(void *arg, struct exchange *exchange, bool over_tcp)
+{
+	struct forward *forward = arg;
+	struct attempt *attempt = attempt_of(exchange);
+	struct forward_query *query = attempt->query;
+
+	(void)over_tcp;
+	server_failed(forward, remote_server(exchange->remote));
+	attempt_end(attempt);
+	send_later(forward, query);
+}
+
+/* Sends the query to this server. If there is no descriptor, the query waits for its retry time. */
 static void
 send_to(struct forward *forward, struct forward_query *query, struct forward_server *upstream)
 {
-	uint8_t question[INFLIGHT_QUESTION_MAX];
-	struct channel *channel = channel_for(forward, upstream);
-	bool with_opt = (query->without_opt & 1u << (upstream - forward->upstreams)) == 0;
+	struct attempt *attempt = xcalloc(1, sizeof *attempt);
 
-	if (channel == NULL)
-		return;
-	size_t len =
-	    inflight_question(&query->base, channel_id(forward, channel), with_opt, question);
-	struct attempt *attempt = xmalloc(sizeof *attempt);
-	*attempt = (struct attempt){ .query = query, .channel = channel, .with_opt = with_opt };
+	attempt->query = query;
+	attempt->exchange.remote = upstream->remote;
+	attempt->exchange.question = &query->base;
+	attempt->exchange.without_opt =
+	    (query->without_opt & 1u << (upstream - forward->upstreams)) != 0;
 	LIST_INSERT_HEAD(&query->attempts, attempt, link);
 	query->attempt_count++;
-	channel->waiting++;
-	channel->open++;
-	forward->open++;
-	attempt->sent_ns = observe_server_query(
-	    forward->context->ring, forward->way.tcp, &channel->server, question, len);
-	cares_send(channel->ares, question, len, attempt_done, attempt);
+	if (forward->way.tcp) {
+		exchange_over_tcp(&attempt->exchange);
+		return;
+	}
+	int rc = exchange_send(&attempt->exchange);
+	if (rc == 0)
+		return;
+	log_neterr("forward: socket: %s", strerror(rc));
+	if (rc == EMFILE || rc == ENFILE || rc == ENOBUFS || rc == ENOMEM)
+		attempt_end(attempt);
+	else /* for example, there is no route to this server */
+		forward_lost(forward, &attempt->exchange, false);
 }
 
 /*
@@ -531,8 +346,7 @@ forward_ask(void *arg, struct inflight *inflight)
 	send_to(forward, query, upstream);
 }
 
-/* Starts with a new target, for which all servers can be queried. The query is sent at the end of the iteration, because c-ares may be
- * the caller. */
+/* Starts with a new target, for which all servers can be queried. The query is sent at the end of the iteration. */
 static void
 forward_ask_on(void *arg, struct inflight *inflight)
 {
@@ -551,7 +365,7 @@ forward_retry(void *arg, struct inflight *inflight)
 	struct attempt *last = LIST_FIRST(&query->attempts);
 
 	if (last != NULL)
-		server_failed(forward, &last->channel->server);
+		server_failed(forward, remote_server(last->exchange.remote));
 	stats_add(&forward->context->stats->forward_retries, 1);
 	send_next(forward, query, true);
 }
@@ -564,7 +378,7 @@ forward_forget(void *arg, struct inflight *inflight)
 	struct attempt *attempt;
 
 	while ((attempt = LIST_FIRST(&query->attempts)) != NULL)
-		attempt_detach(attempt);
+		attempt_end(attempt);
 	if (query->queued)
 		TAILQ_REMOVE(&forward->queue, query, by_queue);
 	query->queued = false;
@@ -580,21 +394,19 @@ set_retry_time(struct forward *forward)
 	int64_t ms = timeout_ms / (int64_t)(forward->upstream_count + 1);
 
 	ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms;
-	forward->ops->retry_ns = ms * 1000000;
+	inflight_retry_every(forward->inflight, ms * 1000000);
 }
 
 struct forward *
-forward_new(struct worker_context *context, struct inflight_table *inflight, struct forward_way way,
-    const struct server *servers, size_t count)
+forward_new(struct worker_context *context, struct inflight_table *inflight,
+    struct transport *transport, struct forward_way way, const struct server *servers, size_t count)
 {
 	struct forward *forward = xcalloc(1, sizeof *forward);
 
 	forward->way = way;
 	forward->context = context;
 	forward->inflight = inflight;
-	LIST_INIT(&forward->channels);
-	LIST_INIT(&forward->retired);
-	LIST_INIT(&forward->done);
+	forward->transport = transport;
 	TAILQ_INIT(&forward->queue);
 	forward->ops = inflight_ops(inflight);
 	*forward->ops = (struct forward_ops){ .arg = forward,
@@ -609,6 +421,14 @@ forward_new(struct worker_context *context, struct inflight_table *inflight, str
 	return forward;
 }
 
+static void
+release_servers(struct forward *forward)
+{
+	for (size_t i = 0; i < forward->upstream_count; i++)
+		if (forward->upstreams[i].remote != NULL)
+			remote_release(forward->upstreams[i].remote);
+}
+
 void
 forward_servers(struct forward *forward, const struct server *servers, size_t count)
 {
@@ -620,15 +440,16 @@ forward_servers(struct forward *forward, const struct server *servers, size_t co
 		struct forward_server *known = find_upstream(forward, &servers[i]);
 
 		next[i].server = servers[i];
-		if (known != NULL) {
-			next[i].failed_until_ns = known->failed_until_ns;
-			next[i].channel = known->channel;
-			known->channel = NULL;
+		if (known != NULL && known->remote != NULL) {
+			next[i] = *known;
+			known->remote = NULL;
+		} else {
+			next[i].remote =
+			    remote_new(forward->transport, &servers[i], TRANSPORT_PIPELINED,
+				(struct remote_ops){ forward, forward_reply, forward_lost });
 		}
 	}
-	for (size_t i = 0; i < forward->upstream_count; i++)
-		if (forward->upstreams[i].channel != NULL)
-			channel_retire(forward, forward->upstreams[i].channel);
+	release_servers(forward);
 	memcpy(forward->upstreams, next, sizeof next);
 	forward->upstream_count = count;
 	forward->generation++;
@@ -637,51 +458,17 @@ forward_servers(struct forward *forward, const struct server *servers, size_t co
 }
 
 void
-forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t events)
-{
-	struct channel *channel = slot < forward->slot_count ? forward->slots[slot] : NULL;
-
-	if (channel == NULL)
-		return;
-	bool failed = (events & (EPOLLERR | EPOLLHUP)) != 0;
-	ares_process_fd(channel->ares, (events & EPOLLIN) != 0 || failed ? fd : ARES_SOCKET_BAD,
-	    (events & EPOLLOUT) != 0 ? fd : ARES_SOCKET_BAD);
-}
-
-/* Retires a channel if it has open attempts, but no query waits for them. The server of such a channel does not answer. */
-static void
-retire_abandoned(struct forward *forward)
-{
-	struct channel *channel, *next;
-
-	for (channel = LIST_FIRST(&forward->channels); channel != NULL; channel = next) {
-		next = LIST_NEXT(channel, link);
-		if (channel->open > 0 && channel->waiting == 0)
-			channel_retire(forward, channel);
-	}
-}
-
-int64_t
 forward_iteration(struct forward *forward)
 {
-	struct worker_context *context = forward->context;
-
-	if (context->now_ns >= forward->tick_at_ns) {
-		forward->tick_at_ns = context->now_ns + tick_ns;
-		retire_abandoned(forward);
-	}
 	struct forward_query *query;
+
 	while ((query = TAILQ_FIRST(&forward->queue)) != NULL) {
 		TAILQ_REMOVE(&forward->queue, query, by_queue);
 		query->queued = false;
 		if (query->tried != 0)
-			stats_add(&context->stats->forward_retries, 1);
+			stats_add(&forward->context->stats->forward_retries, 1);
 		send_next(forward, query, false);
 	}
-	struct channel *channel;
-	while ((channel = LIST_FIRST(&forward->done)) != NULL)
-		channel_close(forward, channel);
-	return forward->open == 0 ? CLOCK_NEVER : forward->tick_at_ns;
 }
 
 void
@@ -689,15 +476,6 @@ forward_free(struct forward *forward)
 {
 	if (forward == NULL)
 		return;
-	for (size_t i = 0; i < forward->upstream_count; i++)
-		if (forward->upstreams[i].channel != NULL)
-			channel_retire(forward, forward->upstreams[i].channel);
-	struct channel *channel;
-	while ((channel = LIST_FIRST(&forward->done)) != NULL)
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
-		channel_close(forward, channel);
-	assert(LIST_EMPTY(&forward->channels) && LIST_EMPTY(&forward->retired));
-	free(forward->slots);
-	free(forward->free_slots);
+	release_servers(forward);
 	free(forward);
 }

@@ -865,6 +865,21 @@ end_unanswered(struct inflight_table *table, struct inflight *inflight)
 }
 
 void
+inflight_retry_every(struct inflight_table *table, int64_t retry_ns)
+{
+	int64_t latest_ns = table->context->now_ns + retry_ns;
+	struct inflight *inflight;
+
+	table->ops.retry_ns = retry_ns;
+	/* The queue stays in order of time. */
+	TAILQ_FOREACH(inflight, &table->by_retry, by_retry)
+	{
+		if (inflight->retry_ns > latest_ns)
+			inflight->retry_ns = latest_ns;
+	}
+}
+
+void
 inflight_restart_retry(struct inflight_table *table, struct inflight *inflight)
 {
 	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);

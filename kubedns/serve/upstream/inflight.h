@@ -91,7 +91,7 @@ inflight_name(const struct inflight *inflight)
 struct forward_ops {
 	void *arg;
 	size_t size;      /* size of the struct that embeds struct inflight; zeroed before ask() */
-	int64_t retry_ns; /* the interval, which may change at any time */
+	int64_t retry_ns; /* the interval; inflight_retry_every() changes it */
 	/*
 	 * The other server keeps an unanswered query for this time, counted from when it was sent,
 	 * even if the query has ended here. 0 means that it takes no place.
@@ -150,8 +150,8 @@ void inflight_fallback(struct inflight_table *table, struct inflight_table *fall
  * and only for a table whose queries all go to the same server. */
 void inflight_cache(struct inflight_table *table, struct forwarded_cache *cache);
 
-/* Returns the operations. The caller sets them before the first inflight_start(). Only retry_ns and
- * has_servers may change later. */
+/* Returns the operations. The caller sets them before the first inflight_start(). Only has_servers may
+ * change later. */
 struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*
@@ -166,6 +166,10 @@ void inflight_start(struct inflight_table *table, const struct client *client, c
  * frees `inflight`, or continues with the next candidate of a search list. */
 void inflight_finish(struct inflight_table *table, struct inflight *inflight,
     const uint8_t *upstream, size_t upstream_len);
+
+/* Changes the interval of retries. A query in flight is not retried later than after the new interval,
+ * counted from now. Linear in the number of queries in flight. */
+void inflight_retry_every(struct inflight_table *table, int64_t retry_ns);
 
 /* Starts a new retry interval. The query must have been sent. */
 void inflight_restart_retry(struct inflight_table *table, struct inflight *inflight);

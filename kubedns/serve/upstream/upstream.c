@@ -4,10 +4,12 @@
 
 #include "kubedns/serve/upstream/forward.h"
 #include "kubedns/serve/upstream/relay.h"
+#include "kubedns/serve/upstream/transport.h"
 #include "lib/clock.h"
 #include "lib/xalloc.h"
 
 struct upstream {
+	struct transport *transport; /* of all queries */
 	struct inflight_table *inflight;
 	/* The relay's table if it exists in addition to the forwarder's table, else NULL. */
 	struct inflight_table *chased;
@@ -38,14 +40,15 @@ make_until_synced(struct upstream *f, struct worker_context *context,
     const struct client_ops *clients, const struct workers_config *config, unsigned threads)
 {
 	enum { TRIES = 3, AGAIN_MS = 300 };
-	const struct forward_way way = { PART_UNTIL_SYNCED, true, 0 };
+	const struct forward_way way = { .tcp = true };
 	struct server servers[UPSTREAMS_MAX];
 	size_t count = 0;
 	for (size_t i = 0; i < UPSTREAMS_MAX && count < config->until_synced_count * TRIES; i++)
 		servers[count++] = config->until_synced[i % config->until_synced_count];
 	f->until_synced = make_table(context, clients, config, FORWARD_MAX, threads);
-	f->until_synced_forward = forward_new(context, f->until_synced, way, servers, count);
-	inflight_ops(f->until_synced)->retry_ns = AGAIN_MS * INT64_C(1000000);
+	f->until_synced_forward =
+	    forward_new(context, f->until_synced, f->transport, way, servers, count);
+	inflight_retry_every(f->until_synced, AGAIN_MS * INT64_C(1000000));
 	inflight_until_synced(f->inflight, f->until_synced);
 }
 
@@ -61,11 +64,11 @@ static void
 make_fallback(struct upstream *f, struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned threads)
 {
-	const struct forward_way way = { PART_FORWARD, false, RELAY_TIMEOUT_MS };
+	const struct forward_way way = { .timeout_ms = RELAY_TIMEOUT_MS };
 
 	f->fallback = make_table(context, clients, config, FORWARD_MAX, threads);
-	f->forward =
-	    forward_new(context, f->fallback, way, config->upstreams, config->upstream_count);
+	f->forward = forward_new(
+	    context, f->fallback, f->transport, way, config->upstreams, config->upstream_count);
 	inflight_cache(f->fallback, config->answer_cache);
 	inflight_fallback(f->inflight, f->fallback);
 	relay_respects_validation(f->relay);
@@ -78,11 +81,12 @@ upstream_new(struct worker_context *context, const struct client_ops *clients,
 	struct upstream *f = xcalloc(1, sizeof *f);
 	bool front = config->resolver != NULL;
 
+	f->transport = transport_new(context);
 	f->inflight = make_table(context, clients, config, FORWARD_MAX, threads);
 	if (config->until_synced_count > 0)
 		make_until_synced(f, context, clients, config, threads);
 	if (front) {
-		f->relay = relay_new(context, f->inflight, config->resolver);
+		f->relay = relay_new(context, f->inflight, f->transport, config->resolver);
 		/* This number is for kubedns without --memory. With --memory, the limits of dnsmasq depend on the memory too. */
 		if (config->forward_max == 0)
 			inflight_ops(f->inflight)->hold_max = worker_share(RESOLVER_MAX, threads);
@@ -91,14 +95,13 @@ upstream_new(struct worker_context *context, const struct client_ops *clients,
 			make_fallback(f, context, clients, config, threads);
 		return f;
 	}
-	f->forward =
-	    forward_new(context, f->inflight, (struct forward_way){ PART_FORWARD, false, 0 },
-		config->upstreams, config->upstream_count);
+	f->forward = forward_new(context, f->inflight, f->transport, (struct forward_way){ 0 },
+	    config->upstreams, config->upstream_count);
 	if (config->search_resolver != NULL) {
 		/* dnsmasq is the only client, so it can have a third of the table. Each query takes two places at dnsmasq, for the query
 		 * that dnsmasq sends to us and for our query to dnsmasq. */
 		f->chased = make_table(context, clients, config, FORWARD_SEARCH_MAX, threads);
-		f->relay = relay_new(context, f->chased, config->search_resolver);
+		f->relay = relay_new(context, f->chased, f->transport, config->search_resolver);
 		inflight_chased(f->inflight, f->chased);
 	}
 	inflight_cache(f->chased != NULL ? f->chased : f->inflight, config->answer_cache);
@@ -124,17 +127,14 @@ upstream_event(struct upstream *f, uint64_t key, uint32_t events)
 	uint32_t slot = worker_key_slot(key), tag = worker_key_tag(key);
 
 	switch (worker_key_part(key)) {
-	case PART_FORWARD:
-		forward_event(f->forward, slot, (int)tag, events);
+	case PART_TRANSPORT_UDP:
+		transport_udp_event(f->transport, slot, tag);
 		break;
-	case PART_UNTIL_SYNCED:
-		forward_event(f->until_synced_forward, slot, (int)tag, events);
+	case PART_TRANSPORT_TCP:
+		transport_tcp_event(f->transport, slot, tag, events);
 		break;
-	case PART_RELAY_UDP:
-		relay_udp_event(f->relay, slot, tag, events);
-		break;
-	case PART_RELAY_TCP:
-		relay_tcp_event(f->relay, slot, tag, events);
+	case PART_VALIDATION:
+		relay_validation_event(f->relay);
 		break;
 	case PART_WAKE:
 	case PART_HEARTBEAT:
@@ -144,23 +144,34 @@ upstream_event(struct upstream *f, uint64_t key, uint32_t events)
 	}
 }
 
-int64_t
-upstream_iteration(struct upstream *f)
+/* Runs the timers. Returns when the next one expires. */
+static int64_t
+run_timers(struct upstream *f)
 {
 	int64_t due_ns = inflight_iteration(f->inflight);
 
-	if (f->forward != NULL)
-		due_ns = clock_earlier(due_ns, forward_iteration(f->forward));
-	if (f->until_synced != NULL)
-		due_ns = clock_earlier(due_ns, clock_earlier(inflight_iteration(f->until_synced),
-						   forward_iteration(f->until_synced_forward)));
 	if (f->fallback != NULL)
 		due_ns = clock_earlier(due_ns, inflight_iteration(f->fallback));
-	if (f->relay == NULL) /* the usual case, which every iteration checks */
-		return due_ns;
 	if (f->chased != NULL)
 		due_ns = clock_earlier(due_ns, inflight_iteration(f->chased));
-	return clock_earlier(due_ns, relay_iteration(f->relay));
+	if (f->forward != NULL)
+		forward_iteration(f->forward);
+	if (f->until_synced != NULL) {
+		due_ns = clock_earlier(due_ns, inflight_iteration(f->until_synced));
+		forward_iteration(f->until_synced_forward);
+	}
+	return f->relay == NULL ? due_ns : clock_earlier(due_ns, relay_iteration(f->relay));
+}
+
+int64_t
+upstream_iteration(struct upstream *f)
+{
+	int64_t due_ns;
+
+	do /* a query that could not be sent is sent to the next server */
+		due_ns = run_timers(f);
+	while (transport_iteration(f->transport));
+	return due_ns;
 }
 
 void
@@ -187,5 +198,6 @@ upstream_free(struct upstream *f)
 	forward_free(f->until_synced_forward);
 	forward_free(f->forward);
 	relay_free(f->relay);
+	transport_free(f->transport);
 	free(f);
 }

@@ -2,18 +2,12 @@
  * Calls c-ares with DNS messages as bytes. Newer versions of c-ares pass parsed messages and mark
  * the older functions as deprecated. Only this file depends on the version.
  */
-#ifndef LIB_CARES_H
-#define LIB_CARES_H
+#ifndef NANNY_SERVERS_CARES_H
+#define NANNY_SERVERS_CARES_H
 
 #include <ares.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "lib/wire.h"
-
-/* Whether a reply came over TCP: a reply over UDP is not longer. c-ares repeats a query over TCP by itself if the reply is
- * truncated, and before 1.22 also if it has more than 512 bytes. */
-enum { CARES_UDP_MAX = ARES_VERSION >= 0x011600 ? DNS_UDP_PAYLOAD : 512 };
 
 /* Opens a channel like ares_init_options(), without the cache of c-ares 1.31 and later: each query is
  * sent. Returns an ares status. */
@@ -22,10 +16,6 @@ int cares_init(ares_channel *ares, struct ares_options *options, int mask);
 /* Receives the outcome of a query: an ares status and the reply of `len` bytes. The reply is NULL
  * if no reply arrived. It is valid only during the call. */
 typedef void cares_callback(void *arg, int status, const uint8_t *reply, size_t len);
-
-/* Sends the query in `wire`. Calls `done` once, possibly before this function returns. */
-void cares_send(
-    ares_channel ares, const uint8_t *wire, size_t len, cares_callback *done, void *arg);
 
 /* Queries `name` in class IN. Calls `done` once, possibly before this function returns. */
 void cares_query(

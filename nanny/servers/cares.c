@@ -1,4 +1,4 @@
-#include "lib/cares.h"
+#include "nanny/servers/cares.h"
 
 #include <ares.h>
 #include <stdlib.h>
@@ -56,20 +56,6 @@ record_done(void *arg, ares_status_t status, size_t timeouts, const ares_dns_rec
 }
 
 void
-cares_send(ares_channel ares, const uint8_t *wire, size_t len, cares_callback *done, void *arg)
-{
-	ares_dns_record_t *record = NULL;
-	ares_status_t status = ares_dns_parse(wire, len, 0, &record);
-
-	if (status != ARES_SUCCESS) {
-		done(arg, (int)status, NULL, 0);
-		return;
-	}
-	ares_send_dnsrec(ares, record, record_done, request_new(done, arg), NULL);
-	ares_dns_record_destroy(record);
-}
-
-void
 cares_query(ares_channel ares, const char *name, uint16_t type, cares_callback *done, void *arg)
 {
 	ares_query_dnsrec(ares, name, ARES_CLASS_IN, (ares_dns_rec_type_t)type, record_done,
@@ -83,12 +69,6 @@ bytes_done(void *arg, int status, int timeouts, unsigned char *reply, int len)
 {
 	(void)timeouts;
 	request_done(arg, status, reply, len > 0 ? (size_t)len : 0);
-}
-
-void
-cares_send(ares_channel ares, const uint8_t *wire, size_t len, cares_callback *done, void *arg)
-{
-	ares_send(ares, wire, (int)len, bytes_done, request_new(done, arg));
 }
 
 void

@@ -1,4 +1,4 @@
-#include "kubedns/serve/upstream/relay_batch.h"
+#include "kubedns/serve/upstream/transport_batch.h"
 
 #include <errno.h>
 #include <netinet/udp.h>
@@ -27,22 +27,22 @@ has_segments(void)
 }
 
 void
-relay_batch_init(struct relay_batch *batch)
+transport_batch_init(struct transport_batch *batch)
 {
 	batch->segments = has_segments();
-	batch->bytes = xmalloc((size_t)RELAY_BATCH * DNS_UDP_QUERY_MAX);
+	batch->bytes = xmalloc((size_t)TRANSPORT_BATCH * DNS_UDP_QUERY_MAX);
 }
 
 void
-relay_batch_free(struct relay_batch *batch)
+transport_batch_free(struct transport_batch *batch)
 {
 	free(batch->bytes);
 }
 
 void
-relay_batch_add(struct relay_batch *batch, size_t len)
+transport_batch_add(struct transport_batch *batch, size_t len)
 {
-	batch->iov[batch->count++] = (struct iovec){ relay_batch_capacity(batch), len };
+	batch->iov[batch->count++] = (struct iovec){ transport_batch_capacity(batch), len };
 	batch->used += len;
 }
 
@@ -68,7 +68,7 @@ segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
 
 /* Sorts the messages by length, the longest first. Messages of the same length are then adjacent. */
 static void
-sort_by_length(struct relay_batch *batch)
+sort_by_length(struct transport_batch *batch)
 {
 	for (unsigned i = 1; i < batch->count; i++) {
 		struct iovec iov = batch->iov[i];
@@ -85,7 +85,7 @@ sort_by_length(struct relay_batch *batch)
  * which may be shorter.
  */
 static unsigned
-run_length(const struct relay_batch *batch, unsigned first)
+run_length(const struct transport_batch *batch, unsigned first)
 {
 	const struct iovec *iov = batch->iov + first;
 	unsigned count = 1, max = batch->segments ? batch->count - first : 1;
@@ -99,11 +99,11 @@ run_length(const struct relay_batch *batch, unsigned first)
 }
 
 /*
- * Groups the messages into runs. A run passes through the kernel as one packet up to the resolver's
+ * Groups the messages into runs. A run passes through the kernel as one packet up to the server's
  * socket, and that path is most of the cost of a message.
  */
 static unsigned
-make_runs(struct relay_batch *batch, struct mmsghdr *out, struct segment_size *sizes)
+make_runs(struct transport_batch *batch, struct mmsghdr *out, struct segment_size *sizes)
 {
 	unsigned runs = 0;
 
@@ -122,23 +122,30 @@ make_runs(struct relay_batch *batch, struct mmsghdr *out, struct segment_size *s
 
 /*
  * Sends a run message by message. The kernel rejects the whole run if a message exceeds the path's
- * MTU, or if no checksum offload is available.
+ * MTU, or if no checksum offload is available. Returns whether all messages were sent, or wait for
+ * space in the socket's buffer and so for their retry.
  */
-static void
+static bool
 send_singly(int fd, const struct msghdr *run)
 {
-	for (size_t i = 0; i < run->msg_iovlen; i++)
-		if (send(fd, run->msg_iov[i].iov_base, run->msg_iov[i].iov_len, MSG_DONTWAIT) < 0)
-			log_neterr("relay: send: %s", strerror(errno));
+	bool sent = true;
+
+	for (size_t i = 0; i < run->msg_iovlen; i++) {
+		if (send(fd, run->msg_iov[i].iov_base, run->msg_iov[i].iov_len, MSG_DONTWAIT) >= 0)
+			continue;
+		sent = sent && (errno == EAGAIN || errno == ENOBUFS);
+		log_neterr("upstream: send: %s", strerror(errno));
+	}
+	return sent;
 }
 
 bool
-relay_batch_send(struct relay_batch *batch, int fd)
+transport_batch_send(struct transport_batch *batch, int fd)
 {
-	struct mmsghdr out[RELAY_BATCH];
-	struct segment_size sizes[RELAY_BATCH];
+	struct mmsghdr out[TRANSPORT_BATCH];
+	struct segment_size sizes[TRANSPORT_BATCH];
 	unsigned runs = make_runs(batch, out, sizes), sent = 0;
-	bool refused = false, again = true;
+	bool lost = false, again = true;
 
 	while (sent < runs) {
 		int n = messages_send(fd, out + sent, runs - sent);
@@ -147,14 +154,14 @@ relay_batch_send(struct relay_batch *batch, int fd)
 			sent += (unsigned)n;
 			again = true;
 		} else if (errno == ECONNREFUSED && again) {
-			refused = true;
+			lost = true;
 			again = false;
 		} else if (errno != EINTR) {
-			send_singly(fd, &out[sent++].msg_hdr);
+			lost = !send_singly(fd, &out[sent++].msg_hdr) || lost;
 			again = true;
 		}
 	}
 	batch->count = 0;
 	batch->used = 0;
-	return refused;
+	return lost;
 }
