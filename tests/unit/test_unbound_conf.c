@@ -117,7 +117,7 @@ most_queries_go_to_the_fastest_server(void **state)
 	(void)state;
 	conf_of("", 0);
 	assert_int_equal(number("fast-server-num"), 1);
-	assert_int_equal(number("fast-server-permil"), 900);
+	assert_int_equal(number("fast-server-permil"), 990);
 	drop();
 }
 
