@@ -218,7 +218,8 @@ publish_iteration(struct kubedns *k)
 		if (s->synced)
 			wanted_namespaces_check(s->namespaces, s->store);
 	}
-	digest_versions(s->digest, versions, s->synced ? api_source_versions(s->watch, versions) : 0);
+	digest_versions(
+	    s->digest, versions, s->synced ? api_source_versions(s->watch, versions) : 0);
 	k->published_context = true;
 	if (garbage(k) >= RECLAIM_BYTES)
 		reclaim(k);
