@@ -311,8 +311,8 @@ parse_stub_server(
 	return why;
 }
 
-/* Removes the servers that the domain must not use because another one of the list is refused: a list cannot mix plain and tls:// servers,
- * and a refused server that asks for TLS must not be replaced by plain ones. */
+/* Removes plain servers from a list that asks for TLS: it cannot mix both kinds, and plain servers must not
+ * replace a refused server that asks for TLS. Returns the reason (caller frees), or NULL. */
 static char *
 refuse_mixed(const char *domain, struct conf_stub *stub, bool asks_tls)
 {
@@ -444,7 +444,8 @@ by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Of two members with the same name, json-c keeps the last one, so neither may be used. Finds these names in the text. */
+/* Of two members with the same name, json-c keeps the last one, so neither may be used. Finds these names
+ * in the text. */
 static void
 refuse_members_twice(
     const char *text, size_t len, struct conf_stubs *stubs, struct refusals *refusals)
@@ -463,8 +464,10 @@ refuse_members_twice(
 			continue;
 		conf_refuse(&why, names[i], "", "is given twice");
 		refusals_add(refusals, why);
-		if (conf_name_parse(names[i], key.domain, &ignored) < 0)
+		if (conf_name_parse(names[i], key.domain, &ignored) < 0) {
+			stubs->unnamed_tls |= conf_asks_tls(text, len);
 			continue;
+		}
 		struct conf_stub *stub =
 		    bsearch(&key, stubs->items, stubs->count, sizeof *stubs->items, stub_order);
 		if (stub != NULL) {
@@ -490,7 +493,8 @@ check_names(const struct conf_stubs *stubs, char **why)
 		   : 0;
 }
 
-/* Parses each entry on its own. Sets `why` to the reason of the first refused entry, or returns -EINVAL if all are refused together. */
+/* Parses each entry on its own. Sets `why` to the reason of the first refused entry. Returns -EINVAL if the
+ * whole text is refused. */
 static int
 fill_stubs(struct json_object *object, const char *text, size_t len, const char *cluster,
     struct conf_stubs *stubs, char **why)
@@ -544,6 +548,43 @@ conf_stubs_parse(
 	return rc;
 }
 
+/* Whether these stub domains in force are an earlier good value. */
+static bool
+is_good(const struct conf_stubs *before)
+{
+	for (size_t i = 0; i < before->count && !before->closed_all; i++)
+		if (before->items[i].count > 0)
+			return true;
+	return false;
+}
+
+/* Keeps the domains in force that the text does not have and whose names must not be sent in plain text.
+ * One of them may be the domain that cannot be read. */
+static void
+keep_encrypted(struct conf_stubs *stubs, const struct conf_stubs *before)
+{
+	size_t count = stubs->count;
+
+	for (size_t i = 0; i < before->count; i++) {
+		const struct conf_stub *last = &before->items[i];
+
+		if (!conf_stub_encrypts(last) ||
+		    bsearch(last, stubs->items, count, sizeof *last, stub_order) != NULL)
+			continue;
+		if (stubs->count == CONF_STUBS_MAX) {
+			stubs->closed_all = true; /* no space for the domain */
+			break;
+		}
+		struct conf_stub kept = { .refused = true, .closed = last->closed };
+		strcpy(kept.domain, last->domain);
+		for (size_t k = 0; k < last->count; k++)
+			add_server(&kept, &last->servers[k]);
+		stubs->items = xreallocarray(stubs->items, stubs->count + 1, sizeof *stubs->items);
+		stubs->items[stubs->count++] = kept;
+	}
+	qsort(stubs->items, stubs->count, sizeof *stubs->items, stub_order);
+}
+
 void
 conf_stubs_settle(struct conf_stubs *stubs, const struct conf_stubs *before)
 {
@@ -560,7 +601,10 @@ conf_stubs_settle(struct conf_stubs *stubs, const struct conf_stubs *before)
 		for (size_t k = 0; last != NULL && k < last->count; k++)
 			add_server(stub, &last->servers[k]);
 	}
-	stubs->closed_all |= stubs->unnamed_tls && before->count == 0;
+	if (!stubs->unnamed_tls)
+		return;
+	stubs->closed_all |= !is_good(before);
+	keep_encrypted(stubs, before);
 }
 
 char *

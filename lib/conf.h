@@ -48,9 +48,9 @@ struct conf_stub {
 	char domain[CONF_HOST_MAX]; /* lower case, no final dot */
 	struct conf_server *servers;
 	size_t count; /* 0 if the domain has no server. Unless it is closed, it has no effect */
-	bool
-	    refused; /* some or all of the servers in the text were refused; `servers` are the others */
-	bool closed; /* its names get SERVFAIL (lib/conf_closed.h); it has no server */
+	bool refused; /* some or all of the servers in the text were refused; `servers` are the
+		       * others */
+	bool closed;  /* its names get SERVFAIL (lib/conf_closed.h); it has no server */
 };
 
 /* Stub domains, sorted by name. The same domains in another order are thus not a change. */
@@ -84,13 +84,20 @@ struct conf_federations {
  * refused, the function returns 0, the others are in `stubs`, and `*why` has the first reason and the
  * number of further ones. A text that is not such an object, or exceeds a limit of the whole, is refused.
  *
- * Refuses the root, `cluster_domain` itself, and the names `svc` and `pod` in it. `cluster_domain` is text with or without a final dot. Caller frees with
- * conf_stubs_free.
+ * Refuses the root, `cluster_domain` itself, and the names `svc` and `pod` in it. `cluster_domain` is text
+ * with or without a final dot. Caller frees with conf_stubs_free.
  */
 int conf_stubs_parse(
     const char *text, size_t len, const char *cluster_domain, struct conf_stubs *stubs, char **why);
-/* For a domain whose servers are all refused, takes the servers that it has in `before`, the stub domains
- * in force. If it has none, the domain is closed: its names must not go to the upstream servers. */
+
+/*
+ * Completes a parsed value with `before`, the stub domains in force. If all servers of a domain are refused,
+ * the domain keeps those that it has in `before`. If it has none there, it is closed: its names must not go
+ * to the upstream servers.
+ *
+ * If `unnamed_tls` is set, the domains of `before` stay whose names must not be sent in plain text. If no
+ * domain of `before` has a server, or `before` has `closed_all`, `closed_all` is set.
+ */
 void conf_stubs_settle(struct conf_stubs *stubs, const struct conf_stubs *before);
 
 /* Returns why `domain` cannot be a stub domain of this cluster, or NULL. */
@@ -103,6 +110,13 @@ static inline bool
 conf_stub_has_effect(const struct conf_stub *stub)
 {
 	return stub->count > 0 || stub->closed;
+}
+
+/* Whether the domain's names must not be sent in plain text. */
+static inline bool
+conf_stub_encrypts(const struct conf_stub *stub)
+{
+	return stub->closed || (stub->count > 0 && stub->servers[0].tls_name[0] != '\0');
 }
 
 /* Returns a message about the first domain that has no servers and therefore no effect, or NULL if
@@ -138,7 +152,8 @@ bool conf_server_equal(const struct conf_server *a, const struct conf_server *b)
  * tls:// server. Caller frees. */
 char *conf_servers_no_tls(const struct conf_server *servers, size_t count, const char *program);
 
-/* Returns a warning about the first server without tls:// at the port of DNS over TLS, or NULL. Caller frees. */
+/* Returns a warning about the first server without tls:// at the port of DNS over TLS, or NULL. Caller
+ * frees. */
 char *conf_servers_tls_port(const struct conf_server *servers, size_t count);
 
 /*

@@ -312,13 +312,6 @@ config_closes_all(const struct config *config)
 	return config->upstreams.closed || config->stubs.closed_all;
 }
 
-/* Whether the stub domain's names may not be sent in plain text. */
-static bool
-stub_encrypts(const struct conf_stub *stub)
-{
-	return stub->closed || (stub->count > 0 && stub->servers[0].tls_name[0] != '\0');
-}
-
 /* Whether the host name of a stub server is in a stub domain whose names may not be sent in plain text. */
 static bool
 has_host_to_encrypt(const struct config *config)
@@ -330,7 +323,7 @@ has_host_to_encrypt(const struct config *config)
 
 	for (size_t i = 0; i < stubs->count && !found; i++)
 		for (size_t k = 0; k < count && !found; k++)
-			found = stub_encrypts(&stubs->items[i]) &&
+			found = conf_stub_encrypts(&stubs->items[i]) &&
 				conf_name_under(hosts[k], stubs->items[i].domain);
 	free(hosts);
 	return found;

@@ -223,6 +223,43 @@ a_domain_without_a_good_server_keeps_its_last_ones_or_is_closed(void **state)
 	conf_stubs_free(&stubs);
 }
 
+/* Returns the parsed value after `before`, which is freed. */
+static struct conf_stubs
+settled(const char *text, struct conf_stubs before)
+{
+	struct conf_stubs stubs;
+	char *why;
+
+	assert_int_equal(conf_stubs_parse(text, strlen(text), "cluster.local", &stubs, &why), 0);
+	free(why);
+	conf_stubs_settle(&stubs, &before);
+	conf_stubs_free(&before);
+	return stubs;
+}
+
+static void
+tls_of_a_domain_that_cannot_be_read_is_never_dropped(void **state)
+{
+	static const char bad[] = "{\"a b\": [\"tls://9.9.9.9#x\"], \"c\": [\"1.1.1.1\"]}",
+			  twice[] = "{\"a b\": [\"tls://9.9.9.9#x\"], \"a b\": []}",
+			  good[] = "{\"a\": [\"tls://9.9.9.9#x\"], \"d\": [\"1.1.1.1\"]}";
+	struct conf_stubs stubs = settled(twice, (struct conf_stubs){ 0 });
+
+	(void)state;
+	assert_true(stubs.closed_all);
+	stubs = settled(bad, stubs);
+	assert_true(stubs.closed_all);
+	stubs = settled(bad, stubs); /* as after a change of another key */
+	assert_true(stubs.closed_all);
+	stubs = settled(bad, settled(good, stubs));
+	assert_false(stubs.closed_all);
+	assert_int_equal(stubs.count, 2);
+	assert_string_equal(stubs.items[0].domain, "a");
+	assert_string_equal(stubs.items[0].servers[0].tls_name, "x");
+	assert_string_equal(stubs.items[1].domain, "c");
+	conf_stubs_free(&stubs);
+}
+
 static void
 cluster_names_are_refused(void **state)
 {
@@ -706,6 +743,7 @@ main(void)
 		cmocka_unit_test(characters_that_look_like_json_are_named),
 		cmocka_unit_test(good_entries_take_effect_beside_refused_ones),
 		cmocka_unit_test(a_domain_without_a_good_server_keeps_its_last_ones_or_is_closed),
+		cmocka_unit_test(tls_of_a_domain_that_cannot_be_read_is_never_dropped),
 		cmocka_unit_test(cluster_names_are_refused),
 		cmocka_unit_test(domains_that_are_no_names_are_refused),
 		cmocka_unit_test(servers_that_cannot_be_asked_are_refused),
