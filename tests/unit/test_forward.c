@@ -209,6 +209,31 @@ an_answer_of_a_server_that_left_the_list_is_taken(void **state)
 	finish(peers, 2);
 }
 
+static void
+a_truncated_reply_of_a_server_that_left_the_list_makes_the_query_go_over_tcp(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open() };
+	struct sockaddr_in in;
+	socklen_t len = sizeof in;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct pollfd ready = { .fd = listener, .events = POLLIN };
+
+	assert_int_equal(getsockname(peers[0].fd, (struct sockaddr *)&in, &len), 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	start(peers, 1);
+	query("www.example.com.");
+	peer_read(&peers[0]);
+	forward_servers(forward, &peers[1].server, 1);
+	peers[0].query[2] |= 2; /* TC */
+	peer_reply(&peers[0], 0);
+	assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
+	assert_int_equal(got.replies, 0);
+	finish(peers, 2);
+	close(listener);
+}
+
 /* The forwarder has no cache. Its answers would be older than --answer-cache allows, or of another --until-synced server. */
 static void
 the_same_query_is_sent_again(void **state)
@@ -282,6 +307,8 @@ main(void)
 		cmocka_unit_test(a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed),
 		cmocka_unit_test(refused_is_said_only_of_servers_that_have_refused),
 		cmocka_unit_test(an_answer_of_a_server_that_left_the_list_is_taken),
+		cmocka_unit_test(
+		    a_truncated_reply_of_a_server_that_left_the_list_makes_the_query_go_over_tcp),
 		cmocka_unit_test(the_same_query_is_sent_again),
 		cmocka_unit_test(after_formerr_a_query_is_repeated_without_opt),
 		cmocka_unit_test(a_server_that_always_replies_formerr_is_not_asked_forever),

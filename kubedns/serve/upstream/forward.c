@@ -252,7 +252,6 @@ forward_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t
 
 	server_answered(forward, &server);
 	if (truncated && !over_tcp) {
-		exchange_end(exchange);
 		exchange_over_tcp(exchange);
 		return;
 	}

@@ -151,7 +151,6 @@ relay_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t l
 	}
 	if (query->refused)
 		return; /* the query will be sent again anyway */
-	exchange_end(exchange);
 	query->over_tcp = true;
 	inflight_restart_retry(relay->inflight, &query->base);
 	exchange_over_tcp(exchange);

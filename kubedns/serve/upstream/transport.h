@@ -94,7 +94,8 @@ struct remote *remote_new(struct transport *transport, const struct server *serv
 
 const struct server *remote_server(const struct remote *remote);
 
-/* Frees the server when its last exchange has ended. No exchange may be started any more. */
+/* Frees the server when its last exchange has ended. No exchange may be started any more, but an open
+ * one may move to TCP. */
 void remote_release(struct remote *remote);
 
 enum { TRANSPORT_PIPELINED = 32 };
@@ -110,8 +111,8 @@ int exchange_send(struct exchange *exchange);
 void exchange_send_again(struct exchange *exchange);
 
 /* Sends the question over TCP, now or when a connection has a place for the client. Clients share the
- * connections (turns.h). The exchange must not be open. It may be lost before this function
- * returns. */
+ * connections (turns.h). An open exchange over UDP ends first. The exchange may be lost before this
+ * function returns. */
 void exchange_over_tcp(struct exchange *exchange);
 
 /* Returns whether the exchange was sent over UDP, or is on or waits for a connection, and has not ended. */

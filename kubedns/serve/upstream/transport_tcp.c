@@ -227,8 +227,8 @@ exchange_over_tcp(struct exchange *exchange)
 {
 	struct remote *remote = exchange->remote;
 
-	assert(!exchange_is_open(exchange));
-	remote_exchange_begins(remote);
+	remote_exchange_begins(remote); /* the end of the last exchange would free a released server */
+	exchange_end(exchange);
 	exchange->sent_again = false;
 	if (turns_ask(remote->turns, &exchange->turn, exchange->question->client.hash))
 		send_question(exchange);
