@@ -271,13 +271,17 @@ conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
     struct json_object **object, char **why)
 {
 	*object = NULL;
-	if (conf_skip_blank(text, len, 0) == len)
+	size_t start = conf_skip_blank(text, len, 0);
+	if (start == len)
 		return 0;
 	const char *nul = memchr(text, '\0', len);
 	if (nul != NULL)
 		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
 	if (len >= INT_MAX)
 		return conf_refuse_plain(why, "too large");
+	const char *character = look_alike(text, len, start);
+	if (character != NULL)
+		return conf_refuse_at(why, text, start, character);
 	if (!begins_with(text, len, opening))
 		return refuse_other(why, text, len, wanted);
 	struct json_tokener *tokener = json_strict_new(JSON_DEPTH);
