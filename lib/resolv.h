@@ -15,6 +15,7 @@ struct resolv {
 	size_t count;
 	size_t skipped; /* nameserver lines that are unusable or beyond the limit */
 	char first_skipped[RESOLV_SKIPPED_MAX]; /* the first of them: its address as written, cut */
+	const char *first_why;                  /* why it is skipped; static */
 };
 
 /* Parses `len` bytes of text. */

@@ -80,21 +80,28 @@ there_is_room_for_fifteen(void **state)
 	resolv_parse(text, strlen(text), &resolv);
 	assert_int_equal(resolv.count, RESOLV_SERVERS_MAX);
 	assert_int_equal(resolv.skipped, 2);
+	assert_string_equal(resolv.first_why, "15 other servers come before it");
 }
 
 static void
 the_first_skipped_line_is_kept_for_the_log(void **state)
 {
-	static const char *const rows[][2] = { { "nameserver 1.1.1.1\n", "" },
-		{ "nameserver fe80::1%eth0\nnameserver x\n", "fe80::1%eth0" },
-		{ "nameserver 127.0.0.1:53", "127.0.0.1:53" },
-		{ " nameserver 1.1.1.1", " nameserver 1.1.1.1" } };
+	static const char *const rows[][3] = { { "nameserver 1.1.1.1\n", "", NULL },
+		{ "nameserver fe80::1%eth0\nnameserver x\n", "fe80::1%eth0",
+		    "an address with a zone cannot be used" },
+		{ "nameserver 127.0.0.1:53", "127.0.0.1:53", "not an address" },
+		{ "nameserver 0.0.0.0", "0.0.0.0", "the unspecified address" },
+		{ " nameserver 1.1.1.1", "1.1.1.1", "the line begins with a blank" } };
 	struct resolv resolv;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		resolv_parse(rows[i][0], strlen(rows[i][0]), &resolv);
 		assert_string_equal(resolv.first_skipped, rows[i][1]);
+		if (rows[i][2] != NULL)
+			assert_string_equal(resolv.first_why, rows[i][2]);
+		else
+			assert_null(resolv.first_why);
 	}
 }
 
