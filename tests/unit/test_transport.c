@@ -317,6 +317,58 @@ a_refusal_is_a_loss_for_each_question_of_the_port(void **state)
 	assert_int_equal(seen[0].replies, 0);
 }
 
+/* A server that refuses has as many ports as the transport keeps idle, and more. */
+static void
+after_a_refusal_the_port_that_is_not_kept_for_reuse_is_not_used(void **state)
+{
+	enum { REMOTES = 40 };
+	struct remote *remotes[REMOTES];
+
+	(void)state;
+	close(udp);
+	udp = -1;
+	for (unsigned i = 0; i < REMOTES; i++) {
+		remotes[i] = remote_new(transport, remote_server(remote), 1,
+		    (struct remote_ops){ .reply = on_reply, .lost = on_lost });
+		exchanges[i].remote = remotes[i];
+		send_question(i);
+	}
+	handle_events(WAIT_MS);
+	for (unsigned i = 0; i < REMOTES; i++) {
+		assert_int_equal(seen[i].losses, 1);
+		remote_release(remotes[i]);
+		exchanges[i].remote = remote;
+	}
+}
+
+/* The socket of a question that one server has refused is reused for the next server. */
+static void
+a_refusal_is_not_reported_for_another_server(void **state)
+{
+	(void)state;
+	int down = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof in;
+	assert_int_equal(bind(down, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(getsockname(down, (struct sockaddr *)&in, &len), 0);
+	close(down);
+	struct server server = *remote_server(remote);
+	server.port = ntohs(in.sin_port);
+	struct remote *other =
+	    remote_new(transport, &server, 1, (struct remote_ops){ .lost = on_lost });
+	exchanges[0].remote = other;
+	send_question(0);
+	exchange_end(&exchanges[0]);
+	exchanges[0].remote = remote;
+	remote_release(other);
+	send_question(1);
+	struct message reply = take_question();
+	assert_int_equal(seen[1].losses, 0);
+	reply_from(udp, &reply);
+	handle_events(WAIT_MS);
+	assert_int_equal(seen[1].replies, 1);
+}
+
 /* --- TCP --- */
 
 struct conn {
@@ -499,10 +551,13 @@ main(void)
 		TEST(at_most_32_questions_have_the_same_port_and_all_have_other_ids),
 		TEST(after_a_question_without_a_reply_the_next_has_another_port),
 		TEST(a_refusal_is_a_loss_for_each_question_of_the_port),
+		TEST(after_a_refusal_the_port_that_is_not_kept_for_reuse_is_not_used),
+		TEST(a_refusal_is_not_reported_for_another_server),
 		TEST(over_tcp_a_reply_in_pieces_is_taken_and_an_idle_connection_is_closed),
 		TEST(over_tcp_a_reply_that_ends_in_the_middle_or_answers_nothing_is_a_loss),
 		TEST(
 		    a_question_on_a_connection_that_the_server_has_used_and_closed_is_sent_once_more),
+		TEST(a_question_that_its_connection_cannot_take_is_lost_once),
 		TEST(questions_on_one_connection_are_answered_in_any_order),
 		TEST(a_silent_connection_is_given_up_with_all_its_questions),
 		TEST(a_released_server_stays_until_its_last_question_has_ended),

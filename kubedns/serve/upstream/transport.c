@@ -73,14 +73,19 @@ take_idle(struct transport *t, int family)
 	return NULL;
 }
 
-/* Gives an idle socket a new source port. A connect() with AF_UNSPEC releases the old port. */
+/* Gives an idle socket a new source port. A connect() with AF_UNSPEC releases the old port. After it, no
+ * error of the old server arrives. An error that has arrived would count as an error of the new server, so
+ * getsockopt() clears it. */
 static int
 port_again(struct transport *t, struct transport_port *port, const struct server *server)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
-	int rc =
-	    connect(port->fd, &none, sizeof none) == 0 ? port_connect(server, port->fd) : errno;
+	int rc = connect(port->fd, &none, sizeof none) == 0 ? 0 : errno, error;
+	socklen_t len = sizeof error;
 
+	getsockopt(port->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	if (rc == 0)
+		rc = port_connect(server, port->fd);
 	if (rc != 0)
 		port_close(t, port);
 	return rc;
@@ -320,10 +325,10 @@ transport_udp_event(struct transport *t, uint32_t slot, uint32_t generation)
 
 	if (port == NULL)
 		return;
+	uint32_t turn = port->turn;
 	int n = messages_receive(port->fd, t->in, PORT_QUESTIONS);
 	if (n < 0 && errno == ECONNREFUSED)
-		port_lost(t, port);
-	uint32_t turn = port->turn;
+		port_lost(t, port); /* it may free the port */
 	for (int i = 0; i < n && find_port(t, slot, generation) == port && port->turn == turn; i++)
 		take_reply(port, t->in_iov[i].iov_base, t->in[i].msg_len);
 }
