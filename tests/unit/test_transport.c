@@ -482,6 +482,33 @@ a_question_on_a_connection_that_the_server_has_used_and_closed_is_sent_once_more
 	assert_int_equal(losses, 1);
 }
 
+/* The connection has answered its question, and the next one cannot be sent on it. */
+static void
+a_question_that_its_connection_cannot_take_is_lost_once(void **state)
+{
+	struct conn conns[4];
+	struct epoll_event event;
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++)
+		exchange_over_tcp(&exchanges[i]); /* the last one waits */
+	for (unsigned i = 0; i < 4; i++) {
+		conns[i] = accept_conn();
+		conn_take(&conns[i]);
+	}
+	assert_int_equal(
+	    send(conns[0].fd, conns[0].wire, conns[0].len, MSG_NOSIGNAL), conns[0].len);
+	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
+	int epoll = context.epoll;
+	context.epoll = -1; /* epoll_ctl() fails */
+	transport_tcp_event(transport, worker_key_slot(event.data.u64),
+	    worker_key_tag(event.data.u64), event.events);
+	context.epoll = epoll;
+	assert_int_equal(seen[4].losses, 1);
+	for (unsigned i = 0; i < 4; i++)
+		close(conns[i].fd);
+}
+
 static void
 questions_on_one_connection_are_answered_in_any_order(void **state)
 {

@@ -20,6 +20,7 @@ struct transport_conn {
 	uint32_t slot, generation;
 	bool writing;       /* the epoll reports when the connection can be written */
 	bool silent;        /* is being closed, because the server does not reply on it */
+	bool handling;      /* its event is being handled, so it is not closed */
 	unsigned replies;   /* number of questions that the server has answered */
 	unsigned forgotten; /* questions that have ended and may still get a reply */
 	unsigned open;      /* questions in flight */
@@ -87,6 +88,14 @@ conn_close(struct transport_conn *conn)
 	remote->transport->conns[conn->slot] = NULL;
 	close(conn->fd);
 	free(conn);
+}
+
+/* Closes the connection if it has no question. */
+static void
+conn_release(struct transport_conn *conn)
+{
+	if (conn->open == 0 && !conn->handling)
+		conn_close(conn);
 }
 
 /* Starts to connect. Returns 0 or an errno value. */
@@ -203,8 +212,8 @@ send_question(struct exchange *exchange)
 
 	if (rc == 0)
 		return;
-	if (conn != NULL && conn->open == 0)
-		conn_close(conn);
+	if (conn != NULL)
+		conn_release(conn);
 	log_neterr("upstream: tcp: %s", strerror(rc));
 	lost(exchange);
 }
@@ -227,7 +236,8 @@ exchange_over_tcp(struct exchange *exchange)
 {
 	struct remote *remote = exchange->remote;
 
-	remote_exchange_begins(remote); /* the end of the last exchange would free a released server */
+	/* This is first, because the end of the last exchange frees a released server. */
+	remote_exchange_begins(remote);
 	exchange_end(exchange);
 	exchange->sent_again = false;
 	if (turns_ask(remote->turns, &exchange->turn, exchange->question->client.hash))
@@ -246,13 +256,12 @@ transport_tcp_end(struct exchange *exchange)
 
 		leave_conn(exchange);
 		conn->forgotten++;
-		if (conn->open == 0) {
-			conn_close(conn);
-		} else if (silent && !conn->silent) {
+		if (silent && !conn->silent && conn->open > 0) {
 			/* The other questions of the connection are lost when its event arrives. */
 			conn->silent = true;
 			shutdown(conn->fd, SHUT_RDWR);
 		}
+		conn_release(conn);
 	}
 	send_waiting(remote);
 }
@@ -401,17 +410,16 @@ transport_tcp_event(struct transport *t, uint32_t slot, uint32_t generation, uin
 	struct remote *remote = conn->remote;
 	/* A callback may end all other exchanges of the connection and of the server. Both stay until this function returns. */
 	remote_exchange_begins(remote);
-	conn->open++;
+	conn->handling = true;
 	bool works = (events & EPOLLOUT) == 0 || conn_write(conn);
 	if (works && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0)
 		works = take_replies(conn);
-	conn->open--;
-	if (!works) {
-		conn_failed(conn);
-	} else {
+	if (works)
 		send_waiting(remote);
-		if (conn->open == 0)
-			conn_close(conn);
-	}
+	conn->handling = false;
+	if (works)
+		conn_release(conn);
+	else
+		conn_failed(conn);
 	remote_exchange_ends(remote);
 }
