@@ -565,6 +565,7 @@ keep_encrypted(struct conf_stubs *stubs, const struct conf_stubs *before)
 {
 	size_t count = stubs->count;
 
+	stubs->items = xreallocarray(stubs->items, count + before->count + 1, sizeof *stubs->items);
 	for (size_t i = 0; i < before->count; i++) {
 		const struct conf_stub *last = &before->items[i];
 
@@ -579,7 +580,6 @@ keep_encrypted(struct conf_stubs *stubs, const struct conf_stubs *before)
 		strcpy(kept.domain, last->domain);
 		for (size_t k = 0; k < last->count; k++)
 			add_server(&kept, &last->servers[k]);
-		stubs->items = xreallocarray(stubs->items, stubs->count + 1, sizeof *stubs->items);
 		stubs->items[stubs->count++] = kept;
 	}
 	qsort(stubs->items, stubs->count, sizeof *stubs->items, stub_order);

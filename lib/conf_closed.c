@@ -15,7 +15,8 @@ is_name_byte(char c)
 	return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.';
 }
 
-/* Copies the text and replaces JSON's escapes of ASCII characters, so that `\\/` and `\\u002f` become `/`. Sets `len` to the length of the copy. */
+/* Copies the text and replaces JSON's escapes of ASCII characters, so that `\/` and `\u002f` become `/`. Sets
+ * `len` to the length of the copy. Caller frees. */
 static char *
 unescape(const char *text, size_t *len)
 {
@@ -94,16 +95,18 @@ conf_upstreams_close(const char *text, size_t len, struct conf_upstreams *upstre
 
 /* --- stub domains --- */
 
-/* Adds the domain. Returns false if it is not a domain name. */
+/* Adds the domain. Returns false if it is not a domain name, or if there are too many domains. */
 static bool
 add_domain(struct conf_stubs *stubs, const char *text)
 {
 	struct conf_stub stub = { .closed = true };
 	const char *ignored;
 
-	if (conf_name_parse(text, stub.domain, &ignored) < 0)
+	if (stubs->count == CONF_STUBS_MAX || conf_name_parse(text, stub.domain, &ignored) < 0)
 		return false;
-	stubs->items = xreallocarray(stubs->items, stubs->count + 1, sizeof *stubs->items);
+	if ((stubs->count & (stubs->count - 1)) == 0) /* 0 or a power of two: no space is left */
+		stubs->items = xreallocarray(
+		    stubs->items, stubs->count > 0 ? 2 * stubs->count : 1, sizeof *stubs->items);
 	stubs->items[stubs->count++] = stub;
 	return true;
 }
@@ -200,7 +203,7 @@ conf_stubs_close(const char *text, size_t len, struct conf_stubs *stubs)
 		known = add_words(stubs, text, len);
 	json_object_put(object);
 	free(why);
-	if (!known || stubs->count > CONF_STUBS_MAX) {
+	if (!known) {
 		conf_stubs_free(stubs);
 		stubs->closed = stubs->closed_all = true;
 	}

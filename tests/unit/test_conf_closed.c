@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "lib/conf_closed.h"
 #include "lib/xalloc.h"
@@ -118,12 +119,33 @@ messages_say_which_names_get_servfail(void **state)
 	}
 }
 
+static void
+a_text_of_many_words_needs_little_memory(void **state)
+{
+	static char text[1024 * 1024];
+	struct conf_stubs stubs;
+	struct rusage before, after;
+
+	(void)state;
+	memset(text, ' ', sizeof text);
+	for (size_t i = 0; i < sizeof text; i += 2)
+		text[i] = 'a';
+	memcpy(text, "tls://", 6);
+	getrusage(RUSAGE_SELF, &before);
+	assert_true(conf_stubs_close(text, sizeof text, &stubs));
+	getrusage(RUSAGE_SELF, &after);
+	assert_true(stubs.closed_all);
+	assert_int_equal(stubs.count, 0);
+	assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, 64 * 1024); /* KiB */
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_looks_like_a_tls_server_asks_for_tls),
 		cmocka_unit_test(the_domains_with_a_tls_server_are_closed),
+		cmocka_unit_test(a_text_of_many_words_needs_little_memory),
 		cmocka_unit_test(messages_say_which_names_get_servfail),
 	};
 
