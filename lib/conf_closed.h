@@ -17,8 +17,11 @@
 
 #include "lib/conf.h"
 
-/* Whether the text asks for TLS, or seems to. This is the case if it contains `//`, `#` or `@` after an address, or `tls:` or `tls/` in any
- * case where a word begins. JSON's escapes count as their characters. So `tsl://` and `9.9.9.9#dns.quad9.net` ask for TLS. */
+/*
+ * Whether the text asks for TLS, or seems to. This is the case if it contains `//`, or `#` or `@` after an
+ * address, or a word that begins with `tls:` or `tls/` in any case. JSON's escapes count as their
+ * characters. So `tsl://` and `9.9.9.9#dns.quad9.net` ask for TLS.
+ */
 bool conf_asks_tls(const char *text, size_t len);
 
 /* Each returns false and an empty value if the text does not ask for TLS. Otherwise sets `closed` in the

@@ -201,7 +201,8 @@ conf_key_help(enum conf_program program, const char *lines[CONF_KEY_HELP_MAX])
 
 /* --- the state of one key --- */
 
-/* Does the same as conf_key_judge. `closed` says which names get SERVFAIL because of the error and why, or is NULL. */
+/* Does the same as conf_key_judge. `closed` says which names get SERVFAIL because of the error and why, or
+ * is NULL. */
 static void
 judge(struct conf_key *key, const char *subject, const char *name, const char *text, size_t len,
     char *error, const char *closed)
@@ -283,7 +284,8 @@ struct applied {
 	char *closed; /* the names that get SERVFAIL and why, or NULL */
 };
 
-/* Parses a content and puts it in force. Returns NULL, or the reason why the content or a part of it is refused. */
+/* Parses a content and puts it in force. Returns NULL, or the reason why the content or a part of it is
+ * refused (caller frees). */
 static char *
 apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
     struct applied *applied)
@@ -312,8 +314,8 @@ apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
 	return why;
 }
 
-/* Puts in force what is left of a refused content without an earlier good value. `text` is NULL if it cannot be read. Returns which names get
- * SERVFAIL and why (caller frees), or NULL. */
+/* Puts in force what is left of a refused content without an earlier good value. `text` is NULL if it cannot
+ * be read. Returns which names get SERVFAIL and why (caller frees), or NULL. */
 static char *
 apply_closed(
     struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, bool *changed)
@@ -335,7 +337,8 @@ apply_closed(
 	return closed;
 }
 
-/* Takes a content like conf_keys_take. `readable` is whether `text` is the content, although there may be an error. */
+/* Takes a content like conf_keys_take. `readable` says whether `text` is the content. If so, there may still
+ * be an `error`. */
 static bool
 take(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error,
     bool readable)

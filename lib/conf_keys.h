@@ -89,10 +89,11 @@ struct conf_key {
 	bool present;
 	bool had_good; /* a content is in force, which is the current or the last good
 			      * content. A content without servers does not count */
-	bool closed;   /* the content is refused, and its names get SERVFAIL (lib/conf_closed.h) */
-	bool
-	    partly; /* only some entries of the current content are refused, and the others are in force */
-	char *error;         /* why the current content is not in force; NULL: it is in force */
+	bool closed;   /* the content or a part of it is refused, and names get SERVFAIL
+			* (lib/conf_closed.h) */
+	bool partly;   /* only some entries of the current content are refused, and the others are
+			* in force */
+	char *error;   /* why the current content is not in force; NULL: it is in force */
 	int64_t error_since; /* Unix time, seconds */
 	uint64_t refused;    /* refused contents since startup */
 	uint64_t hash;       /* hash of the content that was checked last, and of its error */

@@ -71,8 +71,8 @@ struct stub_key {
 	const uint8_t *wire, *stubs;
 };
 
-/* A name in wire format has no NUL before its end, if its labels have none. The labels of a stub domain have none, so strcmp() finds exactly
- * the same name. */
+/* The labels of a stub domain have no NUL, so its name in wire format has none before its end. strcmp() thus
+ * finds exactly the same name. */
 static int
 by_wire(const void *wire, const void *offset)
 {
