@@ -145,10 +145,19 @@ refuse(struct ca_bundle *bundle, const char *text, size_t len, const char *why)
 	    xasprintf("%s%s", why, bundle->path == NULL ? ": no tls:// server is trusted" : ""));
 }
 
+static bool
+is_same(const char *path, const char *other)
+{
+	return other != NULL && strcmp(path, other) == 0;
+}
+
+/* Removes a copy (takes its path), unless it is the copy in force or the one before it: a content that comes
+ * back has the same name again. */
 static void
 remove_copy(const struct ca_bundle *bundle, char *taken)
 {
-	if (bundle->dir != NULL && taken != NULL)
+	if (bundle->dir != NULL && taken != NULL && !is_same(taken, bundle->path) &&
+	    !is_same(taken, bundle->former))
 		unlink(taken);
 	free(taken);
 }
@@ -157,12 +166,14 @@ remove_copy(const struct ca_bundle *bundle, char *taken)
 static void
 put_in_force(struct ca_bundle *bundle, char *path, uint64_t hash)
 {
+	char *last = bundle->path;
+
 	log_info("CA certificates %s: in use", bundle->source);
-	if (bundle->former == NULL)
-		bundle->former = bundle->path;
-	else
-		remove_copy(bundle, bundle->path);
 	bundle->path = path;
+	if (bundle->former == NULL)
+		bundle->former = last;
+	else
+		remove_copy(bundle, last);
 	bundle->hash = hash;
 }
 
@@ -215,15 +226,20 @@ ca_bundle_take(struct ca_bundle *bundle)
 void
 ca_bundle_confirmed(struct ca_bundle *bundle)
 {
-	remove_copy(bundle, bundle->former);
+	char *former = bundle->former;
+
 	bundle->former = NULL;
+	remove_copy(bundle, former);
 }
 
 void
 ca_bundle_clear(struct ca_bundle *bundle)
 {
+	char *path = bundle->path;
+
 	ca_bundle_confirmed(bundle);
-	remove_copy(bundle, bundle->path);
+	bundle->path = NULL;
+	remove_copy(bundle, path);
 	conf_key_clear(&bundle->key);
 	*bundle = (struct ca_bundle){ 0 };
 }

@@ -1,0 +1,102 @@
+/* Which copies of the CA certificates exist. A script stands for the unbound that checks them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/xalloc.h"
+#include "nanny/unbound/ca_bundle.h"
+
+static char dir[] = "/tmp/ca_bundle.XXXXXX";
+static char *source, *starts, *fails;
+
+static char *
+write_file(const char *name, const char *text)
+{
+	char *path = xasprintf("%s/%s", dir, name);
+	FILE *out = fopen(path, "we");
+
+	assert_non_null(out);
+	fputs(text, out);
+	assert_int_equal(fclose(out), 0);
+	assert_int_equal(chmod(path, 0700), 0);
+	return path;
+}
+
+static void
+put(const char *content)
+{
+	char *text = xasprintf("-----BEGIN CERTIFICATE-----\n%s\n", content);
+
+	free(source);
+	source = write_file("source", text);
+	free(text);
+}
+
+static int
+make_files(void **state)
+{
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	starts = write_file("starts", "#!/bin/sh\necho 'info: start of service' >&2\n");
+	fails = write_file("fails", "#!/bin/sh\necho 'error: out of memory' >&2\n");
+	put("a");
+	return 0;
+}
+
+static int
+remove_files(void **state)
+{
+	(void)state;
+	unlink(source);
+	unlink(starts);
+	unlink(fails);
+	free(source);
+	free(starts);
+	free(fails);
+	return rmdir(dir); /* fails if a copy is left */
+}
+
+static void
+a_copy_that_unbound_may_read_stays(void **state)
+{
+	struct ca_bundle bundle = { .source = source, .exec = starts, .dir = dir };
+
+	(void)state;
+	assert_true(ca_bundle_take(&bundle));
+	ca_bundle_confirmed(&bundle);
+	char *first = xstrdup(bundle.path);
+
+	/* The former content comes back before unbound has confirmed the new one. */
+	put("b");
+	bundle.source = source;
+	assert_true(ca_bundle_take(&bundle));
+	put("a");
+	bundle.source = source;
+	bundle.exec = fails;
+	assert_false(ca_bundle_take(&bundle));
+	assert_int_equal(access(first, R_OK), 0);
+	bundle.exec = starts;
+	assert_true(ca_bundle_take(&bundle));
+	assert_string_equal(bundle.path, first);
+	ca_bundle_confirmed(&bundle);
+	assert_int_equal(access(first, R_OK), 0);
+	free(first);
+	ca_bundle_clear(&bundle);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_copy_that_unbound_may_read_stays),
+	};
+
+	return cmocka_run_group_tests(tests, make_files, remove_files);
+}
