@@ -15,6 +15,7 @@
 #include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/upstream/relay.h"
 #include "kubedns/serve/upstream/transport.h"
+#include "kubedns/serve/upstream/validation.h"
 #include "lib/clock.h"
 #include "tests/unit/worker_world.h"
 
@@ -118,8 +119,23 @@ each_refused_query_waits_for_its_own_pause(void **state)
 	close(fd);
 }
 
-/* Reads a query and replies to it, as a resolver with the socket `fd`. */
-static void
+/* Opens the socket of a resolver. */
+static int
+open_resolver(struct server *server)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof in;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
+	*server = (struct server){ .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
+		.port = ntohs(in.sin_port) };
+	return fd;
+}
+
+/* Reads a query, as a resolver with the socket `fd`. If it is an A query, replies to it and returns true. */
+static bool
 answer_at(int fd)
 {
 	struct sockaddr_in from;
@@ -128,8 +144,11 @@ answer_at(int fd)
 
 	ssize_t len = recvfrom(fd, wire, sizeof wire, 0, (struct sockaddr *)&from, &from_len);
 	assert_true(len > DNS_HEADER);
+	if (wire_get16(wire + DNS_HEADER + dname_length(wire + DNS_HEADER, DNAME_MAX)) != TYPE_A)
+		return false;
 	wire[2] |= 0x80;
 	assert_true(sendto(fd, wire, (size_t)len, 0, (struct sockaddr *)&from, from_len) == len);
+	return true;
 }
 
 /* Returns the next record, which must have this kind. */
@@ -151,14 +170,9 @@ each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 {
 	(void)state;
 	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	struct server server = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } } };
 	struct ring_follower follower;
-	socklen_t len = sizeof in;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&in, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
-	server.port = ntohs(in.sin_port);
+	struct server server;
+	int fd = open_resolver(&server);
 	memset(&stats, 0, sizeof stats);
 	memset(&got, 0, sizeof got);
 	context.epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -173,8 +187,8 @@ each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 	query("b.example.com.");
 	relay_iteration(relay);
 	transport_iteration(transport);
-	answer_at(fd);
-	answer_at(fd);
+	assert_true(answer_at(fd));
+	assert_true(answer_at(fd));
 	take_event();
 	assert_int_equal(got.replies, 2);
 	int64_t sent_ns[2], before_ns = context.now_ns;
@@ -200,12 +214,68 @@ each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 	close(fd);
 }
 
+/* The resolver replies to all queries, but not to the one for its setting. */
+static void
+a_resolver_that_never_says_whether_it_validates_is_asked_once_a_second(void **state)
+{
+	(void)state;
+	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	enum { MS_PER_QUERY = 100, QUERIES = 100 };
+	struct server server;
+	unsigned settings = 0;
+	int fd = open_resolver(&server);
+	memset(&stats, 0, sizeof stats);
+	memset(&got, 0, sizeof got);
+	context.epoll = epoll_create1(EPOLL_CLOEXEC);
+	context.now_ns = 1;
+	table = inflight_new(&context, &clients, 100, 100);
+	transport = transport_new(&context);
+	relay = relay_new(&context, table, transport, &server);
+	relay_respects_validation(relay);
+	for (unsigned i = 1; i <= QUERIES; i++) {
+		query("a.example.com.");
+		at_ms(i * MS_PER_QUERY);
+		while (!answer_at(fd))
+			settings++;
+		take_event();
+		assert_int_equal(got.replies, i);
+	}
+	assert_in_range(settings, MS_PER_QUERY * QUERIES / 1000, 25);
+	inflight_free(table);
+	relay_free(relay);
+	transport_free(transport);
+	close(context.epoll);
+	close(fd);
+}
+
+static void
+a_resolver_that_was_never_asked_may_validate(void **state)
+{
+	struct server server = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
+		.port = 1 };
+
+	(void)state;
+	context.epoll = -1; /* the query's socket cannot be opened */
+	context.now_ns = 1;
+	struct validation *v = validation_new(&context, &server, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		validation_ask(v);
+		validation_replied(v);
+		assert_true(validation_checks(v));
+		context.now_ns += NS_PER_S;
+	}
+	validation_free(v);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_refused_query_waits_for_its_own_pause),
 		cmocka_unit_test(each_message_to_and_from_the_resolver_has_its_own_time),
+		cmocka_unit_test(
+		    a_resolver_that_never_says_whether_it_validates_is_asked_once_a_second),
+		cmocka_unit_test(a_resolver_that_was_never_asked_may_validate),
 	};
 
 	return cmocka_run_group_tests(tests, make_world, end_world);

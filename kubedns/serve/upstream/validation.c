@@ -15,6 +15,9 @@
 static const char marker[] = "dnssec.nanny.invalid."; /* the nanny has it too (nanny/nanny.h) */
 static const uint8_t checking[] = "\10validate";
 static const int64_t again_ns = 10 * INT64_C(1000000);
+/* A resolver that replies to other queries, but not to this one for this time, does not check. Then the
+ * query is sent only once in this time. */
+static const int64_t late_ns = NS_PER_S;
 
 enum validation_state { VALIDATION_UNKNOWN, VALIDATION_OFF, VALIDATION_ON };
 
@@ -27,7 +30,7 @@ struct validation {
 	uint16_t id;
 	struct dname name;
 	int64_t again_ns; /* when the query may be sent again */
-	int64_t alive_ns; /* the resolver's first reply to another query; 0: none */
+	int64_t alive_ns; /* the resolver's first reply to another query after this one; 0: none */
 };
 
 struct validation *
@@ -75,6 +78,14 @@ open_socket(struct validation *v)
 	return false;
 }
 
+bool
+validation_checks(const struct validation *v)
+{
+	if (v->state != VALIDATION_UNKNOWN)
+		return v->state == VALIDATION_ON;
+	return v->alive_ns == 0 || v->context->now_ns < v->alive_ns + late_ns;
+}
+
 void
 validation_ask(struct validation *v)
 {
@@ -82,7 +93,7 @@ validation_ask(struct validation *v)
 
 	if (v->state != VALIDATION_UNKNOWN || v->context->now_ns < v->again_ns)
 		return;
-	v->again_ns = v->context->now_ns + again_ns;
+	v->again_ns = v->context->now_ns + (validation_checks(v) ? again_ns : late_ns);
 	if (v->fd < 0) {
 		if (getrandom(&v->id, sizeof v->id, 0) != sizeof v->id)
 			log_fatal("getrandom");
@@ -117,14 +128,6 @@ validation_event(struct validation *v)
 void
 validation_replied(struct validation *v)
 {
-	if (v->alive_ns == 0)
+	if (v->alive_ns == 0 && v->fd >= 0)
 		v->alive_ns = v->context->now_ns;
-}
-
-bool
-validation_checks(const struct validation *v)
-{
-	if (v->state != VALIDATION_UNKNOWN)
-		return v->state == VALIDATION_ON;
-	return v->alive_ns == 0 || v->context->now_ns < v->alive_ns + NS_PER_S;
 }

@@ -25,7 +25,8 @@ struct validation *validation_new(
     struct worker_context *context, const struct server *resolver, uint64_t key);
 void validation_free(struct validation *v);
 
-/* Sends the query if its answer is not known. Call it before each query to the resolver. */
+/* Sends the query if its answer is not known: every 10 ms at most, or once a second if the resolver did
+ * not answer it in time. Call it before each query to the resolver. */
 void validation_ask(struct validation *v);
 
 /* Takes the answer. */
