@@ -44,9 +44,10 @@ struct settings {
 	char *subject;                       /* origin of the keys, for messages */
 	bool has_config_map, missing_logged; /* the ConfigMap of --config-map exists; its absence
 					      * has been logged */
-	/* It is not known yet whether the ConfigMap of --config-map exists. It may ask for TLS, so kubedns
-	 * queries no upstream server. */
+	/* It is not known yet whether the ConfigMap of --config-map exists. It may ask for TLS, so
+	 * kubedns queries no upstream server. */
 	bool unread;
+	char *misspelt;      /* the text that was logged about a misspelt key, or NULL */
 	const char *foreign; /* the text that was logged about a key of another program */
 	uint64_t reads;
 	time_t changed_s;
@@ -337,42 +338,74 @@ settings_config_map_listed(struct settings *s)
 	return settle_upstreams(s) || changed;
 }
 
-/* Returns the ConfigMap's unknown key that looks like a misspelling of the missing key `name`, or NULL. */
-static const struct object_key_value *
-find_misspelt(const struct object *config_map, const char *name)
+/* Returns the key of which the unknown key `entry` is probably a misspelling, or CONF_KEYS. */
+static enum conf_key_id
+key_meant(const char *entry)
+{
+	struct spelling near = spelling_of(entry, strlen(entry));
+	enum conf_key_id id;
+
+	for (id = 0; id < CONF_KEYS; id++) {
+		if (strcmp(entry, conf_key_rows[id].name) == 0)
+			return CONF_KEYS;
+		spelling_try(&near, conf_key_rows[id].name);
+	}
+	for (id = 0; id < CONF_KEYS && conf_key_rows[id].name != near.word; id++)
+		;
+	return id;
+}
+
+/* Sets `entries` to the first misspelling of each key, or NULL. */
+static void
+find_misspelt(const struct object *config_map, const struct object_key_value *entries[CONF_KEYS])
 {
 	for (size_t i = 0; config_map != NULL && i < config_map->data_count; i++) {
-		const char *key = config_map->data[i].key;
-		struct spelling near = spelling_of(key, strlen(key));
+		enum conf_key_id id = key_meant(config_map->data[i].key);
 
-		for (enum conf_key_id id = 0; id < CONF_KEYS; id++)
-			spelling_try(&near, conf_key_rows[id].name);
-		if (near.word != NULL && strcmp(near.word, name) == 0 && near.distance > 0)
-			return &config_map->data[i];
+		if (id < CONF_KEYS && entries[id] == NULL)
+			entries[id] = &config_map->data[i];
 	}
-	return NULL;
+}
+
+/* Logs a misspelt key, if the text has changed. Takes `text`, or NULL if there is none. */
+static void
+note_misspelt(struct settings *s, char *text)
+{
+	if (text != NULL && (s->misspelt == NULL || strcmp(s->misspelt, text) != 0))
+		log_warnx("conf %s: %s", s->subject, text);
+	free(s->misspelt);
+	s->misspelt = text;
 }
 
 bool
 settings_config_map(struct settings *s, const struct object *config_map)
 {
+	const struct object_key_value *misspelt[CONF_KEYS] = { 0 };
+	char *unknown = NULL;
+
 	s->has_config_map = config_map != NULL;
 	note_foreign(s, config_map);
+	find_misspelt(config_map, misspelt);
 	bool changed = s->unread;
 	s->unread = false;
 	for (enum conf_key_id id = 0; id < CONF_KEYS; id++) {
 		const char *name = conf_key_rows[id].name;
 		const struct object_key_value *found = find_key(config_map, name),
-					      *misspelt = find_misspelt(config_map, name);
+					      *near = misspelt[id];
 
-		if (found != NULL)
+		if (found != NULL) {
 			changed |= conf_keys_take(&s->keys, id, found->value, found->len, NULL);
-		else if (misspelt != NULL)
+		} else if (near != NULL) {
+			if (unknown == NULL)
+				unknown =
+				    xasprintf("%s: unknown key; did you mean %s?", near->key, name);
 			changed |= conf_keys_take_misspelt(
-			    &s->keys, id, misspelt->key, misspelt->value, misspelt->len);
-		else
+			    &s->keys, id, near->key, near->value, near->len);
+		} else {
 			changed |= conf_keys_take(&s->keys, id, NULL, 0, NULL);
+		}
 	}
+	note_misspelt(s, unknown);
 	s->reads++;
 	changed |= settle_upstreams(s);
 	if (changed)
@@ -621,6 +654,7 @@ settings_free(struct settings *s)
 	confdir_free(s->resolv_dir);
 	conf_keys_clear(&s->keys);
 	free(s->subject);
+	free(s->misspelt);
 	conf_stubs_free(&s->stub_domains);
 	free(s->stubs.wires);
 	free(s->stubs.order);

@@ -116,6 +116,21 @@ a_key_that_is_the_same_publishes_nothing(void **state)
 }
 
 static void
+a_misspelt_key_that_asks_for_tls_closes_its_names(void **state)
+{
+	static const char *const names[] = { "upstreamNameserver", "upstreamnameservers",
+		"UpstreamNameServers" };
+	struct kubedns *k = *state;
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		assert_int_equal(config_map(k, names[i], "[\"tls://9.9.9.9#dns.quad9.net\"]"), 1);
+		assert_true(context(k)->closed);
+		assert_int_equal(config_map(k, names[i], "[\"9.9.9.9\"]"), 1);
+		assert_false(context(k)->closed);
+	}
+}
+
+static void
 a_bad_key_keeps_its_last_value(void **state)
 {
 	struct kubedns *k = *state;
@@ -219,6 +234,8 @@ main(void)
 		    a_label_that_becomes_unusable_is_forgotten_once, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    a_key_that_is_the_same_publishes_nothing, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_misspelt_key_that_asks_for_tls_closes_its_names, begin, end),
 		cmocka_unit_test_setup_teardown(a_bad_key_keeps_its_last_value, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    a_hosts_file_of_another_machine_is_taken, begin, end),
