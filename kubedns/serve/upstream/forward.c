@@ -20,9 +20,9 @@ struct forward_server {
 	struct remote *remote;
 };
 
-/* A query in flight with the forwarder's own data. */
 enum { REFUSED_TEXT_MAX = 128 }; /* has space for the names of two servers */
 
+/* A query in flight with the forwarder's own data. */
 struct forward_query {
 	struct inflight base;
 	LIST_HEAD(, attempt) attempts;
@@ -64,6 +64,7 @@ enum { RETRY_MAX_MS = 1000, RETRY_MIN_MS = 250 };
 
 /* A server that failed is tried last for this time. */
 static const int64_t failed_ns = 10 * INT64_C(1000000000);
+
 static struct forward_query *
 query_of(struct inflight *inflight)
 {

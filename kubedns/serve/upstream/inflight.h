@@ -12,8 +12,8 @@
  *
  * A query ends exactly once, with an answer or with SERVFAIL at its deadline. All candidates of a
  * search list share one deadline. All queries of a table have the same timeout, so a queue in order
- * of time serves as timer. A second queue serves for the retries. If the retry interval becomes
- * shorter, new queries wait in it behind the retries of older queries.
+ * of time serves as timer. A second queue in order of time serves for the retries. If the retry
+ * interval becomes shorter, inflight_retry_every() moves the retries of older queries forward.
  *
  * A question that is in flight is not sent again. The query of a second client joins the first one,
  * and both are answered from one reply. Joining saves work. Also, an attacker who forges replies

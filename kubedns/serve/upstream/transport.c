@@ -140,13 +140,13 @@ port_lost(struct transport *t, struct transport_port *port)
 {
 	uint32_t slot = port->slot, generation = port->generation, turn = port->turn;
 
-	t->lost = true;
-
 	for (unsigned i = 0; i < PORT_QUESTIONS; i++) {
 		if (find_port(t, slot, generation) != port || port->turn != turn || i >= port->used)
 			return; /* all its exchanges have ended meanwhile */
-		if (port->exchanges[i] != NULL)
-			port->remote->ops.lost(port->remote->ops.arg, port->exchanges[i], false);
+		if (port->exchanges[i] == NULL)
+			continue;
+		t->lost = true;
+		port->remote->ops.lost(port->remote->ops.arg, port->exchanges[i], false);
 	}
 }
 

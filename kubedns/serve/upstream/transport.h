@@ -64,9 +64,10 @@ struct remote_ops {
 	    void *arg, struct exchange *exchange, const uint8_t *reply, size_t len, bool over_tcp);
 	/*
 	 * The question or the reply is lost. Over UDP, the server's host has refused a question from
-	 * the same port (ECONNREFUSED), or the kernel has not sent one. The exchange stays open, because
-	 * its question may be another one. Over TCP, the exchange has ended. The function may end this
-	 * exchange, but must not start or end another one.
+	 * the same port (ECONNREFUSED), or the kernel has not sent one. Nobody knows which question of
+	 * the port it was, so the exchange stays open. Over TCP, the exchange has ended. The function
+	 * may end this exchange, but must not start or end another one. exchange_send(),
+	 * exchange_over_tcp() and exchange_end() may call it for other exchanges.
 	 */
 	void (*lost)(void *arg, struct exchange *exchange, bool over_tcp);
 };
@@ -101,7 +102,7 @@ void remote_release(struct remote *remote);
 enum { TRANSPORT_PIPELINED = 32 };
 
 /*
- * Sends the question over UDP, from a new place. Returns 0, or an errno value if there is no socket
+ * Sends the question over UDP, with a new ID. Returns 0, or an errno value if there is no socket
  * or no way to the server. Then nothing was started.
  */
 int exchange_send(struct exchange *exchange);

@@ -5,9 +5,9 @@
  *	turns_ask -> place -> turns_leave
  *	    '-> waiting -> turns_next -> place
  *
- * A client may have half of the places that other clients do not have, and always one. Clients whose
- * queries wait get their places in turn, one query each. The number of queries that a client may have
- * waiting is not limited here, but in inflight.h.
+ * A client may have half of the places that other clients do not have. If a place is free, it may have at
+ * least one. Clients whose queries wait get their places in turn, one query each. The number of queries
+ * that a client may have waiting is not limited here, but in inflight.h.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_TURNS_H
 #define KUBEDNS_SERVE_UPSTREAM_TURNS_H

@@ -42,7 +42,7 @@ struct inflight_table *upstream_inflight(const struct upstream *forwarding);
  * the resolver cannot answer. */
 void upstream_servers(struct upstream *forwarding, const struct server *servers, size_t count);
 
-/* Handles an epoll event of a forwarder or the relay. */
+/* Handles an epoll event of PART_TRANSPORT_UDP, PART_TRANSPORT_TCP or PART_VALIDATION. */
 void upstream_event(struct upstream *forwarding, uint64_t key, uint32_t events);
 
 /* Call it at the end of each iteration. Returns when to call it again (or CLOCK_NEVER). */
