@@ -545,10 +545,30 @@ a_silent_connection_is_given_up_with_all_its_questions(void **state)
 	exchange_over_tcp(&exchanges[1]);
 	struct conn conn = accept_conn();
 	conn_take(&conn);
+	context.now_ns += NS_PER_S;
 	exchange_end(&exchanges[0]);
 	handle_events(WAIT_MS);
 	assert_int_equal(seen[1].losses, 1);
 	assert_int_equal(seen[0].losses, 0);
+	close(conn.fd);
+}
+
+/* Another server has answered the question that ends. */
+static void
+a_connection_is_not_silent_because_a_question_ends_at_once(void **state)
+{
+	(void)state;
+	end(NULL);
+	begin_with(TRANSPORT_PIPELINED);
+	exchange_over_tcp(&exchanges[0]);
+	exchange_over_tcp(&exchanges[1]);
+	struct conn conn = accept_conn();
+	conn_take(&conn);
+	exchange_end(&exchanges[0]);
+	conn_take(&conn);
+	conn_send(&conn, 0, conn.len);
+	assert_int_equal(seen[1].losses, 0);
+	assert_int_equal(seen[1].replies, 1);
 	close(conn.fd);
 }
 
@@ -587,6 +607,7 @@ main(void)
 		TEST(a_question_that_its_connection_cannot_take_is_lost_once),
 		TEST(questions_on_one_connection_are_answered_in_any_order),
 		TEST(a_silent_connection_is_given_up_with_all_its_questions),
+		TEST(a_connection_is_not_silent_because_a_question_ends_at_once),
 		TEST(a_released_server_stays_until_its_last_question_has_ended),
 	};
 #undef TEST

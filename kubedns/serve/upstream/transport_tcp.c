@@ -13,6 +13,10 @@
 
 enum { PREFIX = 2 };
 
+/* A connection is silent if a question ends after this time, and there was no reply to any question
+ * meanwhile. A question may end earlier because another server has answered it. */
+static const int64_t silent_ns = 250 * INT64_C(1000000);
+
 /* A connection. It is closed when it has no question, because dnsmasq accepts only a few. */
 struct transport_conn {
 	struct remote *remote;
@@ -173,6 +177,7 @@ conn_start(struct transport_conn *conn, struct exchange *exchange)
 	exchange->conn = conn;
 	exchange->place = place;
 	exchange->replies = conn->replies;
+	exchange->taken_ns = t->context->now_ns;
 	size_t len = exchange_write(exchange, id, message);
 	wire_put16(message - PREFIX, (unsigned)len);
 	conn->out_len += PREFIX + len;
@@ -252,7 +257,8 @@ transport_tcp_end(struct exchange *exchange)
 
 	turns_leave(remote->turns, &exchange->turn);
 	if (conn != NULL) {
-		bool silent = exchange->replies == conn->replies;
+		int64_t waited_ns = remote->transport->context->now_ns - exchange->taken_ns;
+		bool silent = exchange->replies == conn->replies && waited_ns >= silent_ns;
 
 		leave_conn(exchange);
 		conn->forgotten++;
