@@ -414,6 +414,20 @@ stub_order(const void *a, const void *b)
 	return strcmp(((const struct conf_stub *)a)->domain, ((const struct conf_stub *)b)->domain);
 }
 
+static int
+find_order(const void *domain, const void *stub)
+{
+	return strcmp(domain, ((const struct conf_stub *)stub)->domain);
+}
+
+struct conf_stub *
+conf_stubs_find(const struct conf_stubs *stubs, const char *domain)
+{
+	return stubs->count == 0
+		   ? NULL
+		   : bsearch(domain, stubs->items, stubs->count, sizeof *stubs->items, find_order);
+}
+
 /* Refuses the servers of each domain that occurs twice in any spelling. */
 static void
 refuse_twice(struct conf_stubs *stubs, struct refusals *refusals)
@@ -455,7 +469,7 @@ refuse_members_twice(
 
 	qsort(names, count, sizeof *names, by_text);
 	for (size_t i = 1; i < count; i++) {
-		struct conf_stub key;
+		char domain[CONF_HOST_MAX];
 		const char *ignored;
 		char *why;
 
@@ -464,12 +478,11 @@ refuse_members_twice(
 			continue;
 		conf_refuse(&why, names[i], "", "is given twice");
 		refusals_add(refusals, why);
-		if (conf_name_parse(names[i], key.domain, &ignored) < 0) {
+		if (conf_name_parse(names[i], domain, &ignored) < 0) {
 			stubs->unnamed_tls |= conf_asks_tls(text, len);
 			continue;
 		}
-		struct conf_stub *stub =
-		    bsearch(&key, stubs->items, stubs->count, sizeof *stubs->items, stub_order);
+		struct conf_stub *stub = conf_stubs_find(stubs, domain);
 		if (stub != NULL) {
 			stub->count = 0;
 			stub->refused = true;
@@ -566,11 +579,11 @@ keep_encrypted(struct conf_stubs *stubs, const struct conf_stubs *before)
 	size_t count = stubs->count;
 
 	stubs->items = xreallocarray(stubs->items, count + before->count + 1, sizeof *stubs->items);
+	const struct conf_stubs written = { .items = stubs->items, .count = count };
 	for (size_t i = 0; i < before->count; i++) {
 		const struct conf_stub *last = &before->items[i];
 
-		if (!conf_stub_encrypts(last) ||
-		    bsearch(last, stubs->items, count, sizeof *last, stub_order) != NULL)
+		if (!conf_stub_encrypts(last) || conf_stubs_find(&written, last->domain) != NULL)
 			continue;
 		if (stubs->count == CONF_STUBS_MAX) {
 			stubs->closed_all = true; /* no space for the domain */
@@ -593,10 +606,7 @@ conf_stubs_settle(struct conf_stubs *stubs, const struct conf_stubs *before)
 
 		if (!stub->refused || stub->count > 0)
 			continue;
-		const struct conf_stub *last =
-		    before->count == 0
-			? NULL
-			: bsearch(stub, before->items, before->count, sizeof *stub, stub_order);
+		const struct conf_stub *last = conf_stubs_find(before, stub->domain);
 		stub->closed = last == NULL || last->count == 0;
 		for (size_t k = 0; last != NULL && k < last->count; k++)
 			add_server(stub, &last->servers[k]);

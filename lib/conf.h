@@ -100,6 +100,9 @@ int conf_stubs_parse(
  */
 void conf_stubs_settle(struct conf_stubs *stubs, const struct conf_stubs *before);
 
+/* Returns the stub domain of this name (lower case, no final dot), or NULL. O(log n). */
+struct conf_stub *conf_stubs_find(const struct conf_stubs *stubs, const char *domain);
+
 /* Returns why `domain` cannot be a stub domain of this cluster, or NULL. */
 const char *conf_stub_reserved(const char *domain, const char *cluster_domain);
 

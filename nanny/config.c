@@ -312,19 +312,30 @@ config_closes_all(const struct config *config)
 	return config->upstreams.closed || config->stubs.closed_all;
 }
 
-/* Whether the host name of a stub server is in a stub domain whose names may not be sent in plain text. */
+/* Whether the name is in a stub domain whose names must not be sent in plain text. */
+static bool
+is_encrypted(const struct conf_stubs *stubs, const char *name)
+{
+	for (const char *dot; name != NULL; name = dot != NULL ? dot + 1 : NULL) {
+		const struct conf_stub *stub = conf_stubs_find(stubs, name);
+
+		if (stub != NULL && conf_stub_encrypts(stub))
+			return true;
+		dot = strchr(name, '.');
+	}
+	return false;
+}
+
+/* Whether the host name of a stub server is such a name. */
 static bool
 has_host_to_encrypt(const struct config *config)
 {
-	const struct conf_stubs *stubs = &config->stubs;
 	bool found = false;
 	size_t count;
 	const char **hosts = config_hosts(config, &count);
 
-	for (size_t i = 0; i < stubs->count && !found; i++)
-		for (size_t k = 0; k < count && !found; k++)
-			found = conf_stub_encrypts(&stubs->items[i]) &&
-				conf_name_under(hosts[k], stubs->items[i].domain);
+	for (size_t k = 0; k < count && !found; k++)
+		found = is_encrypted(&config->stubs, hosts[k]);
 	free(hosts);
 	return found;
 }
