@@ -209,19 +209,34 @@ an_answer_of_a_server_that_left_the_list_is_taken(void **state)
 	finish(peers, 2);
 }
 
+/* Opens a server that accepts TCP connections too. */
+static struct peer
+peer_open_with_tcp(int *listener)
+{
+	for (;;) {
+		struct peer peer = peer_open();
+		struct sockaddr_in in;
+		socklen_t len = sizeof in;
+
+		assert_int_equal(getsockname(peer.fd, (struct sockaddr *)&in, &len), 0);
+		*listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (bind(*listener, (struct sockaddr *)&in, len) == 0) {
+			assert_int_equal(listen(*listener, 1), 0);
+			return peer;
+		}
+		close(*listener); /* another program has this port */
+		close(peer.fd);
+	}
+}
+
 static void
 a_truncated_reply_of_a_server_that_left_the_list_makes_the_query_go_over_tcp(void **state)
 {
 	(void)state;
-	struct peer peers[] = { peer_open(), peer_open() };
-	struct sockaddr_in in;
-	socklen_t len = sizeof in;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int listener;
+	struct peer peers[] = { peer_open_with_tcp(&listener), peer_open() };
 	struct pollfd ready = { .fd = listener, .events = POLLIN };
 
-	assert_int_equal(getsockname(peers[0].fd, (struct sockaddr *)&in, &len), 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&in, len), 0);
-	assert_int_equal(listen(listener, 1), 0);
 	start(peers, 1);
 	query("www.example.com.");
 	peer_read(&peers[0]);
@@ -230,6 +245,34 @@ a_truncated_reply_of_a_server_that_left_the_list_makes_the_query_go_over_tcp(voi
 	peer_reply(&peers[0], 0);
 	assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
 	assert_int_equal(got.replies, 0);
+	finish(peers, 2);
+	close(listener);
+}
+
+/* The truncated reply arrives shortly before the end of the retry interval. */
+static void
+a_server_that_has_truncated_its_reply_has_a_retry_interval_for_tcp(void **state)
+{
+	(void)state;
+	int listener;
+	struct peer peers[] = { peer_open_with_tcp(&listener), peer_open() };
+
+	start(peers, 2);
+	query("www.example.com.");
+	peer_read(&peers[0]);
+	context.now_ns += 900 * INT64_C(1000000);
+	peers[0].query[2] |= 2; /* TC */
+	peer_reply(&peers[0], 0);
+	context.now_ns += 900 * INT64_C(1000000);
+	inflight_iteration(table);
+	transport_iteration(transport);
+	assert_int_equal(stats.forward_server_failures, 0);
+	assert_false(peer_was_asked(&peers[1]));
+	context.now_ns += 200 * INT64_C(1000000);
+	inflight_iteration(table);
+	transport_iteration(transport);
+	assert_int_equal(stats.forward_server_failures, 1);
+	peer_read(&peers[1]);
 	finish(peers, 2);
 	close(listener);
 }
@@ -309,6 +352,8 @@ main(void)
 		cmocka_unit_test(an_answer_of_a_server_that_left_the_list_is_taken),
 		cmocka_unit_test(
 		    a_truncated_reply_of_a_server_that_left_the_list_makes_the_query_go_over_tcp),
+		cmocka_unit_test(
+		    a_server_that_has_truncated_its_reply_has_a_retry_interval_for_tcp),
 		cmocka_unit_test(the_same_query_is_sent_again),
 		cmocka_unit_test(after_formerr_a_query_is_repeated_without_opt),
 		cmocka_unit_test(a_server_that_always_replies_formerr_is_not_asked_forever),

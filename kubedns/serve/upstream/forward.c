@@ -253,6 +253,7 @@ forward_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t
 
 	server_answered(forward, &server);
 	if (truncated && !over_tcp) {
+		inflight_restart_retry(forward->inflight, &query->base);
 		exchange_over_tcp(exchange);
 		return;
 	}
