@@ -215,7 +215,7 @@ char *
 conf_stubs_closed_names(const struct conf_stubs *stubs)
 {
 	if (stubs->closed_all)
-		return xstrdup("all external names, because the domain cannot be read,");
+		return xstrdup("all external names (a domain cannot be read)");
 	const char *first = NULL;
 	size_t count = 0;
 	for (size_t i = 0; i < stubs->count; i++)

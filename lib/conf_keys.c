@@ -38,7 +38,9 @@ free_stubs(void *value)
 static char *
 close_stubs(const char *text, size_t len, void *value)
 {
-	return conf_stubs_close(text, len, value) ? conf_stubs_closed_names(value) : NULL;
+	if (!conf_stubs_close(text, len, value))
+		return NULL;
+	return text == NULL ? xstrdup("all external names") : conf_stubs_closed_names(value);
 }
 
 static bool

@@ -105,7 +105,7 @@ messages_say_which_names_get_servfail(void **state)
 		{ "{\"b.test\": \"tls://x\"}", "names of b.test" },
 		{ "{\"b.test\": \"tls://x\", \"a.test\": \"tls://x\", \"c.test\": \"tls://x\"}",
 		    "names of a.test and 2 more domains" },
-		{ "tls://", "all external names, because the domain cannot be read," },
+		{ "tls://", "all external names (a domain cannot be read)" },
 	};
 	struct conf_stubs stubs;
 
