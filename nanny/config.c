@@ -151,10 +151,11 @@ apply_stubs(void *arg, struct conf_content *content)
 	content->changed = !same_stubs(&config->stubs, stubs);
 	if (content->changed) {
 		warn("stubDomains", stubs->closed ? NULL : conf_stubs_empty(stubs), to->rules);
-		for (size_t i = 0; i < stubs->count; i++)
-			warn("stubDomains",
-			    conf_servers_tls_port(stubs->items[i].servers, stubs->items[i].count),
-			    to->rules);
+		char *port = NULL;
+		for (size_t i = 0; i < stubs->count && port == NULL; i++)
+			port =
+			    conf_servers_tls_port(stubs->items[i].servers, stubs->items[i].count);
+		warn("stubDomains", port, to->rules);
 	}
 	conf_stubs_free(&config->stubs);
 	config->stubs = *stubs;
