@@ -379,6 +379,7 @@ forward_forget(void *arg, struct inflight *inflight)
 	struct attempt *attempt;
 
 	while ((attempt = LIST_FIRST(&query->attempts)) != NULL)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of lists */
 		attempt_end(attempt);
 	if (query->queued)
 		TAILQ_REMOVE(&forward->queue, query, by_queue);

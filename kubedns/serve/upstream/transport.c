@@ -129,6 +129,7 @@ port_open(struct remote *remote)
 
 	if (rc != 0)
 		return rc;
+	assert(port != NULL);
 	port->remote = remote;
 	remote->port = port;
 	return 0;
