@@ -372,8 +372,8 @@ a_refusal_is_not_reported_for_another_server(void **state)
 /* --- TCP --- */
 
 struct conn {
-	int fd;
 	size_t len;
+	int fd;
 	uint8_t wire[2 + DNS_UDP_QUERY_MAX]; /* the last question, as a reply */
 };
 
