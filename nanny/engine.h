@@ -71,8 +71,9 @@ struct engine {
 
 	/* Plans the contents of the file: for a new child (`fresh`), or for the running child, whose
 	 * file is nanny->written. `nobody` answers names that no server is left for. The core also
-	 * plans to see whether the file would change, so a plan counts and logs nothing. Caller frees
-	 * with servers_free. */
+	 * plans to see whether the file would change, so a plan counts and logs nothing, except for the
+	 * engine's own file: unbound reads and checks it when the first tls:// server appears. Caller
+	 * frees with servers_free. */
 	struct servers_file (*plan)(struct nanny *nanny, const struct domain_table *wanted,
 	    const struct server *nobody, bool fresh);
 
