@@ -1,14 +1,14 @@
 /*
- * Sends questions to other servers and matches the replies: the one path of a worker to all other
- * servers. The caller decides which server gets a question, how long it waits, and what a reply
- * means (forward.h, relay.h).
+ * Sends questions to other servers and matches the replies. All queries of a worker's clients go this
+ * way; only validation.h has a socket of its own. The caller decides which server gets a question, how
+ * long it waits, and what a reply means (forward.h, relay.h).
  *
  *	exchange_send      --> port (a connected UDP socket, for 32 questions) --> server
  *	exchange_over_tcp  --> connection (at most 8 to a server)              --> server
  *	a reply with the ID and the question, at that port or connection       --> remote_ops.reply
  *
- * Each question has a random ID, and 32 questions share a random source port (RFC 5452 section 10).
- * An attacker who forges a reply must guess both. The kernel drops packets that are not from the
+ * Each question has a random ID, and at most 32 questions share a random source port (RFC 5452
+ * section 10). An attacker who forges a reply must guess both. The kernel drops packets that are not from the
  * server, because the socket is connected. A port gets no more questions after one of its questions
  * has ended without a reply, because the route to the server may have changed.
  *
