@@ -91,7 +91,7 @@ siphash_word(struct siphash *s, uint64_t word, unsigned rounds)
 static inline uint64_t
 siphash_end(struct siphash *s, uint64_t last, size_t len, unsigned rounds, unsigned last_rounds)
 {
-	siphash_word(s, last | (uint64_t)len << 56, rounds);
+	siphash_word(s, last | (uint64_t)(len & 0xff) << 56, rounds);
 	s->v[2] ^= 0xff;
 	siphash_rounds(s, last_rounds);
 	return s->v[0] ^ s->v[1] ^ s->v[2] ^ s->v[3];
