@@ -88,7 +88,8 @@ def test_no_end_mark_for_a_minute_leads_to_a_list(tmp_path):
     """The server ignores sendInitialEvents."""
     before = lambda api: api.fault(verb="watchlist", no_end_bookmark=True)  # noqa: E731
     with World(tmp_path, before=before, hurry=50, wait=False) as world:
-        world.kubedns.wait_ready(15)
+        world.kubedns.wait_ready(60)
+        world.kubedns.wait(lambda: any(r["verb"] == "watch" for r in services(world)))
         # At the same moment another resource's WatchList ends too. If this also ends the connection, kubedns probes the server first
         # (limit=1).
         listed = [r for r in services(world) if r["params"].get("limit") != "1"]
