@@ -118,9 +118,9 @@ def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, 
         api.present(GATEWAY_API)
         with clock.running(20):
             k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.33"} for n in "hgt"))
-        assert k.ask(f"n.{ZONE}") == NXDOMAIN
-        api.put(gateway("192.0.2.34"))
-        k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.34"} for n in "hgt"))
+            assert k.ask(f"n.{ZONE}") == NXDOMAIN
+            api.put(gateway("192.0.2.34"))
+            k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.34"} for n in "hgt"))
         assert k.log().count("does not serve this resource") == 4, k.log()
 
 
