@@ -192,7 +192,9 @@ def test_do_goes_along_and_the_clients_id_port_and_payload_size_do_not(tmp_path)
                 ports.setdefault(port, set()).add(m.id)
             assert s.getsockname()[1] not in ports
         ids = [m.id for m, _, _ in u.asked]
-        assert max(map(len, ports.values())) <= 32 and len(set(ids)) > 900
+        # Each port sends 32 queries. The kernel may choose the number of a closed port again: once in 50 runs, and three times in millions.
+        sizes = sorted(map(len, ports.values()))
+        assert sizes[-3] <= 32 and sizes[-1] <= 64 and len(set(ids)) > 900
         assert all(m.edns == 0 and m.payload == 1232 and m.ednsflags & dns.flags.DO for m, _, _ in u.asked)
 
 
