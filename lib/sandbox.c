@@ -227,12 +227,6 @@ sandbox_bind(struct sandbox *s, uint16_t port)
 	add_port(&s->bind, port);
 }
 
-void
-sandbox_bind_any(struct sandbox *s)
-{
-	s->bind.any = true;
-}
-
 bool
 sandbox_connects(const struct sandbox *s, uint16_t port)
 {

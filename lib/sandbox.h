@@ -97,7 +97,6 @@ void sandbox_connect_any(struct sandbox *s);
 
 /* Allows binding TCP to the port. Port 0 means a port that the kernel chooses. */
 void sandbox_bind(struct sandbox *s, uint16_t port);
-void sandbox_bind_any(struct sandbox *s);
 
 /*
  * Gives up all permissions except `keep` (enum sandbox_keep) and the permissions that the functions
