@@ -366,9 +366,8 @@ landlock_enter(const struct sandbox *s, int abi)
 	if (abi <= 0)
 		return 0;
 	if (abi >= 4) {
-		attr.net =
-		    (s->connect.any ? 0 : NET_CONNECT_TCP) | (s->bind.any ? 0 : NET_BIND_TCP);
-		layers |= attr.net != 0 ? 1u << SANDBOX_TCP : 0;
+		attr.net = NET_BIND_TCP | (s->connect.any ? 0 : NET_CONNECT_TCP);
+		layers |= 1u << SANDBOX_TCP;
 	}
 	if (abi >= 6) {
 		attr.scoped = SCOPE_SIGNAL | SCOPE_ABSTRACT_UNIX;
@@ -493,22 +492,17 @@ names_of(unsigned layers)
 	return text;
 }
 
-/* Returns the layers of mode `on` that the kernel lacks. The layer `tcp` does not count if the
- * program may connect to and bind every port. */
+/* Returns the layers of mode `on` that the kernel lacks. */
 static unsigned
-missing(const struct sandbox *s, unsigned layers)
+missing(unsigned layers)
 {
-	unsigned wanted = (1u << SANDBOX_LAYERS) - 1;
-
-	if (s->connect.any && s->bind.any)
-		wanted &= ~(1u << SANDBOX_TCP);
-	return wanted & ~layers;
+	return ((1u << SANDBOX_LAYERS) - 1) & ~layers;
 }
 
 void
-sandbox_say(const struct sandbox *s, const char *who, unsigned layers)
+sandbox_say(const char *who, unsigned layers)
 {
-	char *held = names_of(layers), *lacking = names_of(missing(s, layers));
+	char *held = names_of(layers), *lacking = names_of(missing(layers));
 
 	if (*lacking == '\0')
 		log_info("%s: %s", who, held);
@@ -535,7 +529,7 @@ sandbox_enter(struct sandbox *s, unsigned keep)
 		    "sandbox: log: the kernel logs system calls that --sandbox=on refuses; files "
 		    "and TCP are not confined");
 	else
-		sandbox_say(s, "sandbox", entered.layers);
+		sandbox_say("sandbox", entered.layers);
 }
 
 /*

@@ -128,7 +128,7 @@ bool sandbox_may_connect(uint16_t port);
 void sandbox_empty_bounding_set(unsigned keep);
 
 /* Writes one log line that begins with `who`: the layers in force, and the layers that the kernel lacks. */
-void sandbox_say(const struct sandbox *s, const char *who, unsigned layers);
+void sandbox_say(const char *who, unsigned layers);
 
 /* Writes a gauge `name` with a sample for each layer. The value is 1 if the layer is in force, else 0. */
 void sandbox_metrics(struct metrics *m, const char *name);

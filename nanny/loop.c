@@ -586,7 +586,7 @@ spawn_child(struct nanny *nanny)
 		char who[64];
 
 		snprintf(who, sizeof who, "%s: sandbox", nanny->engine->name);
-		sandbox_say(nanny->confined, who, nanny->process.layers);
+		sandbox_say(who, nanny->process.layers);
 	}
 }
 
