@@ -24,6 +24,7 @@ import hostile_peers  # noqa: E402
 import node  # noqa: E402
 import questions  # noqa: E402
 import servers  # noqa: E402
+import upstream_engines  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not os.path.exists(ASKER), reason="make bench-tools builds them")
 PEOPLE = questions.population.Population(namespaces=20, services=20, slices=30)
@@ -96,6 +97,21 @@ def test_a_peer_is_named_with_its_program(text, want):
             hostile_peers.read(text)
     else:
         assert hostile_peers.read(text) == want
+
+
+def test_unbound_is_unpacked_after_an_interrupted_run(tmp_path, monkeypatch):
+    """mmdebstrap refuses a directory that is not empty."""
+    programs, roots = tmp_path / "bin", tmp_path / "roots"
+    programs.mkdir()
+    fake = programs / "mmdebstrap"
+    fake.write_text('#!/bin/sh\nfor root; do :; done\nmkdir "$root" || exit 1\nmkdir -p "$root/usr/lib/here"\ntouch "$root/usr/lib/here/libc.so.6" "$root/usr/lib/here/ld-linux.so.2"\n')
+    fake.chmod(0o755)
+    (roots / "trixie-bench-unbound.new" / "usr").mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr(upstream_engines, "DIRECTORY", str(tmp_path / "bench"))
+    script, known = upstream_engines.unbound_program("/bin/false", str(roots))
+    assert not known and str(roots / "trixie-bench-unbound") in open(script, encoding="utf-8").read()
+    assert not (roots / "trixie-bench-unbound.new").exists()
 
 
 def test_scale_bench_compares_a_feature_with_the_baseline_of_the_same_round():

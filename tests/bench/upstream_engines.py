@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -49,6 +50,7 @@ def unbound_program(wanted, roots):
     if not os.path.exists(root):
         say(f"unpacking Debian 13's unbound into {root}")
         os.makedirs(roots, exist_ok=True)
+        shutil.rmtree(root + ".new", ignore_errors=True)  # an interrupted run has left it, and mmdebstrap needs an empty directory
         subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=unbound", "trixie", root + ".new"], check=True)
         os.rename(root + ".new", root)
     libraries = os.path.dirname(glob.glob(os.path.join(root, "usr/lib/*/libc.so.6"))[0])
