@@ -6,7 +6,7 @@
 #	programs	the unit tests, and the fuzz targets over their seeds
 #	system		the tests $SYSTEM_TESTS below tests/system, with kubedns under memcheck
 # The sample of system tests covers each path of a query: cluster names, the root, malformed messages and refused transfers, over UDP and
-# TCP. It also covers other servers, through c-ares and through the relay to dnsmasq. `make memcheck` builds $BUILD with the C library's
+# TCP. It also covers other servers, through the forwarder and through the relay to dnsmasq. `make memcheck` builds $BUILD with the C library's
 # allocator and without zeroed locals, since both hide uninitialised bytes.
 set -u
 

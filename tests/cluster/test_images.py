@@ -68,7 +68,7 @@ def test_libraries_come_with_their_licences(contents, name):
 
 
 EVERYWHERE = {"base-files", "libc6", "libmicrohttpd12t64", "libseccomp2"}
-PACKAGES = {"kubedns": EVERYWHERE | {"libcurl3t64-gnutls", "libgnutls30t64", "libmimalloc3", "libcares2"},
+PACKAGES = {"kubedns": EVERYWHERE | {"libcurl3t64-gnutls", "libgnutls30t64", "libmimalloc3"},
             "nanny": EVERYWHERE | {"dnsmasq-base", "libcares2"}, "sidecar": EVERYWHERE,
             "nanny-unbound": EVERYWHERE | {"unbound", "libcares2", "libssl3t64", "dns-root-data"}}
 # Debian's packages of dnsmasq, libmicrohttpd, GnuTLS and libcurl need these. conf/image/compile.sh compiles all four without them.
