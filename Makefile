@@ -64,7 +64,8 @@ nanny_archives := $(BUILD)/nanny.a $(BUILD)/lib.a
 sidecar_archives := $(BUILD)/sidecar.a $(BUILD)/lib.a
 migrate_archives := $(BUILD)/migrate.a $(BUILD)/lib.a
 lib_archives := $(BUILD)/lib.a
-unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+unit_sources := $(wildcard tests/unit/test_*.c tests/modules/*/unit/test_*.c)
+unit_tests := $(patsubst %.c,$(BUILD)/tests/unit/%,$(notdir $(unit_sources)))
 
 all: $(foreach p,$(present),$(BUILD)/bin/$(call name,$(p))) ## build the programs
 .PHONY: all
@@ -92,7 +93,7 @@ $(BUILD)/version.o: lib/version.c $(BUILD)/version Makefile
 	$(CC) $(CFLAGS_ALL) -DVERSION='"$(VERSION)"' -c -o $@ $<
 
 # dnstap.proto describes dnstap's messages. protoc-c generates code from it. This code is compiled without our warnings.
-DNSTAP := kubedns/dnstap/dnstap
+DNSTAP := kubedns/modules/dnstap/dnstap
 $(BUILD)/$(DNSTAP).pb-c.c $(BUILD)/$(DNSTAP).pb-c.h &: $(DNSTAP).proto
 	@mkdir -p $(@D)
 	protoc-c --proto_path=. --c_out=$(BUILD) $<
@@ -119,8 +120,8 @@ $(foreach p,$(present),$(eval $(call program,$(p),$(if $(filter kubedns,$(p)),$(
 # A unit test belongs to the program whose headers it includes. Without such headers it belongs to lib. It is linked only with the archive
 # of that program and the archives that the program uses. Code that several tests share is in files of tests/unit that are not called
 # test_*.
-unit_includes := $(shell awk -F'["/]' '/^.include "/ { print FILENAME ":" $$2 }' tests/unit/test_*.c | sort -u)
-unit_owner = $(firstword $(foreach d,kubedns nanny sidecar migrate treecache,$(if $(filter tests/unit/$(1).c:$(d),$(unit_includes)),$(d))) lib)
+unit_includes := $(shell awk -F'["/]' '/^.include "/ { print FILENAME ":" $$2 }' $(unit_sources) | sort -u)
+unit_owner = $(firstword $(foreach d,kubedns nanny sidecar migrate treecache,$(if $(filter $(1):$(d),$(unit_includes)),$(d))) lib)
 unit_shared := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 
 $(BUILD)/tests/unit/shared.a: $(unit_shared)
@@ -128,10 +129,10 @@ $(BUILD)/tests/unit/shared.a: $(unit_shared)
 	$(AR) rcs $@ $^
 
 define unit_test
-$(BUILD)/tests/unit/$(1): $(BUILD)/tests/unit/$(1).o $(BUILD)/tests/unit/shared.a $($(2)_archives)
+$(BUILD)/tests/unit/$(basename $(notdir $(1))): $(BUILD)/$(1:.c=.o) $(BUILD)/tests/unit/shared.a $($(2)_archives)
 	$$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$^ -lcmocka -lldns $(LIBS_$(2))
 endef
-$(foreach t,$(unit_tests),$(eval $(call unit_test,$(notdir $(t)),$(call unit_owner,$(notdir $(t))))))
+$(foreach t,$(unit_sources),$(eval $(call unit_test,$(t),$(call unit_owner,$(t)))))
 
 archives: $(archives) ## compile all sources without linking programs
 .PHONY: archives

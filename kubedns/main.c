@@ -24,7 +24,7 @@
 #include "kubedns/audit/audit.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/run/confine.h"
-#include "kubedns/dnstap/dnstap.h"
+#include "kubedns/modules/dnstap/dnstap.h"
 #include "kubedns/config/external_setup.h"
 #include "kubedns/config/hosts_maps.h"
 #include "kubedns/run/handover.h"

@@ -182,7 +182,7 @@ def copy_tree(commit):
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, copy)
                 shutil.copymode(source, copy)
-        for copy in [p for folder in (*FOLDERS, "tests/unit", "tests/fuzz") for p in (TREE / folder).rglob("*.[ch]")]:
+        for copy in [p for folder in (*FOLDERS, "tests/unit", "tests/fuzz", "tests/modules") for p in (TREE / folder).rglob("*.[ch]")]:
             if not (new / copy.relative_to(TREE)).exists():
                 copy.unlink()
 
@@ -236,7 +236,7 @@ def lines_of(name, files):
 
 def sources_hash():
     found = hashlib.sha256()
-    for path in sorted(p for folder in (*FOLDERS, "tests/unit", "tests/fuzz") for p in (TREE / folder).rglob("*.[ch]")):
+    for path in sorted(p for folder in (*FOLDERS, "tests/unit", "tests/fuzz", "tests/modules") for p in (TREE / folder).rglob("*.[ch]")):
         found.update(path.read_bytes())
     return found.hexdigest()
 
@@ -246,7 +246,7 @@ def baseline(mutants):
     Builds and runs all tests without a change. Returns {test: seconds} of those that pass, and {test: {file: [executed lines, lines with
     counters]}}. Keeps both in PLACE while the sources stay the same.
     """
-    names = sorted(p.stem for folder, kind in (("unit", "test"), ("fuzz", "fuzz")) for p in (TREE / "tests" / folder).glob(f"{kind}_*.c"))
+    names = sorted(p.stem for folder, kind in (("unit", "test"), ("modules/*/unit", "test"), ("fuzz", "fuzz")) for p in (TREE / "tests").glob(f"{folder}/{kind}_*.c"))
     files = sorted({m.file for m in mutants if (TREE / m.file).exists()})
     kept, seconds, covered = PLACE / f"covered-{sources_hash()[:12]}.json", {}, {}
     known = json.loads(kept.read_text()) if kept.exists() else {}

@@ -2,7 +2,7 @@
 # Runs the tests that were built in $BUILD and counts them. Stages, as arguments (default: all of them):
 #	unit	the cmocka programs in $BUILD/tests/unit, UNIT_JOBS at a time
 #	replay	each fuzz target of $BUILD/tests/replay over its seeds
-#	system	pytest over tests/system and tests/apiserver, in two phases:
+#	system	pytest over tests/system, tests/apiserver and tests/modules, in two phases:
 #		1. Tests without a mark, PYTEST_JOBS at a time (default: eight for two processors, because they mostly wait). Each test has its own ports and files.
 #		2. Tests marked `quiet`, QUIET_JOBS at a time (default: three for two processors). Each of them loads the machine.
 #		PYTEST_ARGS adds to the command. With SOAK=1, only the tests marked `soak` run. They take more than a minute each.
@@ -11,7 +11,7 @@
 set -u
 
 processors=$(nproc)
-: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=$((4 * processors))}" "${QUIET_JOBS:=$(((3 * processors + 1) / 2))}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$processors}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}"
+: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=$((4 * processors))}" "${QUIET_JOBS:=$(((3 * processors + 1) / 2))}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver tests/modules}" "${UNIT_JOBS:=$processors}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}"
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
 export BUILD
@@ -39,12 +39,16 @@ show_failure() {
 	echo "---"
 }
 
-# Lists the programs of $BUILD/tests/$1 whose names begin with $2. Skips programs without a source file in tests/$3.
+# Lists the programs of $BUILD/tests/$1 whose names begin with $2. Skips programs without a source file in a folder tests/$3 or
+# tests/modules/MODULE/$3.
 programs() {
 	for program in "$BUILD/tests/$1/$2"_*; do
 		name=$(basename "$program")
 		case $name in *.*) continue ;; esac
-		[ -f "$program" ] && [ -f "tests/$3/$name.c" ] && echo "$name"
+		[ -f "$program" ] || continue
+		for source in "tests/$3/$name.c" tests/modules/*/"$3/$name.c"; do
+			[ ! -f "$source" ] || echo "$name"
+		done
 	done
 }
 
@@ -119,7 +123,7 @@ system() {
 		return
 	fi
 	# Compiles all tests once, before each worker would do it.
-	"$PYTHON" -m pytest -c tests/pytest.ini -qq --collect-only -p no:cacheprovider tests/system tests/apiserver >/dev/null 2>&1
+	"$PYTHON" -m pytest -c tests/pytest.ini -qq --collect-only -p no:cacheprovider tests/system tests/apiserver tests/modules >/dev/null 2>&1
 	pytest_phase system "not soak and not quiet" -n "$PYTEST_JOBS" --dist load
 	pytest_phase quiet "quiet and not soak" -n "$QUIET_JOBS" --dist load
 }

@@ -176,8 +176,8 @@ def main():
         programs = [name for name in names if name.startswith(("unit/", "replay/"))]
         tests = [name for name in names if name not in programs]
     else:
-        programs = built(build, "unit", HERE.glob("unit/test_*.c")) + built(build, "replay", HERE.glob("fuzz/fuzz_*.c"))
-        tests = [str(HERE / "system"), str(HERE / "apiserver")]
+        programs = built(build, "unit", [*HERE.glob("unit/test_*.c"), *HERE.glob("modules/*/unit/test_*.c")]) + built(build, "replay", HERE.glob("fuzz/fuzz_*.c"))
+        tests = [str(HERE / "system"), str(HERE / "apiserver"), str(HERE / "modules")]
     folder = build / "steady"
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / f"{args.what}-{commit()}.tsv"

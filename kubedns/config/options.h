@@ -9,7 +9,7 @@
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
-#include "kubedns/dnstap/dnstap.h"
+#include "kubedns/modules/dnstap/dnstap.h"
 #include "kubedns/pages/query_log.h"
 #include "kubedns/serve/net/sockets.h"
 #include "kubedns/cluster/label_selector.h"

@@ -7,7 +7,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/answer/view.h"
-#include "kubedns/dnstap/dnstap.h"
+#include "kubedns/modules/dnstap/dnstap.h"
 #include "kubedns/show/cachedump.h"
 #include "kubedns/config/external_setup.h"
 #include "kubedns/config/hosts_maps.h"

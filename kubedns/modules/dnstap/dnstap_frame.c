@@ -1,9 +1,9 @@
-#include "kubedns/dnstap/dnstap_frame.h"
+#include "kubedns/modules/dnstap/dnstap_frame.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "kubedns/dnstap/dnstap.pb-c.h"
+#include "kubedns/modules/dnstap/dnstap.pb-c.h"
 #include "lib/clock.h"
 
 enum {

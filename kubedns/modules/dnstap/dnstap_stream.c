@@ -1,4 +1,4 @@
-#include "kubedns/dnstap/dnstap_stream.h"
+#include "kubedns/modules/dnstap/dnstap_stream.h"
 
 #include <errno.h>
 #include <fstrm.h>
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/dnstap/dnstap_frame.h"
+#include "kubedns/modules/dnstap/dnstap_frame.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/wire.h"

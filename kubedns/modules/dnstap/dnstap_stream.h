@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/dnstap/dnstap.h"
+#include "kubedns/modules/dnstap/dnstap.h"
 
 struct dnstap_stream;
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/dnstap/dnstap.h"
-#include "kubedns/dnstap/dnstap_frame.h"
+#include "kubedns/modules/dnstap/dnstap.h"
+#include "kubedns/modules/dnstap/dnstap_frame.h"
 
 enum { LONGEST = 65535 };
 

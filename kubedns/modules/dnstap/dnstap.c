@@ -1,5 +1,5 @@
 /* The writer thread reads messages from the workers' rings and sends them to the collector. */
-#include "kubedns/dnstap/dnstap.h"
+#include "kubedns/modules/dnstap/dnstap.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "kubedns/dnstap/dnstap_frame.h"
-#include "kubedns/dnstap/dnstap_stream.h"
+#include "kubedns/modules/dnstap/dnstap_frame.h"
+#include "kubedns/modules/dnstap/dnstap_stream.h"
 #include "kubedns/serve/observe/ring.h"
 #include "lib/clock.h"
 #include "lib/log.h"
