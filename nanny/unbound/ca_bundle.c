@@ -200,6 +200,24 @@ take_new(struct ca_bundle *bundle, const char *text, size_t len, uint64_t hash)
 	remove_copy(bundle, path);
 }
 
+/* Returns a hash that does not depend on the order of the certificates. The kubelet writes the certificates of
+ * a ClusterTrustBundle in another order every few minutes. Text before a certificate belongs to it. */
+static uint64_t
+hash_certificates(const char *text)
+{
+	static const char end[] = "-----END CERTIFICATE-----\n";
+	uint64_t sum = 0;
+
+	while (*text != '\0') {
+		const char *mark = strstr(text, end);
+		size_t len = mark != NULL ? (size_t)(mark - text) + sizeof end - 1 : strlen(text);
+
+		sum += hash64(HASH_START, text, len);
+		text += len;
+	}
+	return sum;
+}
+
 bool
 ca_bundle_take(struct ca_bundle *bundle)
 {
@@ -213,7 +231,7 @@ ca_bundle_take(struct ca_bundle *bundle)
 		refuse(bundle, NULL, 0, why);
 		return false;
 	}
-	uint64_t hash = hash64(HASH_START, text, len);
+	uint64_t hash = hash_certificates(text);
 	if (hash == bundle->hash) { /* after a content that was refused */
 		bundle->judged = hash;
 		conf_key_judge(&bundle->key, bundle->source, CA_BUNDLE_KEY, text, len, NULL);

@@ -1,6 +1,7 @@
 /*
  * The CA certificates of tls:// servers. The nanny copies their file into the run directory, under a name
- * with the hash of its content, because unbound reads the file again only if its name changes.
+ * with the hash of its certificates, because unbound reads the file again only if its name changes. The same
+ * certificates in another order are no change.
  *
  *	FILE of -upstream-ca --> copy --> unbound starts with it? --yes--> the copy is in force
  *	                                                          --no---> the former copy stays in force
@@ -24,7 +25,7 @@ struct ca_bundle {
 	const char *dir;           /* the run directory; NULL: nothing is copied, for --check */
 	char *path;                /* the copy in force; NULL: there is none */
 	char *former;              /* the copy before it, until unbound has confirmed the change */
-	uint64_t hash;             /* hash of its content; 0: there is none */
+	uint64_t hash;             /* hash of its certificates; 0: there is none */
 	uint64_t judged;           /* hash of the content that was judged last */
 	struct conf_key key;       /* whether the newest content was refused, and why */
 };

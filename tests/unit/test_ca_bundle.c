@@ -91,11 +91,41 @@ a_copy_that_unbound_may_read_stays(void **state)
 	ca_bundle_clear(&bundle);
 }
 
+/* The kubelet writes the certificates of a ClusterTrustBundle in another order every few minutes. */
+static void
+the_same_certificates_in_another_order_are_no_change(void **state)
+{
+	static const char a[] = "a\n-----END CERTIFICATE-----",
+			  b[] = "b\n-----END CERTIFICATE-----";
+	static const char begin[] = "-----BEGIN CERTIFICATE-----";
+	struct ca_bundle bundle = { .exec = starts, .dir = dir };
+	char *first = xasprintf("%s\n%s\n%s", a, begin, b);
+	char *second = xasprintf("%s\n%s\n%s", b, begin, a);
+
+	(void)state;
+	put(first);
+	bundle.source = source;
+	assert_true(ca_bundle_take(&bundle));
+	put(second);
+	bundle.source = source;
+	bundle.exec = fails;
+	assert_false(ca_bundle_take(&bundle));
+	assert_null(bundle.key.error);
+	bundle.exec = starts;
+	put(a);
+	bundle.source = source;
+	assert_true(ca_bundle_take(&bundle));
+	free(first);
+	free(second);
+	ca_bundle_clear(&bundle);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_copy_that_unbound_may_read_stays),
+		cmocka_unit_test(the_same_certificates_in_another_order_are_no_change),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
