@@ -401,7 +401,7 @@ say_where_migrate_is(const char *file)
 }
 
 static int
-act(struct kubedns *k)
+run_command(struct kubedns *k)
 {
 	if (k->common.check)
 		return check(k);
@@ -443,7 +443,7 @@ main(int argc, char **argv)
 
 	limit_resident_memory();
 	if (kubedns_options_read(&k.options, &k.common, argc, argv) == 0)
-		rc = act(&k);
+		rc = run_command(&k);
 	stop(&k);
 	return rc;
 }

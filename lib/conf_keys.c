@@ -342,8 +342,8 @@ apply_closed(
 /* Takes a content like conf_keys_take. `readable` says whether `text` is the content. If so, there may still
  * be an `error`. */
 static bool
-take(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error,
-    bool readable)
+apply_content(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
+    const char *error, bool readable)
 {
 	struct conf_key *state = &keys->states[id];
 	struct applied applied = { 0 };
@@ -376,7 +376,7 @@ bool
 conf_keys_take(
     struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, const char *error)
 {
-	return take(keys, id, text, len, error, error == NULL);
+	return apply_content(keys, id, text, len, error, error == NULL);
 }
 
 bool
@@ -386,10 +386,10 @@ conf_keys_take_misspelt(
 	const struct conf_key_row *row = &conf_key_rows[id];
 
 	if (row->close == NULL || !conf_asks_tls(text, len))
-		return take(keys, id, NULL, 0, NULL, true);
+		return apply_content(keys, id, NULL, 0, NULL, true);
 	char *error =
 	    xasprintf("the key is missing, and the key %.64s looks like it: rename it", entry);
-	bool changed = take(keys, id, text, len, error, true);
+	bool changed = apply_content(keys, id, text, len, error, true);
 	free(error);
 	return changed;
 }

@@ -77,7 +77,7 @@ line_add(struct corefile_line *line, char *word)
 
 /* Takes `sentence`. */
 static void
-note(struct reader *r, const char *what, bool harmless, char *sentence)
+add_note(struct reader *r, const char *what, bool harmless, char *sentence)
 {
 	struct corefile *c = r->corefile;
 
@@ -115,7 +115,7 @@ expand(struct reader *r, const char *text)
 		if (value != NULL)
 			fputs(value, f);
 		else
-			note(r, name, false,
+			add_note(r, name, false,
 			    xasprintf("environment variable %s is not set here: set it as in "
 				      "CoreDNS's container, and run kubedns-migrate again",
 				name));
@@ -196,7 +196,7 @@ import_files(struct reader *r, const char *pattern)
 	if (count == COREFILE_TOO_MANY)
 		return mistake(r, "import %.100s: more than %d files", pattern, COREFILE_FILES_MAX);
 	if (count == 0)
-		note(r, pattern, wildcards > 0,
+		add_note(r, pattern, wildcards > 0,
 		    wildcards > 0
 			? xasprintf(
 			      "import %s: no file here matches. If the cluster has a ConfigMap "

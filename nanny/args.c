@@ -186,10 +186,10 @@ left_out(struct args *args, enum known known, const char *value)
 	return true;
 }
 
-/* Notes an argument that the engine gets: a known option by its long name, another option by the name
+/* Adds an argument that the engine gets: a known option by its long name, another option by the name
  * or letter that the operator wrote. */
 static void
-note(struct args *args, const char *name, size_t len, const char *value)
+add_engine_argument(struct args *args, const char *name, size_t len, const char *value)
 {
 	args->given = xreallocarray(args->given, args->given_count + 1, sizeof *args->given);
 	args->given[args->given_count++] =
@@ -248,7 +248,7 @@ take_long(struct args *args, char *const *given, size_t left, char **why)
 	if (second)
 		value = given[1];
 	if (!left_out(args, known, value)) {
-		note(args, name, len, value);
+		add_engine_argument(args, name, len, value);
 		for (int i = 0; i <= second; i++)
 			push(&args->argv, &args->argc, xstrdup(given[i]));
 	}
@@ -281,7 +281,7 @@ take_letters(struct args *args, char *const *given, size_t left, char **why)
 		}
 		rc = understand(args, known, value, why);
 		if (!left_out(args, known, value)) {
-			note(args, option != NULL ? option->name : p,
+			add_engine_argument(args, option != NULL ? option->name : p,
 			    option != NULL ? strlen(option->name) : 1, value);
 			kept[kept_len++] = *p;
 			if (has_value && p[1])

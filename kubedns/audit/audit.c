@@ -179,8 +179,8 @@ heal(struct audit *audit, enum event_type type, const struct object *object)
 
 /* Counts the difference and logs both sides. `api` and `held` are versions, 0 for no object. */
 static void
-note(struct audit *audit, enum difference difference, const struct object *object, uint64_t api,
-    uint64_t held)
+report_difference(struct audit *audit, enum difference difference, const struct object *object,
+    uint64_t api, uint64_t held)
 {
 	char what[128];
 
@@ -225,7 +225,7 @@ compare(struct audit *audit, const struct object *object)
 	bool keeps = store_find_version(audit->store, object->kind, inside, object->name, &healed);
 	if (!has && !keeps)
 		return;
-	note(audit, has ? DIFFERENCE_STALE : DIFFERENCE_MISSING, object, api, held);
+	report_difference(audit, has ? DIFFERENCE_STALE : DIFFERENCE_MISSING, object, api, held);
 	audit->went_back |= has && is_number(api) && is_number(held) && held > api;
 }
 
@@ -268,7 +268,7 @@ remove_extra(struct audit *audit)
 			.resource_version = "" };
 
 		heal(audit, EVENT_DELETED, &object);
-		note(audit, DIFFERENCE_EXTRA, &object, 0, extra.items[i].version);
+		report_difference(audit, DIFFERENCE_EXTRA, &object, 0, extra.items[i].version);
 		free(extra.items[i].name);
 	}
 	free(extra.items);

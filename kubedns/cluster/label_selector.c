@@ -54,7 +54,7 @@ take_word(struct parser *p)
 }
 
 static bool
-take(struct parser *p, const char *token)
+accept_token(struct parser *p, const char *token)
 {
 	size_t len = strlen(token);
 
@@ -146,14 +146,14 @@ read_value(struct parser *p, struct requirement *r)
 static int
 read_values(struct parser *p, struct requirement *r)
 {
-	if (!take(p, "("))
+	if (!accept_token(p, "("))
 		return complain(
 		    p, xasprintf("values of \"%s\" must be in parentheses: (a,b)", r->key));
 	do
 		if (read_value(p, r) < 0)
 			return -EINVAL;
-	while (take(p, ","));
-	if (!take(p, ")"))
+	while (accept_token(p, ","));
+	if (!accept_token(p, ")"))
 		return complain(
 		    p, xasprintf("\")\" is missing after the values of \"%s\"", r->key));
 	return 0;
@@ -181,11 +181,11 @@ read_operator(struct parser *p, struct requirement *r)
 	skip_space(p);
 	if (*p->at == '\0' || *p->at == ',')
 		return 0;
-	if (take(p, "!=")) {
+	if (accept_token(p, "!=")) {
 		r->operator= NOT_IN;
 		return read_value(p, r);
 	}
-	if (take(p, "==") || take(p, "=")) {
+	if (accept_token(p, "==") || accept_token(p, "=")) {
 		r->operator= IN;
 		return read_value(p, r);
 	}
@@ -208,7 +208,7 @@ read_operator(struct parser *p, struct requirement *r)
 static int
 read_requirement(struct parser *p, struct requirement *r)
 {
-	bool negated = take(p, "!");
+	bool negated = accept_token(p, "!");
 
 	r->key = take_word(p);
 	if (check_key(p, r->key) < 0)
@@ -232,7 +232,7 @@ label_selector_parse(const char *text, struct label_selector **out, char **why)
 		struct requirement *r = &selector->items[selector->count++];
 		*r = (struct requirement){ .operator= EXISTS };
 		rc = read_requirement(&p, r);
-	} while (rc == 0 && take(&p, ","));
+	} while (rc == 0 && accept_token(&p, ","));
 	skip_space(&p);
 	if (rc == 0 && *p.at != '\0')
 		rc = complain(&p, xasprintf("a comma or the end is needed at \"%s\"", p.at));

@@ -530,7 +530,7 @@ is_searched(const struct search *search, const struct service *service)
 }
 
 static void
-take(struct search *search, const struct addr *addr, bool ready)
+add_neighbour(struct search *search, const struct addr *addr, bool ready)
 {
 	for (size_t i = 0; i < search->count; i++)
 		if (addr_equal(&search->found[i].addr, addr)) {
@@ -553,7 +553,7 @@ take_slice(struct search *search, const struct slice_endpoints *slice, const str
 		for (size_t k = 0; k < own_count; k++)
 			is_own |= addr_equal(&own[k], &addr);
 		if (!is_own)
-			take(search, &addr, slice_ready(slice, i));
+			add_neighbour(search, &addr, slice_ready(slice, i));
 	}
 }
 

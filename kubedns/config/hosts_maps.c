@@ -263,7 +263,7 @@ add(struct hosts_maps *maps, const char *namespace, const struct object *object)
 /* --- events --- */
 
 static void
-take(struct hosts_maps *maps, const char *namespace, const struct object *object)
+apply_map(struct hosts_maps *maps, const char *namespace, const struct object *object)
 {
 	struct hosts_map *map = find(maps, namespace, object->name);
 	const struct object_key_value *key = NULL;
@@ -323,7 +323,7 @@ hosts_maps_event(struct hosts_maps *maps, const char *namespace, enum event_type
 		break;
 	case EVENT_ADDED:
 	case EVENT_MODIFIED:
-		take(maps, namespace, object);
+		apply_map(maps, namespace, object);
 		break;
 	case EVENT_DELETED:
 		if ((map = find(maps, namespace, object->name)) != NULL)

@@ -181,15 +181,15 @@ queue_job(struct transfer *t, struct job *made)
 	pthread_mutex_lock(&t->lock);
 	TAILQ_FOREACH(job, &t->jobs, by_age)
 	of_client += addr_equal(&job->client, &made->client);
-	bool capacity =
+	bool fits =
 	    t->job_count < QUEUE_MAX && of_client < QUEUE_CLIENT_MAX && !atomic_load(&t->stop);
-	if (capacity) {
+	if (fits) {
 		TAILQ_INSERT_TAIL(&t->jobs, made, by_age);
 		t->job_count++;
 		pthread_cond_signal(&t->wake);
 	}
 	pthread_mutex_unlock(&t->lock);
-	return capacity;
+	return fits;
 }
 
 static size_t

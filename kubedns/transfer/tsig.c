@@ -208,8 +208,8 @@ make_mac(const struct tsig_chain *chain, const uint8_t *message, size_t len, uin
     unsigned additional, const struct variables *v, uint8_t mac[TSIG_MAC_MAX])
 {
 	const struct tsig_key *key = &chain->key;
-	uint8_t head[2 + DNS_HEADER], capacity[VARIABLES_MAX];
-	struct writer w = { .buf = capacity, .max = sizeof capacity };
+	uint8_t head[2 + DNS_HEADER], variables[VARIABLES_MAX];
+	struct writer w = { .buf = variables, .max = sizeof variables };
 	union hmac hmac;
 
 	hmac_begin(&hmac, key);
@@ -235,7 +235,7 @@ make_mac(const struct tsig_chain *chain, const uint8_t *message, size_t len, uin
 		writer_put16(&w, v->error);
 		writer_put16(&w, v->other_len);
 	}
-	hmac_add(&hmac, key, capacity, w.len);
+	hmac_add(&hmac, key, variables, w.len);
 	if (!chain->later)
 		hmac_add(&hmac, key, v->other, v->other_len);
 	hmac_end(&hmac, key, mac);

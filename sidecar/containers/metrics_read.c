@@ -12,7 +12,7 @@ struct cursor {
 };
 
 static bool
-take(struct cursor *c, char wanted)
+accept_byte(struct cursor *c, char wanted)
 {
 	if (c->p == c->end || *c->p != wanted)
 		return false;
@@ -47,7 +47,7 @@ read_value(struct cursor *c, char *value)
 {
 	size_t len = 0;
 
-	if (!take(c, '"'))
+	if (!accept_byte(c, '"'))
 		return false;
 	while (c->p < c->end && *c->p != '"') {
 		char byte = *c->p++;
@@ -62,23 +62,24 @@ read_value(struct cursor *c, char *value)
 			value[len++] = byte;
 	}
 	value[len] = '\0';
-	return take(c, '"');
+	return accept_byte(c, '"');
 }
 
 static bool
 read_labels(struct cursor *c, struct sample *sample)
 {
-	if (!take(c, '{'))
+	if (!accept_byte(c, '{'))
 		return true;
-	while (!take(c, '}')) {
+	while (!accept_byte(c, '}')) {
 		if (sample->label_count == SAMPLE_LABELS_MAX)
 			return false;
 		skip_blanks(c);
-		if (!read_name(c, sample->labels[sample->label_count].name) || !take(c, '=') ||
+		if (!read_name(c, sample->labels[sample->label_count].name) ||
+		    !accept_byte(c, '=') ||
 		    !read_value(c, sample->labels[sample->label_count].value))
 			return false;
 		sample->label_count++;
-		if (!take(c, ',') && (c->p == c->end || *c->p != '}'))
+		if (!accept_byte(c, ',') && (c->p == c->end || *c->p != '}'))
 			return false;
 	}
 	return true;

@@ -146,7 +146,7 @@ static struct {
 static unsigned query_count;
 static uint64_t limits_before; /* limits_reached() before the newest query */
 static bool ending;
-static uint8_t capacity[DNS_TCP_MAX];
+static uint8_t buffer[DNS_TCP_MAX];
 
 static void
 client_hold(void *arg, const struct client *client)
@@ -160,7 +160,7 @@ client_reserve(void *arg, const struct client *client, size_t *max)
 {
 	(void)arg;
 	*max = client->proto == PROTO_TCP ? DNS_TCP_MAX : DNS_UDP_PAYLOAD;
-	return capacity;
+	return buffer;
 }
 
 static bool
@@ -198,29 +198,29 @@ may_end(unsigned id)
 	/* A query over a limit ends before inflight_start() returns. */
 	bool over_limit = id == query_count - 1 && limits_reached() > limits_before;
 
-	return ending || over_limit || (capacity[3] & 15) == RCODE_REFUSED ||
+	return ending || over_limit || (buffer[3] & 15) == RCODE_REFUSED ||
 	       said[queries[id].name] || ((classic || until_synced) && has_failed) ||
 	       context.now_ns >=
 		   queries[id].start_ns + (has_relay ? RELAY_TIMEOUT_MS * ms_ns : timeout_ns());
 }
 
-/* Handles a reply to a client. The reply has `len` bytes and is in `capacity`. */
+/* Handles a reply to a client. The reply has `len` bytes and is in `buffer`. */
 static void
 client_done(void *arg, const struct client *client, size_t len)
 {
 	uint8_t own[4] = { address[0], address[1], address[2], 0 };
-	unsigned id = wire_get16(capacity);
+	unsigned id = wire_get16(buffer);
 
 	(void)arg;
-	CHECK(len >= DNS_HEADER && (capacity[2] & 0x80) != 0 && id < query_count);
+	CHECK(len >= DNS_HEADER && (buffer[2] & 0x80) != 0 && id < query_count);
 	CHECK(client->proto == queries[id].proto && queries[id].replies++ == 0);
 	CHECK(may_end(id));
-	CHECK(!honest || ending || table_max < QUERIES || (capacity[3] & 15) != RCODE_SERVFAIL);
+	CHECK(!honest || ending || table_max < QUERIES || (buffer[3] & 15) != RCODE_SERVFAIL);
 	CHECK(client->proto == PROTO_TCP || len <= DNS_UDP_PAYLOAD);
-	CHECK(!has(capacity, len, forged));
+	CHECK(!has(buffer, len, forged));
 	for (unsigned i = 0; i < LETTERS; i++) {
 		own[3] = (uint8_t)i;
-		CHECK(i == queries[id].name || !has(capacity, len, own));
+		CHECK(i == queries[id].name || !has(buffer, len, own));
 	}
 }
 

@@ -170,7 +170,7 @@ a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed(void **state)
 	peer_read(&peers[2]);
 	peer_reply(&peers[2], RCODE_NXDOMAIN);
 	assert_int_equal(got.replies, 1);
-	assert_int_equal(got.capacity[3] & 15, RCODE_NXDOMAIN);
+	assert_int_equal(got.buffer[3] & 15, RCODE_NXDOMAIN);
 	finish(peers, 3);
 }
 
@@ -189,7 +189,7 @@ refused_is_said_only_of_servers_that_have_refused(void **state)
 	peer_read(&peers[2]);
 	peer_reply(&peers[2], RCODE_SERVFAIL);
 	assert_int_equal(got.replies, 1);
-	assert_int_equal(got.capacity[3] & 15, RCODE_SERVFAIL);
+	assert_int_equal(got.buffer[3] & 15, RCODE_SERVFAIL);
 	finish(peers, 3);
 }
 
@@ -204,7 +204,7 @@ an_answer_of_a_server_that_left_the_list_is_taken(void **state)
 	forward_servers(forward, &peers[1].server, 1);
 	peer_reply(&peers[0], RCODE_NXDOMAIN);
 	assert_int_equal(got.replies, 1);
-	assert_int_equal(got.capacity[3] & 15, RCODE_NXDOMAIN);
+	assert_int_equal(got.buffer[3] & 15, RCODE_NXDOMAIN);
 	assert_false(peer_was_asked(&peers[1]));
 	finish(peers, 2);
 }
@@ -319,7 +319,7 @@ after_formerr_a_query_is_repeated_without_opt(void **state)
 		assert_false(peer_got_opt(&peers[0]));
 		peer_reply(&peers[0], RCODE_NXDOMAIN);
 		assert_int_equal(got.replies, i);
-		assert_int_equal(got.capacity[3] & 15, RCODE_NXDOMAIN);
+		assert_int_equal(got.buffer[3] & 15, RCODE_NXDOMAIN);
 	}
 	finish(peers, 1);
 }
@@ -337,7 +337,7 @@ a_server_that_always_replies_formerr_is_not_asked_forever(void **state)
 		peer_drops_opt(&peers[0]);
 		peer_reply(&peers[0], RCODE_FORMERR);
 	}
-	assert_int_equal(got.capacity[3] & 15, RCODE_SERVFAIL);
+	assert_int_equal(got.buffer[3] & 15, RCODE_SERVFAIL);
 	assert_int_equal(queries, 2);
 	assert_false(peer_was_asked(&peers[0]));
 	finish(peers, 1);

@@ -23,7 +23,7 @@ static struct {
 	uint32_t client; /* the client that got the last reply */
 	unsigned rcode;
 	uint16_t id;
-	uint8_t capacity[DNS_TCP_MAX];
+	uint8_t buffer[DNS_TCP_MAX];
 } seen;
 
 static void
@@ -60,12 +60,12 @@ hold(void *arg, const struct client *client)
 }
 
 static uint8_t *
-capacity(void *arg, const struct client *client, size_t *max)
+buffer(void *arg, const struct client *client, size_t *max)
 {
 	(void)arg;
 	(void)client;
 	*max = DNS_UDP_PAYLOAD;
-	return seen.capacity;
+	return seen.buffer;
 }
 
 static void
@@ -75,14 +75,14 @@ done(void *arg, const struct client *client, size_t len)
 	assert_true(len >= DNS_HEADER);
 	seen.replies++;
 	seen.client = client->hash;
-	seen.rcode = seen.capacity[3] & 15;
-	seen.id = wire_get16(seen.capacity);
+	seen.rcode = seen.buffer[3] & 15;
+	seen.id = wire_get16(seen.buffer);
 }
 
 static void
 start(unsigned max, unsigned client_max, int64_t hold_ms)
 {
-	const struct client_ops clients = { NULL, hold, capacity, done };
+	const struct client_ops clients = { NULL, hold, buffer, done };
 
 	memset(&seen, 0, sizeof seen);
 	memset(&stats, 0, sizeof stats);

@@ -153,7 +153,7 @@ a_query_without_reply_does_not_close_ahead_of_gathered_replies(void **state)
 	struct conn *conn = &tcp->pool.conns[0];
 	conn->finished = true;
 	tcp->pool.current = conn;
-	memset(tcp_gather_capacity(tcp), 0, PREFIX + REPLY);
+	memset(tcp_gather_buffer(tcp), 0, PREFIX + REPLY);
 	tcp_gather_done(tcp, REPLY);
 	tcp_hold(tcp, &peer);
 	tcp_reply_done(tcp, &peer, 0);

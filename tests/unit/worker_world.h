@@ -46,7 +46,7 @@ end_world(void **state)
 /* How many replies client_ops delivered, and the last reply. */
 static struct {
 	unsigned replies;
-	uint8_t capacity[DNS_TCP_MAX];
+	uint8_t buffer[DNS_TCP_MAX];
 } got;
 
 static inline void
@@ -62,7 +62,7 @@ client_reserve(void *arg, const struct client *client, size_t *max)
 	(void)arg;
 	(void)client;
 	*max = DNS_UDP_PAYLOAD;
-	return got.capacity;
+	return got.buffer;
 }
 
 static inline void

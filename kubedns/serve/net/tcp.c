@@ -130,7 +130,7 @@ tcp_gather_flush(struct tcp *tcp)
 
 /* Returns space for one more message with its prefix, or NULL if the connection was closed. */
 static uint8_t *
-tcp_gather_capacity(struct tcp *tcp)
+tcp_gather_buffer(struct tcp *tcp)
 {
 	if (GATHER_MAX - tcp->gathered < PREFIX + DNS_TCP_MAX && !tcp_gather_flush(tcp))
 		return NULL;
@@ -173,10 +173,10 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 {
 	struct worker_context *context = tcp->context;
 	struct conn *conn = tcp->pool.current;
-	uint8_t *capacity;
+	uint8_t *buffer;
 
 	/* Earlier replies must be sent first. */
-	if (!tcp_gather_flush(tcp) || (capacity = tcp_gather_capacity(tcp)) == NULL)
+	if (!tcp_gather_flush(tcp) || (buffer = tcp_gather_buffer(tcp)) == NULL)
 		return false;
 	if (conn->blocked) {
 		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
@@ -187,7 +187,7 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 		.question = &info->query,
 		.query = query,
 		.query_len = len,
-		.out = capacity + PREFIX,
+		.out = buffer + PREFIX,
 		.max = DNS_TCP_MAX,
 		.fd = conn->fd,
 		.end = context->streamed };
@@ -274,9 +274,9 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 	struct worker_context *context = tcp->context;
 	struct conn *conn = tcp->pool.current;
 	struct answer_info info;
-	uint8_t *capacity = tcp_gather_capacity(tcp);
+	uint8_t *buffer = tcp_gather_buffer(tcp);
 
-	if (capacity == NULL)
+	if (buffer == NULL)
 		return false;
 	conn->queries++;
 	rcu_enter();
@@ -285,7 +285,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.tree = client_view(context, tree_current(context->tree), &conn->addr.sa),
 		.query = query,
 		.query_len = len,
-		.out = capacity + PREFIX,
+		.out = buffer + PREFIX,
 		.max = DNS_TCP_MAX,
 		.tcp = true,
 		.keepalive = keepalive_of(tcp, conn),
@@ -596,11 +596,11 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 		/*
 		 * Called while this connection is being answered. The gathered replies must be sent first.
 		 */
-		uint8_t *capacity = tcp_gather_capacity(tcp);
+		uint8_t *buffer = tcp_gather_buffer(tcp);
 
-		if (capacity == NULL)
+		if (buffer == NULL)
 			return;
-		memcpy(capacity, tcp->reply, PREFIX + len);
+		memcpy(buffer, tcp->reply, PREFIX + len);
 		tcp->gathered += PREFIX + len;
 		return;
 	}

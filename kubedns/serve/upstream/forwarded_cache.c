@@ -27,7 +27,7 @@ struct slot {
 	uint16_t len;  /* length of the message */
 	uint16_t ttls; /* number of TTLs */
 	bool edns_do;
-	uint8_t capacity[SLOT_ROOM];
+	uint8_t bytes[SLOT_ROOM];
 };
 _Static_assert(sizeof(struct slot) <= FORWARDED_CACHE_SLOT, "a slot's size");
 
@@ -147,7 +147,7 @@ find_slot(const struct forwarded_cache *cache, size_t index, uint32_t tag, const
 		if (cache->sets[index].tags[i] == tag &&
 		    is_good(cache, index, (unsigned)i, generation, now_ns) && slot->type == type &&
 		    (key == NULL || (slot->flags == key->flags && slot->edns_do == key->edns_do)) &&
-		    dname_equal(slot->capacity + DNS_HEADER, name))
+		    dname_equal(slot->bytes + DNS_HEADER, name))
 			return i;
 	}
 	return -1;
@@ -159,7 +159,7 @@ find_slot(const struct forwarded_cache *cache, size_t index, uint32_t tag, const
 static uint8_t *
 ttl_place(struct slot *slot, unsigned i)
 {
-	return slot->capacity + SLOT_ROOM - 2 * (i + 1);
+	return slot->bytes + SLOT_ROOM - 2 * (i + 1);
 }
 
 static uint32_t
@@ -178,7 +178,7 @@ note_ttl(struct slot *slot, const struct record *record, uint32_t ttl_s)
 
 	if (slot->len + 2u * (slot->ttls + 1u) > SLOT_ROOM)
 		return false;
-	wire_put32(slot->capacity + at, ttl_s);
+	wire_put32(slot->bytes + at, ttl_s);
 	wire_put16(ttl_place(slot, slot->ttls++), (unsigned)at);
 	return true;
 }
@@ -187,12 +187,12 @@ note_ttl(struct slot *slot, const struct record *record, uint32_t ttl_s)
 static uint32_t
 measure(struct slot *slot)
 {
-	bool denied = (slot->capacity[3] & 15) == RCODE_NXDOMAIN, any = false, soa = false;
+	bool denied = (slot->bytes[3] & 15) == RCODE_NXDOMAIN, any = false, soa = false;
 	uint32_t life_s = FORWARDED_CACHE_MAX_S;
 	struct reply_walk walk;
 	int more;
 
-	if (!reply_walk_begin(&walk, slot->capacity, slot->len))
+	if (!reply_walk_begin(&walk, slot->bytes, slot->len))
 		return 0;
 	while ((more = reply_walk_next(&walk)) > 0) {
 		const struct record *record = &walk.record;
@@ -233,7 +233,7 @@ forwarded_cache_get(
 		uint32_t age_s = age_of(slot, now_ns);
 
 		len = slot->len;
-		memcpy(out, slot->capacity, len);
+		memcpy(out, slot->bytes, len);
 		for (unsigned t = 0; t < slot->ttls; t++) {
 			uint8_t *ttl = out + wire_get16(ttl_place(slot, t));
 
@@ -279,7 +279,7 @@ fill_slot(struct slot *slot, const struct forwarded_key *key, const uint8_t *wir
 		.flags = key->flags,
 		.edns_do = key->edns_do,
 		.len = (uint16_t)len };
-	memcpy(slot->capacity, wire, len);
+	memcpy(slot->bytes, wire, len);
 	uint32_t life_s = measure(slot);
 	slot->until_ns = now_ns + life_s * second_ns;
 	return life_s > 0;

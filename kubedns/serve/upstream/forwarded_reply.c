@@ -19,16 +19,16 @@ cache_key(const struct inflight *inflight)
 
 bool
 forwarded_reply_find(const struct worker_context *context, struct forwarded_cache *cache,
-    const struct inflight *inflight, uint8_t *capacity, struct upstream_reply *said)
+    const struct inflight *inflight, uint8_t *buffer, struct upstream_reply *said)
 {
 	struct stats *stats = context->stats;
 
 	if (cache == NULL || !forwarded_cache_takes(&inflight->info.query, inflight->query_len))
 		return false;
 	const struct forwarded_key key = cache_key(inflight);
-	size_t len = forwarded_cache_get(cache, &key, context->now_ns, capacity);
+	size_t len = forwarded_cache_get(cache, &key, context->now_ns, buffer);
 	stats_add(len > 0 ? &stats->cache_hits : &stats->cache_misses, 1);
-	*said = (struct upstream_reply){ .wire = capacity, .len = len };
+	*said = (struct upstream_reply){ .wire = buffer, .len = len };
 	return len > 0;
 }
 
@@ -156,12 +156,12 @@ forwarded_reply_send(struct worker_context *context, const struct client_ops *cl
 	enum answer_system system = inflight->info.system;
 	size_t max;
 
-	uint8_t *capacity = clients->capacity(clients->arg, client, &max);
-	size_t len = write_reply(context, inflight, said, capacity, max);
+	uint8_t *buffer = clients->reply_buffer(clients->arg, client, &max);
+	size_t len = write_reply(context, inflight, said, buffer, max);
 	clients->done(clients->arg, client, len);
 	stats_reply(context->stats, client->proto, &inflight->info, len);
 	stats_took(
 	    &context->stats->times[system], (uint64_t)(context->now_ns - inflight->start_ns), 1);
 	inflight->info.len = len;
-	forwarded_reply_note(context, client, &inflight->info, capacity, inflight->start_ns, made);
+	forwarded_reply_note(context, client, &inflight->info, buffer, inflight->start_ns, made);
 }

@@ -11,9 +11,9 @@
 #include "kubedns/serve/upstream/inflight.h"
 
 /* Searches the cache, which may be NULL, for an answer to the current question. Counts a hit or
- * a miss. After a hit, `said` points into `capacity`, a buffer of FORWARDED_CACHE_SLOT bytes. */
+ * a miss. After a hit, `said` points into `buffer`, which has FORWARDED_CACHE_SLOT bytes. */
 bool forwarded_reply_find(const struct worker_context *context, struct forwarded_cache *cache,
-    const struct inflight *inflight, uint8_t *capacity, struct upstream_reply *said);
+    const struct inflight *inflight, uint8_t *buffer, struct upstream_reply *said);
 
 /* Stores the answer, if there is a cache and the answer may be stored. */
 void forwarded_reply_keep(const struct worker_context *context, struct forwarded_cache *cache,

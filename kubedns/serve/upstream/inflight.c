@@ -510,17 +510,17 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 {
 	struct answer_info refused = *info;
 	size_t max;
-	uint8_t *capacity = table->clients.capacity(table->clients.arg, client, &max);
+	uint8_t *buffer = table->clients.reply_buffer(table->clients.arg, client, &max);
 
 	refused.rcode = RCODE_REFUSED;
 	refused.truncated = false;
-	len = answer_rcode(&refused.query, query, len, RCODE_REFUSED, capacity, max);
+	len = answer_rcode(&refused.query, query, len, RCODE_REFUSED, buffer, max);
 	table->clients.done(table->clients.arg, client, len);
 	stats_drop(table->context->stats, reason);
 	stats_reply(table->context->stats, client->proto, &refused, len);
 	refused.len = len;
 	forwarded_reply_note(
-	    table->context, client, &refused, capacity, table->context->now_ns, MADE_REFUSED);
+	    table->context, client, &refused, buffer, table->context->now_ns, MADE_REFUSED);
 }
 
 /* Initialises a query. `query` is not copied. */
@@ -551,11 +551,11 @@ reply_from_kept(struct inflight_table *table, const struct client *client, const
     struct answer_info *reached)
 {
 	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
-	uint8_t capacity[FORWARDED_CACHE_SLOT];
+	uint8_t buffer[FORWARDED_CACHE_SLOT];
 	struct upstream_reply said;
 
 	do {
-		if (!forwarded_reply_find(table->context, table->cache, &asking, capacity, &said)) {
+		if (!forwarded_reply_find(table->context, table->cache, &asking, buffer, &said)) {
 			*reached = asking.info;
 			return false;
 		}
@@ -703,13 +703,13 @@ static void
 finish_one(struct inflight_table *table, struct inflight *inflight, struct upstream_reply said)
 {
 	struct stats *stats = table->context->stats;
-	uint8_t capacity[FORWARDED_CACHE_SLOT];
+	uint8_t buffer[FORWARDED_CACHE_SLOT];
 	bool failed = said.wire == NULL;
 
 	if (failed && inflight->servfail != NULL)
 		said = (struct upstream_reply){ inflight->servfail, inflight->servfail_len, NULL };
 	while (forwarded_reply_leads_on(table->context, inflight, &said)) {
-		if (forwarded_reply_find(table->context, table->cache, inflight, capacity, &said))
+		if (forwarded_reply_find(table->context, table->cache, inflight, buffer, &said))
 			continue;
 		if (table->is_fallback &&
 		    forwarded_reply_in_stub_domain(table->context, inflight)) {

@@ -121,9 +121,9 @@ struct client_ops {
 	void *arg;
 	/* Reports that a query of this client will be answered later (see tcp_hold()). */
 	void (*hold)(void *arg, const struct client *client);
-	/* capacity() returns a buffer for the reply, and sets `*max` to its size. done() gets
+	/* reply_buffer() returns the buffer for a reply, and sets `*max` to its size. done() gets
 	 * the length of the reply, or 0 if there is no reply. */
-	uint8_t *(*capacity)(void *arg, const struct client *client, size_t *max);
+	uint8_t *(*reply_buffer)(void *arg, const struct client *client, size_t *max);
 	void (*done)(void *arg, const struct client *client, size_t len);
 };
 

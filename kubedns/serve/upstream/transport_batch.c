@@ -48,7 +48,7 @@ transport_batch_add(struct transport_batch *batch, size_t len)
 
 /* A control message UDP_SEGMENT. The control message contains the length of each message in a run. */
 struct segment_size {
-	_Alignas(struct cmsghdr) uint8_t capacity[CMSG_SPACE(sizeof(uint16_t))];
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))];
 };
 
 static void
@@ -57,8 +57,8 @@ segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
 	uint16_t value = (uint16_t)len;
 
 	*size = (struct segment_size){ 0 };
-	hdr->msg_control = size->capacity;
-	hdr->msg_controllen = sizeof size->capacity;
+	hdr->msg_control = size->control;
+	hdr->msg_controllen = sizeof size->control;
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
 	*cmsg = (struct cmsghdr){
 		.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof value)

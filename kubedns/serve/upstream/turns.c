@@ -79,7 +79,7 @@ may_take(const struct turns *turns, const struct turn_client *client)
 }
 
 static void
-take(struct turns *turns, struct turn *turn)
+occupy_place(struct turns *turns, struct turn *turn)
 {
 	turn->client->has++;
 	turns->taken++;
@@ -94,7 +94,7 @@ turns_ask(struct turns *turns, struct turn *turn, uint32_t hash)
 	turn->client = client;
 	/* queries of this client that wait go first */
 	if (TAILQ_EMPTY(&client->waiting) && may_take(turns, client)) {
-		take(turns, turn);
+		occupy_place(turns, turn);
 		return true;
 	}
 	turn->waiting = true;
@@ -151,7 +151,7 @@ turns_next(struct turns *turns)
 			TAILQ_REMOVE(&turns->in_turn, client, in_turn);
 			TAILQ_INSERT_TAIL(&turns->in_turn, client, in_turn);
 		}
-		take(turns, turn);
+		occupy_place(turns, turn);
 		return turn;
 	}
 	return NULL;
