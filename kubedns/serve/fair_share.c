@@ -50,12 +50,12 @@ struct fair_share {
 	unsigned phase;           /* index of the next sample in a batch */
 	uint64_t drops;           /* packets dropped by the kernel so far */
 	struct heavy_hitters hitters;
-	/* The demands of the clients in `held`, which are limited. */
+	/* The demands of the clients in `limited`. */
 	struct demand demands[SOCKET_FILTER_MAX];
 
 	pthread_mutex_t lock; /* protects the following members from readers in other threads */
-	size_t held_count;
-	struct client_share held[SOCKET_FILTER_MAX];
+	size_t limited_count;
+	struct client_share limited[SOCKET_FILTER_MAX];
 };
 
 /* --- the addresses that send most --- */
@@ -133,7 +133,7 @@ start_window(struct fair_share *fair)
 	fair->start_ns = fair->context->now_ns;
 	fair->busy_ns = fair->idle_ns = 0;
 	fair->packets = 0;
-	if (fair->held_count > 0)
+	if (fair->limited_count > 0)
 		fair->behind = false;
 	fair->hitters.total = fair->hitters.used = 0;
 }
@@ -203,13 +203,13 @@ fair_share_idle(struct fair_share *fair, int64_t ns)
 	fair->idle_ns += ns;
 }
 
-/* Returns the client's index in `held`, or held_count if it is not there. */
+/* Returns the client's index in `limited`, or limited_count if it is not there. */
 static size_t
-held_index(const struct fair_share *fair, const struct addr *addr)
+limited_index(const struct fair_share *fair, const struct addr *addr)
 {
 	size_t i = 0;
 
-	while (i < fair->held_count && !addr_equal(&fair->held[i].addr, addr))
+	while (i < fair->limited_count && !addr_equal(&fair->limited[i].addr, addr))
 		i++;
 	return i;
 }
@@ -249,21 +249,21 @@ find_demands(
 	for (unsigned i = 0; i < hitters->used; i++) {
 		const struct hitter *hitter = &hitters->entries[i];
 		uint32_t sure = hitter->count - hitter->error;
-		size_t held = held_index(fair, &hitter->addr);
+		size_t limited = limited_index(fair, &hitter->addr);
 
 		found = (struct demand){ hitter->addr, (double)sure * SAMPLE };
-		if (held < fair->held_count)
-			passed[held] = found.packets;
+		if (limited < fair->limited_count)
+			passed[limited] = found.packets;
 		else if (sure > hitters->total / HEAVY_PART)
 			count = insert_demand(demands, count, found);
 		else
 			continue;
 		*others -= found.packets;
 	}
-	for (size_t i = 0; i < fair->held_count; i++) {
-		double sent = passed[i] / fair->held[i].share, before = fair->demands[i].packets;
+	for (size_t i = 0; i < fair->limited_count; i++) {
+		double sent = passed[i] / fair->limited[i].share, before = fair->demands[i].packets;
 
-		found = (struct demand){ fair->held[i].addr,
+		found = (struct demand){ fair->limited[i].addr,
 			sent > before * decay ? sent : before * decay };
 		count = insert_demand(demands, count, found);
 	}
@@ -271,21 +271,21 @@ find_demands(
 }
 
 static void
-set_filters(struct fair_share *fair, const struct client_share *held, size_t count)
+set_filters(struct fair_share *fair, const struct client_share *limited, size_t count)
 {
 	char text[ADDR_TEXT_MAX];
 
-	if (fair->held_count == 0 && count > 0)
+	if (fair->limited_count == 0 && count > 0)
 		log_neterr("dns: a worker cannot keep up: %.1f %% of the packets from %s are "
 			   "answered, %zu clients are held back",
-		    100 * held[0].share, addr_format(&held[0].addr, text), count);
-	if (fair->held_count > 0 && count == 0)
+		    100 * limited[0].share, addr_format(&limited[0].addr, text), count);
+	if (fair->limited_count > 0 && count == 0)
 		log_neterr("dns: all packets are answered again");
 	for (size_t i = 0; i < fair->socket_count; i++)
-		socket_filter_set(fair->sockets[i].fd, fair->sockets[i].family, held, count);
+		socket_filter_set(fair->sockets[i].fd, fair->sockets[i].family, limited, count);
 	pthread_mutex_lock(&fair->lock);
-	memcpy(fair->held, held, count * sizeof *held);
-	fair->held_count = count;
+	memcpy(fair->limited, limited, count * sizeof *limited);
+	fair->limited_count = count;
 	pthread_mutex_unlock(&fair->lock);
 	__atomic_store_n(&fair->context->stats->clients_held, count, __ATOMIC_RELAXED);
 }
@@ -300,7 +300,7 @@ take_drops(struct fair_share *fair)
 	uint64_t drops = kernel_drops(fair);
 	uint32_t more = (uint32_t)(drops - fair->drops);
 
-	if (fair->held_count > 0)
+	if (fair->limited_count > 0)
 		stats_add(&fair->context->stats->client_shed, more);
 	fair->drops = drops;
 	return more;
@@ -345,35 +345,35 @@ static void
 decide(struct fair_share *fair, bool begins)
 {
 	struct demand demands[SOCKET_FILTER_MAX], kept[SOCKET_FILTER_MAX];
-	struct client_share held[SOCKET_FILTER_MAX];
+	struct client_share limited[SOCKET_FILTER_MAX];
 	double packets[SOCKET_FILTER_MAX] = { 0 }, others, sum;
 	/* if a queue is half full, the worker must catch up first */
 	double fits = window_capacity(fair) * (fair->behind ? catch_up : headroom);
-	size_t count = find_demands(fair, demands, &others), held_count = 0;
+	size_t count = find_demands(fair, demands, &others), limited_count = 0;
 	uint32_t drops = take_drops(fair);
 
 	sum = others;
 	for (size_t i = 0; i < count; i++) {
 		/* Adds the client's part of the packets lost by overflow. */
-		if (fair->held_count == 0 && fair->packets > 0)
+		if (fair->limited_count == 0 && fair->packets > 0)
 			demands[i].packets *= 1 + (double)drops / (double)fair->packets;
 		sum += packets[i] = demands[i].packets;
 	}
 	/* The filter drops nothing while the worker can answer all packets. Only a queue that stays full starts a filter. */
-	bool needed = sum > fits && (begins || fair->held_count > 0);
+	bool needed = sum > fits && (begins || fair->limited_count > 0);
 	double level = needed ? max_min_level(packets, count, others, fits) : -1;
 	for (size_t i = 0; i < count && level >= 0; i++)
 		if (packets[i] > level) {
 			double share = level / packets[i];
 
-			kept[held_count] = demands[i];
-			held[held_count].addr = demands[i].addr;
-			held[held_count++].share = share > least_share ? share : least_share;
+			kept[limited_count] = demands[i];
+			limited[limited_count].addr = demands[i].addr;
+			limited[limited_count++].share = share > least_share ? share : least_share;
 		}
-	if (held_count > 0 || fair->held_count > 0)
-		set_filters(fair, held, held_count);
-	memcpy(fair->demands, kept, held_count * sizeof *kept);
-	fair->quiet = held_count > 0 ? 0 : fair->quiet + 1;
+	if (limited_count > 0 || fair->limited_count > 0)
+		set_filters(fair, limited, limited_count);
+	memcpy(fair->demands, kept, limited_count * sizeof *kept);
+	fair->quiet = limited_count > 0 ? 0 : fair->quiet + 1;
 }
 
 int64_t
@@ -382,7 +382,7 @@ fair_share_iteration(struct fair_share *fair)
 	if (!fair->context->measuring)
 		return CLOCK_NEVER;
 	int64_t end_ns = fair->start_ns + window_ns;
-	bool begins = fair->held_count == 0 && stays_behind(fair);
+	bool begins = fair->limited_count == 0 && stays_behind(fair);
 	if (fair->context->now_ns < end_ns && !begins)
 		return end_ns;
 	decide(fair, begins);
@@ -395,8 +395,8 @@ size_t
 fair_share_clients(struct fair_share *fair, struct client_share *clients)
 {
 	pthread_mutex_lock(&fair->lock);
-	size_t count = fair->held_count;
-	memcpy(clients, fair->held, count * sizeof *clients);
+	size_t count = fair->limited_count;
+	memcpy(clients, fair->limited, count * sizeof *clients);
 	pthread_mutex_unlock(&fair->lock);
 	return count;
 }
@@ -404,15 +404,15 @@ fair_share_clients(struct fair_share *fair, struct client_share *clients)
 char *
 fair_share_notes(struct fair_share *fair, unsigned worker, bool addresses, char *notes)
 {
-	struct client_share held[SOCKET_FILTER_MAX];
+	struct client_share limited[SOCKET_FILTER_MAX];
 	char text[ADDR_TEXT_MAX];
-	size_t count = fair_share_clients(fair, held);
+	size_t count = fair_share_clients(fair, limited);
 
 	for (size_t i = 0; i < count; i++) {
-		const char *who = addresses ? addr_format(&held[i].addr, text) : "one client";
+		const char *who = addresses ? addr_format(&limited[i].addr, text) : "one client";
 		char *more = xasprintf("%sworker %u cannot keep up: %.1f %% of the packets from %s "
 				       "are answered\n",
-		    notes, worker, 100 * held[i].share, who);
+		    notes, worker, 100 * limited[i].share, who);
 
 		free(notes);
 		notes = more;
