@@ -67,6 +67,10 @@ SAME = {
     "unbound": (["-set", "engine=unbound"], "replace-kube-dns", ["engine-unbound"]),
     "unbound, front": (["-set", "topology=front", "-set", "engine=unbound"], "replace-kube-dns", ["front", "engine-unbound"]),
     "unbound on every node": (["-set", "topology=node", "-set", "engine=unbound"], "node-service", ["engine-unbound"]),
+    "unbound, CA certificates from a trust bundle": (["-set", "topology=front", "-set", "engine=unbound", "-set", "upstreamTrustBundle=true"],
+                                                     "replace-kube-dns", ["front", "engine-unbound", "upstream-trust-bundle"]),
+    "trust bundle on every node": (["-set", "topology=node", "-set", "engine=unbound", "-set", "upstreamTrustBundle=true"],
+                                   "node-service", ["engine-unbound", "upstream-trust-bundle"]),
     "control plane": (["-f", "TOLERATIONS"], "replace-kube-dns", ["control-plane"]),
 }
 TOLERATIONS = {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *(
@@ -261,6 +265,7 @@ def test_chart_is_of_the_version():
     ([*SETTINGS, "-set", "registry=https://registry.example"], "registry: https://registry.example: image names have no scheme"),
     ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: must be classic, front or node"),
     ([*SETTINGS, "-set", "engine=bind"], "engine: bind: must be dnsmasq or unbound"),
+    ([*SETTINGS, "-set", "upstreamTrustBundle=true"], "upstreamTrustBundle: dnsmasq cannot encrypt queries: set engine=unbound"),
     ([*SETTINGS, "-set", "hpa.enabled=true", "-set", "autoscaler.enabled=true"], "use one"),
     ([*SETTINGS, "-set", "external.headless=true"], "external.zones is empty"),
     ([*SETTINGS, "-set", "clientPods=true"], "clientPods: in the classic topology dnsmasq is kubedns's only client"),

@@ -281,6 +281,20 @@ def test_unbound_changes_the_image_the_flags_and_the_memory_and_no_right(tmp_pat
 
 
 @needs_kubectl
+@pytest.mark.parametrize(("base", "components"), [("front", []), ("beside", ["front"]), ("node-service", []), ("node-local", [])])
+def test_certificates_of_a_trust_bundle_are_at_the_same_path_and_need_no_right(tmp_path, base, components):
+    made = copy(tmp_path)
+    plain, bundle = (render(made, base, *components, "engine-unbound", *more) for more in ([], ["upstream-trust-bundle"]))
+    (key,) = [(kind, name) for kind, name in plain if kind in ("Deployment", "DaemonSet")]
+    assert {**bundle, key: None} == {**plain, key: None}
+    before, after = ({v["name"]: v for v in o[key]["spec"]["template"]["spec"].pop("volumes")} for o in (plain, bundle))
+    assert before.pop("upstream-ca") == {"name": "upstream-ca", "configMap": {"name": "upstream-ca", "optional": True}}
+    source = {"name": "upstream-ca", "path": "ca.crt", "optional": True}
+    assert after.pop("upstream-ca") == {"name": "upstream-ca", "projected": {"sources": [{"clusterTrustBundle": source}]}}
+    assert before == after and plain[key] == bundle[key]
+
+
+@needs_kubectl
 def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
     made = copy(tmp_path)
     front, node = render(made, "front"), render(made, "node-service")

@@ -126,6 +126,9 @@
 {{- if not (has $v.engine (list "dnsmasq" "unbound")) -}}
 {{- fail (printf "engine: %s: must be dnsmasq or unbound" $v.engine) -}}
 {{- end -}}
+{{- if and $v.upstreamTrustBundle (ne $v.engine "unbound") -}}
+{{- fail "upstreamTrustBundle: dnsmasq cannot encrypt queries: set engine=unbound" -}}
+{{- end -}}
 {{- if and (eq (toString $v.deployment.dnsPolicy) "None") (not $v.deployment.dnsConfig) -}}
 {{- fail "deployment.dnsPolicy: None needs deployment.dnsConfig.nameservers, the upstream servers" -}}
 {{- end -}}
