@@ -31,7 +31,7 @@ def test_api_server_accepts_the_components_together(cluster, tmp_path):
 
 
 @pytest.mark.parametrize("values", [[], ["topology=front", "autoscaler.enabled=true"], ["isClusterService=false", "hpa.enabled=true"],
-                                    ["topology=node"]])
+                                    ["topology=classic"], ["topology=node"], ["topology=node-local"], ["topology=node-local", "deployment.enabled=false"]])
 def test_api_server_accepts_the_chart(cluster, values):
     sets = [a for v in (f"registry={REGISTRY}", f"service.clusterIP={'' if 'isClusterService=false' in values else DNS_IP}", *values)
             for a in ("-set", v)]

@@ -21,7 +21,7 @@ from kubedns_process import Kubedns
 from objects import service
 
 APISERVERS = [os.path.abspath(f) for f in os.environ.get("APISERVERS", "").split()]
-CHART = {"classic": [], "front": ["topology=front", "autoscaler.enabled=true"], "node": ["topology=node"]}
+CHART = {"classic": ["topology=classic"], "front": ["autoscaler.enabled=true"], "node": ["topology=node"], "node-local": ["topology=node-local"]}
 TOGETHER = ("front", "control-plane", "networkpolicy", "proportional", "external-names", "client-pods")
 
 # The objects that need a newer server than 1.22. Each entry has the first version that accepts the object, and the error of an older server.
@@ -29,6 +29,7 @@ SINCE = {
     **dict.fromkeys(("replace-kube-dns", "beside", "front", "autoscale"), (29, "matchLabelKeys")),
     "evict-unready": (26, "unhealthyPodEvictionPolicy"),
     "node-local": (29, "flowcontrol.apiserver.k8s.io/v1"),
+    "chart node-local": (29, "flowcontrol.apiserver.k8s.io/v1"),
     "node-service": (34, "PreferSameNode|trafficDistribution|flowcontrol.apiserver.k8s.io/v1"),
     "chart node": (34, "PreferSameNode|trafficDistribution|flowcontrol.apiserver.k8s.io/v1"),
     "search": (36, 'no matches for kind "MutatingAdmissionPolicy"'),

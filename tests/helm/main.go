@@ -1,11 +1,14 @@
 // helm renders a chart as `helm template` does, with Helm's own engine, for the tests.
 //
-//	helm [-f VALUES]... [-set KEY=VALUE]... [-set-string KEY=VALUE]... [-kube VERSION] [-n NAMESPACE] [-notes] NAME CHART
+//	helm [-f VALUES]... [-set KEY=VALUE]... [-set-string KEY=VALUE]... [-kube VERSION] [-n NAMESPACE] [-cluster OBJECTS] [-notes] NAME CHART
 //
+// -cluster is a JSON file with a list of objects. The function lookup of the templates finds these.
 // It prints the objects, or with -notes what NOTES.txt says; values that the chart's schema refuses are an error.
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -16,12 +19,44 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/strvals"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 )
 
 type list []string
 
 func (l *list) String() string     { return strings.Join(*l, ",") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
+
+// cluster is the objects of a cluster, of which lookup sees one kind and namespace.
+type cluster struct {
+	dynamic.NamespaceableResourceInterface
+	objects         []map[string]interface{}
+	kind, namespace string
+}
+
+func (c cluster) GetClientFor(_, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	c.kind = kind
+	return c, true, nil
+}
+
+func (c cluster) Namespace(namespace string) dynamic.ResourceInterface {
+	c.namespace = namespace
+	return c
+}
+
+func (c cluster) Get(_ context.Context, name string, _ v1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+	for _, object := range c.objects {
+		found := &unstructured.Unstructured{Object: object}
+		if found.GetKind() == c.kind && found.GetNamespace() == c.namespace && found.GetName() == name {
+			return found, nil
+		}
+	}
+	return nil, errors.NewNotFound(schema.GroupResource{Resource: c.kind}, name)
+}
 
 func render() error {
 	var files, sets, texts list
@@ -30,6 +65,7 @@ func render() error {
 	flag.Var(&texts, "set-string", "key=value, whose value is a string")
 	kube := flag.String("kube", "v1.36.0", "the cluster's version")
 	namespace := flag.String("n", "kube-system", "the release's namespace")
+	there := flag.String("cluster", "", "a file with the objects of the cluster")
 	notes := flag.Bool("notes", false, "print NOTES.txt, not the objects")
 	flag.Parse()
 	if flag.NArg() != 2 {
@@ -72,7 +108,17 @@ func render() error {
 	if err != nil {
 		return err
 	}
-	out, err := engine.Render(chart, all)
+	found := cluster{}
+	if *there != "" {
+		text, err := os.ReadFile(*there)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &found.objects); err != nil {
+			return fmt.Errorf("%s: %w", *there, err)
+		}
+	}
+	out, err := engine.RenderWithClientProvider(chart, all, found)
 	if err != nil {
 		return err
 	}

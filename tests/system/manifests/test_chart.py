@@ -44,37 +44,52 @@ def bare(found):
 
 
 SAME = {
-    "classic": ([], "replace-kube-dns", []),
-    "front": (["-set", "topology=front"], "replace-kube-dns", ["front"]),
+    "classic": (["-set", "topology=classic"], "replace-kube-dns", []),
+    "front, the default": ([], "replace-kube-dns", ["front"]),
     "node": (["-set", "topology=node"], "node-service", []),
-    "by load": (["-set", "hpa.enabled=true"], "replace-kube-dns", ["autoscale"]),
-    "by size": (["-set", "autoscaler.enabled=true"], "replace-kube-dns", ["proportional"]),
+    "node-local": (["-set", "topology=node-local"], "replace-kube-dns", ["front"]),
+    "by load": (["-set", "hpa.enabled=true"], "replace-kube-dns", ["front", "autoscale"]),
+    "by size": (["-set", "autoscaler.enabled=true"], "replace-kube-dns", ["front", "proportional"]),
     "prometheus": (["-set", "prometheus.monitor.enabled=true", "-set", "prometheus.monitor.additionalLabels.release=prometheus"],
-                   "replace-kube-dns", ["prometheus"]),
-    "network policy": (["-set", "networkPolicy.enabled=true"], "replace-kube-dns", ["networkpolicy"]),
+                   "replace-kube-dns", ["front", "prometheus"]),
+    "network policy": (["-set", "networkPolicy.enabled=true"], "replace-kube-dns", ["front", "networkpolicy"]),
     "client pods": (["-set", "topology=front", "-set", "clientPods=true"], "replace-kube-dns", ["front", "client-pods"]),
+    "client pods, node-local": (["-set", "topology=node-local", "-set", "clientPods=true"], "replace-kube-dns", ["front", "client-pods"]),
     "client pods on every node": (["-set", "topology=node", "-set", "clientPods=true"], "node-service", ["client-pods"]),
     "tenants": (["-set", "topology=front", "-set", "tenants.enabled=true"], "replace-kube-dns", ["front", "tenants"]),
+    "tenants, node-local": (["-set", "topology=node-local", "-set", "tenants.enabled=true"], "replace-kube-dns", ["front", "tenants"]),
     "tenants on every node": (["-set", "topology=node", "-set", "tenants.enabled=true"], "node-service", ["tenants"]),
     "multicluster": (["-set", "topology=front", "-set", "multicluster.enabled=true"], "replace-kube-dns", ["front", "multicluster"]),
+    "multicluster, node-local": (["-set", "topology=node-local", "-set", "multicluster.enabled=true"], "replace-kube-dns", ["front", "multicluster"]),
     "multicluster on every node": (["-set", "topology=node", "-set", "multicluster.enabled=true"], "node-service", ["multicluster"]),
     "nearest": (["-set", "topology=front", "-set", "nearest.enabled=true"], "replace-kube-dns", ["front", "client-pods", "nearest"]),
+    "nearest, node-local": (["-set", "topology=node-local", "-set", "nearest.enabled=true"], "replace-kube-dns", ["front", "client-pods", "nearest"]),
     "nearest on every node": (["-set", "topology=node", "-set", "nearest.enabled=true"], "node-service", ["nearest-node"]),
     "nearest and tenants on every node": (["-set", "topology=node", "-set", "nearest.enabled=true", "-set", "tenants.enabled=true"], "node-service",
                                           ["tenants", "nearest-node"]),
     "hosts": (["-set", "topology=front", "-set", "hostsNamespaces={dns-names}"], "replace-kube-dns", ["front", "hosts"]),
+    "hosts, node-local": (["-set", "topology=node-local", "-set", "hostsNamespaces={dns-names}"], "replace-kube-dns", ["front", "hosts"]),
     "hosts on every node": (["-set", "topology=node", "-set", "hostsNamespaces={dns-names}"], "node-service", ["hosts"]),
-    "unbound": (["-set", "engine=unbound"], "replace-kube-dns", ["engine-unbound"]),
+    "unbound, classic": (["-set", "topology=classic", "-set", "engine=unbound"], "replace-kube-dns", ["engine-unbound"]),
     "unbound, front": (["-set", "topology=front", "-set", "engine=unbound"], "replace-kube-dns", ["front", "engine-unbound"]),
+    "unbound, node-local": (["-set", "topology=node-local", "-set", "engine=unbound"], "replace-kube-dns", ["front", "engine-unbound"]),
     "unbound on every node": (["-set", "topology=node", "-set", "engine=unbound"], "node-service", ["engine-unbound"]),
     "unbound, CA certificates from a trust bundle": (["-set", "topology=front", "-set", "engine=unbound", "-set", "upstreamTrustBundle=true"],
                                                      "replace-kube-dns", ["front", "engine-unbound", "upstream-trust-bundle"]),
+    "trust bundle, node-local": (["-set", "topology=node-local", "-set", "engine=unbound", "-set", "upstreamTrustBundle=true"],
+                                 "replace-kube-dns", ["front", "engine-unbound", "upstream-trust-bundle"]),
     "trust bundle on every node": (["-set", "topology=node", "-set", "engine=unbound", "-set", "upstreamTrustBundle=true"],
                                    "node-service", ["engine-unbound", "upstream-trust-bundle"]),
-    "control plane": (["-f", "TOLERATIONS"], "replace-kube-dns", ["control-plane"]),
+    "control plane": (["-f", "TOLERATIONS"], "replace-kube-dns", ["front", "control-plane"]),
 }
 TOLERATIONS = {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *(
     {"key": f"node-role.kubernetes.io/{n}", "operator": "Exists", "effect": "NoSchedule"} for n in ("control-plane", "master"))]}
+
+
+def node_local(tmp_path, components):
+    """The objects of the overlay node-local with those of these components that change it."""
+    mine = [{"nearest": "nearest-node"}.get(c, c) for c in components if c != "front" and not (c == "client-pods" and "nearest" in components)]
+    return render(copy(tmp_path), "node-local", *mine)
 
 
 @needs_kubectl
@@ -85,6 +100,8 @@ def test_same_objects_as_the_manifests(tmp_path, case):
     values = [str(tmp_path / "tolerations.yaml") if v == "TOLERATIONS" else v for v in values]
     mine = bare(objects(*SETTINGS, *AS_IT_IS, *values))
     theirs = render(copy(tmp_path), overlay, "evict-unready", *components)
+    if "node-local" in case:
+        theirs |= node_local(tmp_path, components)
     if case == "prometheus":  # a release selects its own pods; the manifests also select the pods of the other overlays
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
                                 (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside", "kube-dns-node"]}]})):
@@ -94,9 +111,10 @@ def test_same_objects_as_the_manifests(tmp_path, case):
                                 (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
             assert found["NetworkPolicy", "kube-dns"]["spec"].pop("podSelector") == selector
     if case.startswith("hosts"):  # the manifests' binding names both accounts that may exist
-        account = {"kind": "ServiceAccount", "name": "kube-dns-node" if "node" in case else "kube-dns", "namespace": "kube-system"}
+        names = ["kube-dns", "kube-dns-node"] if "local" in case else ["kube-dns-node"] if "node" in case else ["kube-dns"]
+        accounts = [{"kind": "ServiceAccount", "name": n, "namespace": "kube-system"} for n in names]
         mine_to, theirs_to = (found["RoleBinding", "kube-dns-hosts"].pop("subjects") for found in (mine, theirs))
-        assert mine_to == [account] and account in theirs_to and mine["RoleBinding", "kube-dns-hosts"]["metadata"]["namespace"] == "dns-names"
+        assert mine_to == accounts and all(a in theirs_to for a in accounts) and mine["RoleBinding", "kube-dns-hosts"]["metadata"]["namespace"] == "dns-names"
     if case == "by size":  # the same JSON in another order
         for found in (mine, theirs):
             data = found["ConfigMap", "kube-dns-autoscaler"]["data"]
@@ -127,7 +145,7 @@ def test_one_setting_says_where_the_runbook_is(tmp_path):
 
 @needs_kubectl
 def test_in_the_classic_topology_dnsmasq_hands_on_the_zone_of_the_cluster_set(tmp_path):
-    mine = bare(objects(*SETTINGS, *AS_IT_IS, "-set", "multicluster.enabled=true"))
+    mine = bare(objects(*SETTINGS, *AS_IT_IS, "-set", "topology=classic", "-set", "multicluster.enabled=true"))
     theirs = render(copy(tmp_path), "replace-kube-dns", "evict-unready", "multicluster")
     args = mine["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][1]["args"]
     assert args.pop() == "--server=/clusterset.local/127.0.0.1#10053"
@@ -139,7 +157,7 @@ def test_external_zones_are_flags_and_the_rights_of_the_component(tmp_path):
     mine = bare(objects(*SETTINGS, *AS_IT_IS, "-set", "external.zones={apps.example.com,b.example}", "-set", "external.ns={192.0.2.1}",
                         "-set", "external.address=0.0.0.0:5353", "-set", "external.headless=true",
                         "-set", "external.refuse={apex,external-ips}"))  # fmt: skip
-    theirs = render(copy(tmp_path), "replace-kube-dns", "evict-unready", "external-names")
+    theirs = render(copy(tmp_path), "replace-kube-dns", "evict-unready", "front", "external-names")
     args = mine["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][0]["args"]
     assert args[-5:] == ["--external-zones=apps.example.com,b.example", "--external-ns=192.0.2.1", "--external-address=0.0.0.0:5353",
                          "--external-headless", "--external-refuse=apex,external-ips"]  # fmt: skip
@@ -219,8 +237,8 @@ def test_the_network_policy_opens_the_address_for_the_outside(address, more):
 def test_the_network_policy_lets_secondaries_ask_kubedns_itself():
     to = ("-set", "transfer.to={192.0.2.53,2001:db8::53,198.51.100.0/24}")
     asked = {(cidr, 10053, p) for cidr in ("192.0.2.53/32", "2001:db8::53/128", "198.51.100.0/24") for p in ("UDP", "TCP")}
-    assert allowed(*to) == (DNS, asked)
-    assert allowed(*to, "-set", "topology=front") == (DNS, set())
+    assert allowed(*to, "-set", "topology=classic") == (DNS, asked)
+    assert allowed(*to) == (DNS, set())
 
 
 @pytest.mark.parametrize("values, kept", [([], KEEP), (["service.annotations.a=b"], {**KEEP, "a": "b"}), (["isClusterService=false"], None)])
@@ -234,12 +252,12 @@ def test_an_uninstall_keeps_the_cluster_s_service_and_no_other_object(values, ke
 @needs_kubectl
 def test_same_objects_beside(tmp_path):
     mine = bare(objects("-set", SETTINGS[1], "-set", "isClusterService=false", name="kube-dns-beside"))
-    assert mine == render(copy(tmp_path), "beside", "evict-unready")
+    assert mine == render(copy(tmp_path), "beside", "evict-unready", "front")
 
 
 @needs_kubectl
 def test_same_objects_for_an_older_cluster(tmp_path):
-    assert bare(objects(*SETTINGS, *AS_IT_IS, "-kube", "v1.24.9")) == render(copy(tmp_path), "replace-kube-dns", "no-match-label-keys")
+    assert bare(objects(*SETTINGS, *AS_IT_IS, "-kube", "v1.24.9")) == render(copy(tmp_path), "replace-kube-dns", "front", "no-match-label-keys")
 
 
 @needs_kubectl
@@ -263,18 +281,18 @@ def test_chart_is_of_the_version():
     (SETTINGS[:2], "service.clusterIP is not set"),
     (SETTINGS[2:], "registry is not set"),
     ([*SETTINGS, "-set", "registry=https://registry.example"], "registry: https://registry.example: image names have no scheme"),
-    ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: must be classic, front or node"),
+    ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: must be classic, front, node or node-local"),
     ([*SETTINGS, "-set", "engine=bind"], "engine: bind: must be dnsmasq or unbound"),
     ([*SETTINGS, "-set", "upstreamTrustBundle=true"], "upstreamTrustBundle: dnsmasq cannot encrypt queries: set engine=unbound"),
     ([*SETTINGS, "-set", "hpa.enabled=true", "-set", "autoscaler.enabled=true"], "use one"),
     ([*SETTINGS, "-set", "external.headless=true"], "external.zones is empty"),
-    ([*SETTINGS, "-set", "clientPods=true"], "clientPods: in the classic topology dnsmasq is kubedns's only client"),
-    ([*SETTINGS, "-set", "tenants.enabled=true"], "tenants.enabled: in the classic topology"),
+    ([*SETTINGS, "-set", "topology=classic", "-set", "clientPods=true"], "clientPods: in the classic topology dnsmasq is kubedns's only client"),
+    ([*SETTINGS, "-set", "topology=classic", "-set", "tenants.enabled=true"], "tenants.enabled: in the classic topology"),
     ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "external.zones={a.example}"], "give names to clients without a namespace"),
     ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "transfer.to={192.0.2.1}"], "give names to clients without a namespace"),
     ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "multicluster.enabled=true"], "give names to clients without a namespace"),
     ([*SETTINGS, "-set", "topology=front", "-set", "tenants.unknown=some"], "tenants.unknown: some: must be none or all"),
-    ([*SETTINGS, "-set", "hostsNamespaces={dns-names}"], "hostsNamespaces: in the classic topology"),
+    ([*SETTINGS, "-set", "topology=classic", "-set", "hostsNamespaces={dns-names}"], "hostsNamespaces: in the classic topology"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces=dns-names"], "hostsNamespaces: dns-names: not a list: hostsNamespaces: [dns-names]"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces.a=b"], "hostsNamespaces: map[a:b]: not a list"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,Team_B}"], "hostsNamespaces: Team_B: not a namespace's name"),
@@ -282,12 +300,14 @@ def test_chart_is_of_the_version():
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={}"], "hostsNamespaces: : not a namespace's name"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,a}"], "hostsNamespaces: a,a: a namespace is listed twice"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,b,c,d,e,f,g,h,i}"], "hostsNamespaces: a,b,c,d,e,f,g,h,i: more than 8"),
-    ([*SETTINGS, "-set", "nearest.enabled=true"], "nearest.enabled: in the classic topology"),
+    ([*SETTINGS, "-set", "topology=classic", "-set", "nearest.enabled=true"], "nearest.enabled: in the classic topology"),
     ([*SETTINGS, "-set", "topology=front", "-set", "nearest.only=true"], "nearest.only: needs nearest.enabled"),
     ([*SETTINGS, "-set", "transfer.notify={192.0.2.1}"], "transfer.to is empty"),
     ([*SETTINGS, "-set", "transfer.keySecret=tsig"], "transfer.to is empty"),
     ([*SETTINGS, "-set", "topology=node", "-set", "transfer.to={192.0.2.1}"], "do not know single endpoints"),
     ([*SETTINGS, "-set", "topology=node", "-set", "hpa.enabled=true"], "remove hpa and autoscaler"),
+    ([*SETTINGS, "-set", "topology=node-local", "-set", "isClusterService=false"], "use front to try kubedns beside the current DNS"),
+    (["-set", SETTINGS[1], "-set", "topology=node-local", "-set", "deployment.enabled=false"], "service.clusterIP is not set"),
     ([*SETTINGS, "-set", "topolgy=front"], "topolgy"),
     ([*SETTINGS, "-set", "nodelocal.enabled=true"], "nodelocal"),
     ([*SETTINGS, "-set", "prometheus.monitor.enable=true"], "enable"),
@@ -392,6 +412,119 @@ def test_a_switch_to_every_node_keeps_the_deployment_meanwhile():
     assert kept == front["Deployment", "kube-dns"]
 
 
+@needs_kubectl
+def test_pods_on_every_node_beside_the_central_pods_of_another_dns(tmp_path):
+    mine = bare(objects(*SETTINGS, "-set", "topology=node-local", "-set", "deployment.enabled=false"))
+    assert mine == node_local(tmp_path, [])
+
+
+@needs_kubectl
+def test_pods_on_every_node_are_scraped(tmp_path):
+    mine = objects(*SETTINGS, "-set", "topology=node-local", "-set", "prometheus.monitor.enabled=true")["PodMonitor", "kube-dns"]["spec"]
+    theirs = node_local(tmp_path, ["prometheus"])["PodMonitor", "kube-dns"]["spec"]
+    assert mine.pop("selector") == {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-node"]}]}
+    assert theirs.pop("selector") and mine == theirs
+    named = objects(*SETTINGS, "-set", "topology=node-local", "-set", "prometheus.monitor.enabled=true", "-set", "fullnameOverride=dns")
+    label = named["DaemonSet", "dns-node"]["spec"]["template"]["metadata"]["labels"]["k8s-app"]
+    monitor = named["PodMonitor", "dns"]["spec"]
+    assert label in monitor["selector"]["matchExpressions"][0]["values"]
+    assert monitor["podMetricsEndpoints"][1]["relabelings"][0]["regex"] == f"{label};"
+
+
+CENTRAL = {"nodeSelector": {"pool": "dns"}, "priorityClassName": "p", "tolerations": [{"key": "dns", "operator": "Exists"}], "replicaCount": 5,
+           "rollingUpdate": {"maxSurge": 3}, "resources": {"limits": {"memory": "1Gi"}}, "podSecurityContext": {"fsGroup": 5},
+           "topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+           "affinity": {"podAntiAffinity": {}}, "nanny": {"resources": {"limits": {"memory": "2Gi"}}}}  # fmt: skip
+
+
+def test_with_node_local_placement_and_size_are_those_of_the_central_pods(tmp_path):
+    """The values of an earlier release in the front topology must not keep the pods off nodes, or let each node's pod be as large as a central pod."""
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(CENTRAL))
+    local, front = ["-set", "topology=node-local"], []
+    with_values, without = (objects(*SETTINGS, *local, *more) for more in (["-f", str(tmp_path / "values.yaml")], []))
+    assert with_values["DaemonSet", "kube-dns-node"] == without["DaemonSet", "kube-dns-node"]
+    assert with_values["Deployment", "kube-dns"] == objects(*SETTINGS, *front, "-f", str(tmp_path / "values.yaml"))["Deployment", "kube-dns"]
+    assert with_values["Deployment", "kube-dns"] != without["Deployment", "kube-dns"]
+
+
+def test_arguments_are_those_of_all_pods_and_outside_clients_ask_the_central_pods():
+    made = objects(*SETTINGS, "-set", "topology=node-local", "-set", "kubedns.extraArgs={--filter-aaaa=auto}", "-set", "nanny.dnsmasqArgs={--host-record=a.example\\,10.0.0.1}",
+                   "-set", "transfer.to={192.0.2.1}", "-set", "external.zones={a.example}", "-set", "external.address=0.0.0.0:5353")  # fmt: skip
+    central, node = ({c["name"]: c["args"] for c in made[key]["spec"]["template"]["spec"]["containers"]}
+                     for key in (("Deployment", "kube-dns"), ("DaemonSet", "kube-dns-node")))
+    outside = ["--external-address=0.0.0.0:5353", "--transfer-to=192.0.2.1"]
+    assert [a for a in outside if a in central["kubedns"]] == outside and not [a for a in outside if a in node["kubedns"]]
+    for args in (central, node):
+        assert "--external-zones=a.example" in args["kubedns"] and args["kubedns"][-1] == "--filter-aaaa=auto"
+        assert args["dnsmasq"][-1] == "--host-record=a.example,10.0.0.1"
+
+
+@pytest.mark.parametrize("ips", [["10.96.0.10", "fd00:10:96::a"], ["fd00:10:96::a"]])
+def test_the_node_s_pods_answer_at_each_address_of_the_service(ips):
+    made = objects("-set", SETTINGS[1], "-set", "topology=node-local", "-set", f"service.clusterIPs={{{','.join(ips)}}}")
+    for c in made["DaemonSet", "kube-dns-node"]["spec"]["template"]["spec"]["containers"][:2]:
+        assert {e["name"]: e.get("value") for e in c["env"]}["CLUSTER_DNS"] == ",".join(ips)
+
+
+def test_the_pods_of_node_local_on_some_nodes_first():
+    for topology in ("node", "node-local"):
+        pods = objects(*SETTINGS, "-set", f"topology={topology}", "-set", "nodeSelector.pool=dns", "-set-string", "node.nodeSelector.kubedns/node-local=on")
+        assert pods["DaemonSet", "kube-dns-node"]["spec"]["template"]["spec"]["nodeSelector"] == {"kubedns/node-local": "on"}
+
+
+def test_one_account_of_the_user_serves_the_central_pods_and_those_on_every_node():
+    text = helm(*SETTINGS, "-set", "topology=node-local", "-set", "serviceAccount.name=dns", "-set", "clusterRole.nameOverride=reader")[1]
+    names = [(o["kind"], o["metadata"]["name"]) for o in yaml.safe_load_all(text) if o]
+    assert len(names) == len(set(names)) and [n for n in names if n[0] == "ServiceAccount"] == [("ServiceAccount", "dns")]
+    assert sorted(n for k, n in names if k == "ClusterRole") == ["kube-dns-node", "reader"]
+
+
+def test_a_name_of_its_own_is_that_of_all_pods():
+    made = objects(*SETTINGS, "-set", "topology=node-local", "-set", "fullnameOverride=dns")
+    assert {name for kind, name in made if kind in ("Deployment", "DaemonSet", "ServiceAccount", "ClusterRole")} == {"dns", "dns-node"}
+    assert made["Service", "kube-dns-node-upstream"]["spec"]["selector"] == {"k8s-app": "dns"}  # kubelet makes the name of a variable from this name
+
+
+def workload(kind, app, ready, owner="kubedns"):
+    """A Deployment or DaemonSet in the cluster, with two pods. `ready` of them are ready."""
+    name, status = ("kube-dns", {"replicas": 2, "readyReplicas": ready}) if kind == "Deployment" else \
+        ("kube-dns-node", {"desiredNumberScheduled": 2, "numberReady": ready})
+    return {"apiVersion": "apps/v1", "kind": kind, "status": {k: v for k, v in status.items() if v}, "spec": {"selector": {"matchLabels": {"k8s-app": app}}},
+            "metadata": {"name": name, "namespace": "kube-system", "annotations": {"meta.helm.sh/release-name": owner}}}
+
+
+CENTRAL_PODS = workload("Deployment", "kube-dns", 2)
+STARTING = workload("Deployment", "kube-dns", 0)
+NODE, NODE_STARTING, NODE_LOCAL = workload("DaemonSet", "kube-dns", 2), workload("DaemonSet", "kube-dns", 1), workload("DaemonSet", "kube-dns-node", 2)
+KEEP_BOTH = ["-set", "topology=node", "-set", "node.keepDeployment=true"]
+
+
+@pytest.mark.parametrize("cluster, values, said", [
+    ([], ["-set", "topology=node"], None),
+    ([CENTRAL_PODS], ["-set", "topology=classic"], None),
+    ([CENTRAL_PODS], ["-set", "topology=node-local"], None),
+    ([CENTRAL_PODS, NODE_LOCAL], [], None),
+    ([CENTRAL_PODS, NODE_LOCAL], ["-set", "topology=node-local"], None),
+    ([CENTRAL_PODS], ["-set", "topology=node"], "first set node.keepDeployment: true"),
+    ([CENTRAL_PODS], KEEP_BOTH, None),
+    ([CENTRAL_PODS, NODE_STARTING], ["-set", "topology=node"], "first set node.keepDeployment: true"),
+    ([CENTRAL_PODS, NODE], ["-set", "topology=node"], None),
+    ([workload("Deployment", "kube-dns", 2, "another")], ["-set", "topology=node"], None),  # Helm does not delete what is not in the release
+    ([NODE], ["-set", "topology=node"], None),
+    ([NODE], [], "first set topology: node with node.keepDeployment: true"),
+    ([NODE, STARTING], [], "first set topology: node with node.keepDeployment: true"),
+    ([NODE], KEEP_BOTH, None),
+    ([NODE, CENTRAL_PODS], [], None),
+    ([workload("DaemonSet", "kube-dns", 2, "another")], [], None),
+    ([NODE, CENTRAL_PODS], ["-set", "topology=node-local"], "is that of topology node, and Kubernetes does not change its selector: change to front first"),
+    ([NODE_LOCAL, CENTRAL_PODS], KEEP_BOTH, "is that of topology node-local, and Kubernetes does not change its selector: change to front first"),
+])  # fmt: skip
+def test_an_upgrade_that_would_leave_no_pod_or_end_halfway_is_refused(tmp_path, cluster, values, said):
+    (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+    code, _, text = helm(*SETTINGS, *values, "-cluster", str(tmp_path / "cluster.json"))
+    assert (code == 1 and said in text) if said else code == 0, text
+
+
 def test_a_configmap_is_printed_only_if_it_has_keys():
     assert ("ConfigMap", "kube-dns") not in objects(*SETTINGS)
     made = objects(*SETTINGS, "-set", "stubDomains.corp\\.example={10.0.0.53}", "-set", "upstreamNameservers={192.0.2.53}")
@@ -419,7 +552,7 @@ def test_dnsmasq_arguments_add_or_replace():
     made = objects(*SETTINGS, "-set", "nanny.dnsmasqArgs={--cache-size=5000,--host-record=a.example\\,10.0.0.1}", "-set", "nanny.extraArgs={-v=4}")
     args = {c["name"]: c["args"] for c in made["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"]}["dnsmasq"]
     assert args[-2:] == ["--cache-size=5000", "--host-record=a.example,10.0.0.1"]
-    assert "--cache-size=1000" not in args and "--server=/in-addr.arpa/127.0.0.1#10053" in args
+    assert "--cache-size=1000" not in args and "--dns-forward-max=6000" in args
     assert args.index("-v=4") < args.index("--")
 
 

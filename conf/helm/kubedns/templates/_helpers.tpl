@@ -4,7 +4,7 @@
 {{- end -}}
 
 {{- define "kubedns.app" -}}
-{{- .Values.k8sAppLabelOverride | default (include "kubedns.name" .) -}}
+{{- .Values.k8sAppLabelOverride | default (include "kubedns.name" .) -}}{{- if .local -}}-node{{- end -}}
 {{- end -}}
 
 {{- /* Without its own account, the pod uses the account "default" of the namespace, as in the coredns chart. */ -}}
@@ -14,7 +14,26 @@
 
 {{- /* The name of the rights. The pods on every node have their own, as in components/node. */ -}}
 {{- define "kubedns.rights" -}}
-{{- include "kubedns.name" . -}}{{- if eq .Values.topology "node" -}}-node{{- end -}}
+{{- include "kubedns.name" . -}}{{- if or .local (eq .Values.topology "node") -}}-node{{- end -}}
+{{- end -}}
+
+{{- /* "true" if the release has central pods and their Service. With node-local, they may belong to another DNS. */ -}}
+{{- define "kubedns.central" -}}
+{{- if or .Values.deployment.enabled (ne .Values.topology "node-local") -}}true{{- end -}}
+{{- end -}}
+
+{{- /* Changes an object as a strategic merge patch does: null removes a field, and any other list replaces the list. (list OBJECT PATCH) */ -}}
+{{- define "kubedns.merge" -}}
+{{- $object := index . 0 -}}
+{{- range $field, $value := index . 1 -}}
+{{- if kindIs "invalid" $value -}}
+{{- $_ := unset $object $field -}}
+{{- else if and (kindIs "map" $value) (kindIs "map" (get $object $field)) -}}
+{{- include "kubedns.merge" (list (get $object $field) $value) -}}
+{{- else -}}
+{{- $_ := set $object $field $value -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* One object of a file in conf/kubernetes: (list $ "rbac.yaml" 0). */ -}}
@@ -29,7 +48,7 @@
 {{- /* The components of conf/kubernetes that the values ask for, as a list of files. */ -}}
 {{- define "kubedns.components" -}}
 {{- $found := list -}}
-{{- $nearestByPods := and .Values.nearest.enabled (ne .Values.topology "node") -}}
+{{- $nearestByPods := and .Values.nearest.enabled (ne .Values.topology "node") (not .local) -}}
 {{- if or .Values.clientPods .Values.tenants.enabled $nearestByPods -}}{{- $found = append $found "client-pods.yaml" -}}{{- end -}}
 {{- if .Values.tenants.enabled -}}{{- $found = append $found "tenants.yaml" -}}{{- end -}}
 {{- if .Values.nearest.enabled -}}{{- $found = append $found (ternary "nearest.yaml" "nearest-node.yaml" $nearestByPods) -}}{{- end -}}
@@ -61,7 +80,8 @@
 {{- if .zones -}}
 {{- $flags = append $flags (printf "--external-zones=%s" (join "," .zones)) -}}
 {{- with .ns }}{{- $flags = append $flags (printf "--external-ns=%s" (join "," .)) -}}{{- end -}}
-{{- with .address }}{{- $flags = append $flags (printf "--external-address=%s" .) -}}{{- end -}}
+{{- /* Clients outside query the central pods. */ -}}
+{{- if and .address (not $.local) }}{{- $flags = append $flags (printf "--external-address=%s" .address) -}}{{- end -}}
 {{- if .headless }}{{- $flags = append $flags "--external-headless" -}}{{- end -}}
 {{- with .refuse }}{{- $flags = append $flags (printf "--external-refuse=%s" (join "," .)) -}}{{- end -}}
 {{- else if or .ns .address .headless .refuse -}}
@@ -77,7 +97,9 @@
 {{- end -}}
 {{- if .Values.zonal }}{{- $flags = append $flags "--zonal" -}}{{- end -}}
 {{- with .Values.transfer -}}
-{{- if .to -}}
+{{- if and .to $.local -}}
+{{- /* Pods on every node do not know single endpoints, so their zones are incomplete. Secondaries query the central pods. */ -}}
+{{- else if .to -}}
 {{- $flags = append $flags (printf "--transfer-to=%s" (join "," .to)) -}}
 {{- with .notify }}{{- $flags = append $flags (printf "--transfer-notify=%s" (join "," .)) -}}{{- end -}}
 {{- with .journal }}{{- $flags = append $flags (printf "--transfer-journal=%s" .) -}}{{- end -}}
@@ -113,6 +135,31 @@
 {{- toYaml (uniq $found) -}}
 {{- end -}}
 
+{{- /* Refuses a change of the topology that Kubernetes would refuse halfway, or that would stop the only pods that answer. `helm template`
+and `helm rollback` do not see the cluster. */ -}}
+{{- define "kubedns.change" -}}
+{{- $name := include "kubedns.name" . -}}
+{{- $app := include "kubedns.app" . -}}
+{{- $topology := .Values.topology -}}
+{{- $deployment := lookup "apps/v1" "Deployment" .Release.Namespace $name -}}
+{{- $daemonset := lookup "apps/v1" "DaemonSet" .Release.Namespace (printf "%s-node" $name) -}}
+{{- $was := "" -}}
+{{- if $daemonset -}}
+{{- $was = ternary "node" "node-local" (eq (dig "spec" "selector" "matchLabels" "k8s-app" "" $daemonset) $app) -}}
+{{- end -}}
+{{- if and (hasPrefix "node" $topology) $was (ne $topology $was) -}}
+{{- fail (printf "topology: %s: the DaemonSet %s-node is that of topology %s, and Kubernetes does not change its selector: change to front first" $topology $name $was) -}}
+{{- end -}}
+{{- if and (eq $was "node") (ne $topology "node") (eq (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $daemonset) .Release.Name)
+    (not (dig "status" "readyReplicas" 0 $deployment)) -}}
+{{- fail (printf "topology: %s: the pods on every node would stop before the Deployment %s has a ready pod: first set topology: node with node.keepDeployment: true, and wait until the Deployment is ready" $topology $name) -}}
+{{- end -}}
+{{- if and (eq $topology "node") (not .Values.node.keepDeployment) (eq (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $deployment) .Release.Name)
+    (or (not $daemonset) (lt (dig "status" "numberReady" 0 $daemonset | int) (dig "status" "desiredNumberScheduled" 0 $daemonset | int))) -}}
+{{- fail (printf "topology: node: the pods of the Deployment %s would stop before there is a ready pod on every node: first set node.keepDeployment: true, and wait until the DaemonSet %s-node is ready" $name $name) -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Refuses values that prevent kubedns from starting, and values without effect. */ -}}
 {{- define "kubedns.refusals" -}}
 {{- $v := .Values -}}
@@ -122,6 +169,12 @@
 {{- end -}}
 {{- if eq (include "kubedns.name" .) "coredns" -}}
 {{- fail "fullnameOverride, deployment.name: \"coredns\" is the name of CoreDNS's Deployment, and its container would stay in the pods: remove the value (the name is then kube-dns), or choose another name" -}}
+{{- end -}}
+{{- if not (has $v.topology (list "classic" "front" "node" "node-local")) -}}
+{{- fail (printf "topology: %s: must be classic, front, node or node-local" $v.topology) -}}
+{{- end -}}
+{{- if and (eq $v.topology "node-local") (not $v.isClusterService) -}}
+{{- fail "topology: node-local: its pods answer at the address of the cluster's DNS: use front to try kubedns beside the current DNS" -}}
 {{- end -}}
 {{- if not (has $v.engine (list "dnsmasq" "unbound")) -}}
 {{- fail (printf "engine: %s: must be dnsmasq or unbound" $v.engine) -}}
