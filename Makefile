@@ -15,6 +15,10 @@ sysconfdir ?= /etc
 datadir ?= $(prefix)/share
 
 PROGRAMS := kubedns nanny sidecar
+# The modules of kubedns (kubedns/module.h). `make MODULES="a b" BUILD=...` builds other ones, and MODULES= builds the core alone.
+MODULES ?= $(file <kubedns/modules/list)
+modules := $(MODULES)
+module_folders := $(modules:%=kubedns/modules/%)
 # Tools have no container image. TOOLS lists their directories. name_DIRECTORY is the name of the program if it differs from the
 # directory's.
 TOOLS := migrate
@@ -45,7 +49,7 @@ LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(L
 # smaller blocks. Sanitizers have their own allocator. `make BUILD=build-libc ALLOCATOR=` builds with libc's allocator. It needs a separate
 # directory, because existing object files are not rebuilt.
 ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
-LIBS_kubedns := -lnettle -lpcre2-8 -lfstrm -lprotobuf-c -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lyaml -lseccomp -lpthread -lm
+LIBS_kubedns = $(foreach m,$(modules),$($(m)_LIBS)) -lnettle -lpcre2-8 -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lyaml -lseccomp -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares -lseccomp -lmnl
 LIBS_sidecar := -lgnutls -ljson-c -lmicrohttpd -lseccomp -lm
 LIBS_migrate := -ljson-c -lyaml
@@ -56,7 +60,8 @@ LIBS_lib := -ljson-c -lmicrohttpd -lyaml -lseccomp
 # an archive. Tests are linked with these archives.
 present := $(foreach p,$(PROGRAMS) $(TOOLS),$(if $(wildcard $(p)/main.c),$(p)))
 dirs := lib treecache $(PROGRAMS) $(TOOLS)
-objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(foreach depth,* */* */*/*,$(wildcard $(1)/$(depth).c))))
+objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c kubedns/modules/%,$(foreach depth,* */* */*/*,$(wildcard $(1)/$(depth).c))))
+module_objs := $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(module_folders:%=%/*.c)))
 archives := $(foreach d,kubedns nanny sidecar migrate treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
 kubedns_archives := $(filter-out %/nanny.a %/sidecar.a %/migrate.a,$(archives))
 treecache_archives := $(BUILD)/treecache.a $(BUILD)/lib.a
@@ -64,7 +69,7 @@ nanny_archives := $(BUILD)/nanny.a $(BUILD)/lib.a
 sidecar_archives := $(BUILD)/sidecar.a $(BUILD)/lib.a
 migrate_archives := $(BUILD)/migrate.a $(BUILD)/lib.a
 lib_archives := $(BUILD)/lib.a
-unit_sources := $(wildcard tests/unit/test_*.c tests/modules/*/unit/test_*.c)
+unit_sources := $(wildcard tests/unit/test_*.c $(modules:%=tests/modules/%/unit/test_*.c))
 unit_tests := $(patsubst %.c,$(BUILD)/tests/unit/%,$(notdir $(unit_sources)))
 
 all: $(foreach p,$(present),$(BUILD)/bin/$(call name,$(p))) ## build the programs
@@ -92,16 +97,18 @@ $(BUILD)/version: always
 $(BUILD)/version.o: lib/version.c $(BUILD)/version Makefile
 	$(CC) $(CFLAGS_ALL) -DVERSION='"$(VERSION)"' -c -o $@ $<
 
-# dnstap.proto describes dnstap's messages. protoc-c generates code from it. This code is compiled without our warnings.
-DNSTAP := kubedns/modules/dnstap/dnstap
-$(BUILD)/$(DNSTAP).pb-c.c $(BUILD)/$(DNSTAP).pb-c.h &: $(DNSTAP).proto
+# The lists of modules are compiled again when the modules change. module.mk of each module may set NAME_LIBS, NAME_GENERATED (object files
+# from generated sources), NAME_QUERY_PATH (object files on the path of a query), NAME_PACKAGES and NAME_PACKAGES_TEST (Debian packages for
+# building and for its tests).
+$(BUILD)/kubedns/module_table.c: always
 	@mkdir -p $(@D)
-	protoc-c --proto_path=. --c_out=$(BUILD) $<
-$(BUILD)/$(DNSTAP).pb-c.o: $(BUILD)/$(DNSTAP).pb-c.c
-	$(CC) $(CFLAGS_ALL) -w -c -o $@ $<
-$(BUILD)/$(DNSTAP)_frame.o $(BUILD)/$(DNSTAP).pb-c.o: CFLAGS_ALL += -I$(BUILD)
-$(BUILD)/$(DNSTAP)_frame.o: $(BUILD)/$(DNSTAP).pb-c.h
-generated_kubedns := $(BUILD)/$(DNSTAP).pb-c.o
+	@sh kubedns/modules/table.sh $(modules) >$@.new && { cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
+$(BUILD)/kubedns/module_table.o: $(BUILD)/kubedns/module_table.c Makefile
+	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+-include $(module_folders:%=%/module.mk)
+generated_kubedns := $(BUILD)/kubedns/module_table.o $(module_objs) \
+	$(foreach m,$(modules),$(addprefix $(BUILD)/kubedns/modules/$(m)/,$($(m)_GENERATED)))
+$(foreach m,$(modules),$(addprefix $(BUILD)/kubedns/modules/$(m)/,$($(m)_QUERY_PATH))): ZEROED =
 
 define archive
 $(BUILD)/$(1).a: $(call objs,$(1)) $(generated_$(1))
@@ -153,6 +160,10 @@ $(BUILD)/tests/fuzzer/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/price.o $(a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns) -lcares -lgnutls
 
+# kubedns and its own unit tests, for tests/modules.sh.
+kubedns-tests: $(BUILD)/bin/kubedns $(foreach t,$(unit_sources),$(if $(filter kubedns,$(call unit_owner,$(t))),$(BUILD)/tests/unit/$(basename $(notdir $(t)))))
+.PHONY: kubedns-tests
+
 built-tests: all $(unit_tests) $(replays) bench-tools
 .PHONY: built-tests
 
@@ -165,10 +176,11 @@ unit: $(unit_tests) ## build and run the unit tests
 
 # Debian packages by purpose, with names that every release has. By default `make deps` installs the missing packages for building, running,
 # testing and lint.
-PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev libgnutls28-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libfstrm-dev libprotobuf-c-dev protobuf-c-compiler nettle-dev
+PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev libgnutls28-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev nettle-dev \
+	$(foreach m,$(modules),$($(m)_PACKAGES))
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
 PACKAGES_unit := libcmocka-dev libldns-dev netbase nftables
-PACKAGES_test := conntrack fstrm-bin gpg gpg-agent skopeo $(PACKAGES_unit) ldnsutils bind9 bind9-utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables procps strace \
+PACKAGES_test := $(foreach m,$(modules),$($(m)_PACKAGES_TEST)) conntrack gpg gpg-agent skopeo $(PACKAGES_unit) ldnsutils bind9 bind9-utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
 PACKAGES_lint := clang clang-format clang-tidy libclang-rt-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
 PACKAGES_bench := knot nsd unbound dnsperf valgrind linux-perf musl-tools python3
@@ -285,7 +297,7 @@ fuzzers: $(fuzzers)
 
 lint: ## check formatting, code, manual pages, scripts and documents
 	@$(call deps,build run test lint)
-	@$(again) -s BUILD=build build/$(DNSTAP).pb-c.h archives all
+	@$(again) -s BUILD=build archives all
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 
@@ -306,8 +318,10 @@ docdir ?= $(datadir)/doc/kubedns
 install: all ## install programs, man pages and examples below DESTDIR
 	install -d "$(DESTDIR)$(sbindir)" $(foreach n,5 7 8,"$(DESTDIR)$(mandir)/man$(n)") "$(DESTDIR)$(docdir)/examples"
 	install -m 755 $(foreach p,$(present),$(BUILD)/bin/$(call name,$(p))) "$(DESTDIR)$(sbindir)"
-	for page in $(wildcard $(foreach p,$(PROGRAMS) $(TOOLS),$(p)/*.8 $(p)/man/*.[57])); do \
-		gzip -9nc "$$page" >"$(DESTDIR)$(mandir)/man$${page##*.}/$$(basename "$$page").gz" || exit 1; done
+	for page in $(wildcard $(foreach p,$(PROGRAMS) $(TOOLS),$(p)/*.8 $(p)/man/*.[57]) $(module_folders:%=%/*.7)); do \
+		sh kubedns/modules/table.sh --manual $(modules) | \
+			sed -e '/^\.\\" make install adds/r /dev/stdin' -e '/^\.\\" make install adds/d' "$$page" | \
+			gzip -9nc >"$(DESTDIR)$(mandir)/man$${page##*.}/$$(basename "$$page").gz" || exit 1; done
 	install -m 644 README.md CHANGELOG.md LICENSE docs/*.md "$(DESTDIR)$(docdir)"
 	for d in kubernetes helm prometheus grafana example; do \
 		[ ! -d conf/$$d ] || cp -RL --no-preserve=ownership conf/$$d "$(DESTDIR)$(docdir)/examples/" || exit 1; done

@@ -23,6 +23,7 @@ enum { FD_SIGNAL, FD_CONFIG, FD_RESOLV, FD_OBJECTS, FD_HTTP, FD_OBSERVE, FD_METR
 struct kubedns {
 	struct options options;
 	struct flags_common common;
+	struct module_core core;
 	struct treecache *cache;
 	struct status status;
 	struct http *http, *metrics;

@@ -24,7 +24,6 @@
 #include "kubedns/audit/audit.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/run/confine.h"
-#include "kubedns/modules/dnstap/dnstap.h"
 #include "kubedns/config/external_setup.h"
 #include "kubedns/config/hosts_maps.h"
 #include "kubedns/run/handover.h"
@@ -122,16 +121,6 @@ start_http(struct kubedns *k)
 	return http_start(&k->metrics, &config) < 0 ? EXIT_FAILED : 0;
 }
 
-static struct dnstap *
-make_dnstap(const struct options *o)
-{
-	const struct dnstap_config config = { .target = o->observe.dnstap,
-		.identity = o->answers.hostname,
-		.version = o->answers.version };
-
-	return *o->observe.dnstap_text != '\0' ? dnstap_new(&config) : NULL;
-}
-
 /* The observers that read the workers' rings in the main thread. */
 static const struct observer *const observer_table[] = { &top_clients_observer, &query_log_observer,
 	NULL };
@@ -142,12 +131,8 @@ start_observers(struct kubedns *k)
 	struct status *s = &k->status;
 	bool recorded = k->options.observe.recorder_bytes > 0;
 
-	for (unsigned w = 0; w < workers_count(s->workers); w++) {
-		if (recorded)
-			observers_add_ring(s->observers, workers_ring(s->workers, w));
-		if (s->dnstap != NULL)
-			dnstap_add_ring(s->dnstap, workers_ring(s->workers, w));
-	}
+	for (unsigned w = 0; recorded && w < workers_count(s->workers); w++)
+		observers_add_ring(s->observers, workers_ring(s->workers, w));
 	if (recorded) {
 		s->top_clients = top_clients_new(random_seed(), clock_mono_ns());
 		observers_set(s->observers, &top_clients_observer, s->top_clients);
@@ -161,7 +146,8 @@ open_workers(struct kubedns *k)
 {
 	const struct options *o = &k->options;
 
-	k->status.dnstap = make_dnstap(o);
+	k->core.answers = &o->answers;
+	modules_open(&k->options.modules, &k->core);
 	k->status.observers = observers_new(observer_table);
 	struct workers_config config = { .address = o->listen.text,
 		.port = (uint16_t)o->listen.port,
@@ -171,8 +157,8 @@ open_workers(struct kubedns *k)
 		.recorder_bytes = o->observe.recorder_bytes,
 		.tcp_memory = o->limits.tcp_bytes,
 		.forward_max = o->limits.in_flight,
-		.whole_messages = k->status.dnstap != NULL,
-		.listener = dnstap_listener(k->status.dnstap),
+		.whole_messages = modules_need(&o->modules, MODULE_NEEDS_MESSAGES),
+		.listener = k->core.listener,
 		.wake_observers = observers_fd(k->status.observers),
 		.fair_share = o->clients.fair_share,
 		.resolver = o->upstream.has_resolver ? &o->upstream.resolver : NULL,
@@ -200,6 +186,7 @@ open_workers(struct kubedns *k)
 	k->settings_read = settings_reads(k->status.settings);
 	if (workers_open(&k->status.workers, &config) < 0)
 		return EXIT_FAILED;
+	k->core.workers = k->status.workers;
 	if (o->listen.share_port)
 		k->handover = handover_new(k->status.workers, config.resolver);
 	start_observers(k);
@@ -288,8 +275,8 @@ run(struct kubedns *k)
 	prepare(k);
 	if ((rc = start_http(k)) != 0 || (rc = open_workers(k)) != 0 || (rc = start_source(k)) != 0)
 		return rc;
-	sandbox_enter(confine_needs(&k->status, k->common.sandbox), confine_keeps(&k->status));
-	dnstap_start(k->status.dnstap);
+	confine(&k->status, k->common.sandbox);
+	modules_start(&k->options.modules, &k->core);
 	workers_start(k->status.workers);
 	if (k->status.transfer != NULL)
 		transfer_start(k->status.transfer);
@@ -311,9 +298,9 @@ stop(struct kubedns *k)
 	transfer_stop(k->status.transfer);
 	handover_free(k->handover);
 	workers_stop(k->status.workers);
-	/* Both functions read the last answers from the rings, which the workers own. */
+	/* The query log and the modules read the last answers from the rings, which the workers own. */
 	query_log_free(k->status.query_log);
-	dnstap_free(k->status.dnstap);
+	modules_stopped(&k->options.modules);
 	workers_free(k->status.workers);
 	observers_free(k->status.observers);
 	free(k->status.top_clients);

@@ -194,7 +194,7 @@ parse_duration(const char *text, int64_t *value, const char *deflt)
 static const char *
 flag_set(const struct flag *f, void *base, const char *text)
 {
-	char *at = (char *)base + f->offset;
+	char *at = flags_value(f, base);
 
 	switch (f->type) {
 	case FLAG_STRING:
@@ -219,6 +219,7 @@ flag_set(const struct flag *f, void *base, const char *text)
 	case FLAG_GROUP:
 	case FLAG_GROUP_FIRST:
 	case FLAG_IGNORED:
+	case FLAG_ABSENT:
 	case FLAG_CHOICE:
 	case FLAG_SWITCH:
 	case FLAG_SIZE:
@@ -250,9 +251,9 @@ static void
 set_defaults(const struct flag *table, void *base)
 {
 	for (const struct flag *f = table; f->name != NULL; f++) {
-		if (f->type == FLAG_IGNORED || flags_is_heading(f))
+		if (f->type == FLAG_IGNORED || f->type == FLAG_ABSENT || flags_is_heading(f))
 			continue;
-		char *at = (char *)base + f->offset;
+		char *at = flags_value(f, base);
 		const char *deflt = f->deflt;
 
 		if (flag_is_string(f))
@@ -280,6 +281,12 @@ given_at(const struct flags_common *common, const char *name)
 	return SIZE_MAX;
 }
 
+void *
+flags_value(const struct flag *f, void *options)
+{
+	return (char *)(f->base != NULL ? f->base : options) + f->offset;
+}
+
 bool
 flags_given(const struct flags_common *common, const char *name)
 {
@@ -302,7 +309,7 @@ flag_give(struct parse *p, const struct flag *f, void *base, const char *value)
 	bool first = at == SIZE_MAX;
 
 	if (first && flags_is_list(f))
-		list_clear((struct flag_list *)(void *)((char *)base + f->offset));
+		list_clear(flags_value(f, base));
 	if (first) {
 		list_add(&p->common->set, f->name, strlen(f->name));
 		list_add(&p->common->texts, value, strlen(value));
@@ -340,6 +347,14 @@ mistake_unknown(
 	return -EINVAL;
 }
 
+static int
+mistake_absent(const struct parse *p, const struct flag *f)
+{
+	fprintf(stderr, "%s: --%s: not in this build, which is without the module %s\n",
+	    p->common->program, f->name, f->arg);
+	return -EINVAL;
+}
+
 /* Reads an argument that starts with '-', and the next argument if it is the value. Returns how
  * many arguments were read, or -EINVAL. */
 static int
@@ -361,6 +376,8 @@ parse_flag(struct parse *p, const char *arg, const char *next)
 		f = flag_find(p, "help", strlen("help"), &base);
 	if (f == NULL)
 		return mistake_unknown(p, arg, typed, name, len);
+	if (f->type == FLAG_ABSENT)
+		return mistake_absent(p, f);
 	int used = 1;
 	if (value == NULL && f->type == FLAG_OPTIONAL) {
 		value = "";
@@ -496,7 +513,8 @@ flags_parse(
 			exit(EXIT_SUCCESS);
 	}
 	if (rc == 0 && p.own.version) {
-		printf("%s %s\n", common->program, suite_version);
+		printf("%s %s\n%s", common->program, suite_version,
+		    common->built_in != NULL ? common->built_in : "");
 		exit(EXIT_SUCCESS);
 	}
 	if (rc == 0)
@@ -518,7 +536,7 @@ void
 flags_free(const struct flag *table, void *options, struct flags_common *common)
 {
 	for (const struct flag *f = table; f->name != NULL; f++) {
-		char *at = (char *)options + f->offset;
+		char *at = flags_value(f, options);
 
 		if (flag_is_string(f)) {
 			free(*(char **)(void *)at);

@@ -55,6 +55,7 @@ enum flag_type {
 	FLAG_GROUP,  /* no flag, but a heading in --help=all */
 	FLAG_GROUP_FIRST, /* a heading that --help prints too */
 	FLAG_IGNORED,     /* accepted with a warning; has a value unless `arg` is NULL */
+	FLAG_ABSENT,      /* refused, because the module `arg` is not in this build */
 };
 
 struct flag_list {
@@ -98,6 +99,7 @@ struct flag {
 	int64_t min, max;              /* both 0: no limits */
 	const char *words; /* words of a FLAG_CHOICE in the order of the enum, if they differ from
 			    * `arg` */
+	void *base; /* the structure of `offset`, if it is not the program's options structure */
 };
 
 /* Options that every program has in addition to its own. */
@@ -105,6 +107,7 @@ struct flags_common {
 	const char *program;        /* "kubedns" */
 	const char *summary;        /* one line for --help */
 	const char *unknown_hint;   /* suggestion after "unknown flag NAME"; NULL: none */
+	const char *built_in;       /* lines that --version prints after the version; NULL: none */
 	enum log_format log_format; /* --log-format */
 	enum sandbox_mode sandbox;  /* --sandbox */
 	int verbosity;              /* -v */
@@ -145,6 +148,9 @@ const char *flags_text(const struct flag *f, const struct flags_common *common);
 
 /* Finds the flag of `table` with this name of `len` bytes, or NULL. `-` and `_` count as equal. */
 const struct flag *flags_find(const struct flag *table, const char *name, size_t len);
+
+/* Returns the variable of `f`. */
+void *flags_value(const struct flag *f, void *options);
 
 /* Whether the value of `f` is a struct flag_list. */
 bool flags_is_list(const struct flag *f);

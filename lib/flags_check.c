@@ -153,7 +153,7 @@ check_long(const struct flag *f, const char *text, int64_t value)
 static int
 check_value(const struct flag *f, void *base, const char *text)
 {
-	void *at = (char *)base + f->offset;
+	void *at = flags_value(f, base);
 
 	switch (f->type) {
 	case FLAG_CHOICE:
@@ -177,7 +177,7 @@ check_value(const struct flag *f, void *base, const char *text)
 static bool
 in_use(const struct flag *f, const void *options, const struct flags_common *common)
 {
-	const char *at = (const char *)options + f->offset;
+	const char *at = (const char *)(f->base != NULL ? f->base : options) + f->offset;
 
 	if (!flags_given(common, f->name))
 		return false;

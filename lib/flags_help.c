@@ -25,7 +25,7 @@ flags_nearest(
 
 	for (size_t t = 0; t < 2; t++)
 		for (const struct flag *f = tables[t]; f->name != NULL; f++)
-			if (!flags_is_heading(f))
+			if (!flags_is_heading(f) && f->type != FLAG_ABSENT)
 				spelling_try(&near, f->name);
 	return near.word;
 }
@@ -64,7 +64,7 @@ print_groups(const struct flag *table, bool all, FILE *out)
 		} else if (shown) {
 			print_flag(f, out);
 		} else {
-			left_out++;
+			left_out += f->help != NULL;
 		}
 	}
 	return left_out;

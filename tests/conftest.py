@@ -1,6 +1,15 @@
-"""Removes settings of the machine's environment that would disturb tests: a proxy, a cluster's address, a kubeconfig, a time zone."""
+"""
+Leaves out the tests of modules of kubedns that are not in the build. A test file that needs modules, but is not in the folder of one of
+them, says so in its first line: `# needs modules: NAME...`.
 
+Removes settings of the machine's environment that would disturb tests: a proxy, a cluster's address, a kubeconfig, a time zone.
+"""
+
+import functools
 import os
+import pathlib
+import re
+import subprocess
 import time
 
 import pytest
@@ -11,6 +20,26 @@ for name in list(os.environ):
     if name.lower() in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "kubeconfig", "tz", "journal_stream") or name.startswith("KUBERNETES_"):
         del os.environ[name]
 time.tzset()
+
+
+@functools.cache
+def modules():
+    """The modules of the kubedns in $BUILD."""
+    tests = pathlib.Path(__file__).parent
+    program = pathlib.Path(os.environ.get("BUILD", tests.parent / "build"), "bin/kubedns")
+    if not program.exists():
+        return (tests.parent / "kubedns/modules/list").read_text().split()
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    return re.search("^modules: (.*)$", said, re.M)[1].split()
+
+
+def pytest_ignore_collect(collection_path):
+    if collection_path.suffix != ".py":
+        return None
+    folder = re.search(r"/tests/modules/(\w+)/", str(collection_path))
+    first_line = re.match("# needs modules: (.*)", collection_path.read_text(encoding="utf-8"))
+    needed = (folder[1] if folder else "") + " " + (first_line[1] if first_line else "")
+    return None if set(needed.split()) <= set(modules()) else True
 
 
 @pytest.hookimpl(trylast=True)

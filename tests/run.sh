@@ -6,6 +6,7 @@
 #		1. Tests without a mark, PYTEST_JOBS at a time (default: eight for two processors, because they mostly wait). Each test has its own ports and files.
 #		2. Tests marked `quiet`, QUIET_JOBS at a time (default: three for two processors). Each of them loads the machine.
 #		PYTEST_ARGS adds to the command. With SOAK=1, only the tests marked `soak` run. They take more than a minute each.
+#	modules	the core of kubedns without modules, compiled from scratch, with its unit tests (tests/modules.sh none)
 # All stages run even if one fails, and no test is repeated. The last line is "N passed, N failed". The lines before it count the skipped
 # tests by reason.
 set -u
@@ -128,10 +129,23 @@ system() {
 	pytest_phase quiet "quiet and not soak" -n "$QUIET_JOBS" --dist load
 }
 
-[ $# = 0 ] && set -- unit replay system
+modules() {
+	before_ok=$passed before_bad=$failed
+	sh tests/modules.sh none >"$logs/modules.log" 2>&1
+	count "$(number "$logs/modules.log" '^\([0-9]*\) passed, [0-9]* failed$')" "$(number "$logs/modules.log" '^[0-9]* passed, \([0-9]*\) failed$')"
+	[ $failed = "$before_bad" ] || show_failure "the core without modules" "$logs/modules.log"
+	echo "core without modules: $((passed - before_ok)) passed, $((failed - before_bad)) failed"
+}
+
+case $BUILD in
+*/build) all="unit replay modules system" ;;
+*) all="unit replay system" ;; # a sanitized build, or the core alone
+esac
+# shellcheck disable=SC2086 # a list of words
+[ $# = 0 ] && set -- $all
 for stage in "$@"; do
 	case $stage in
-	unit | replay | system) "$stage" ;;
+	unit | replay | modules | system) "$stage" ;;
 	*)
 		echo "run.sh: no such stage: $stage" >&2
 		exit 2

@@ -26,7 +26,7 @@ enum {
 
 #define AT(member) offsetof(struct options, member)
 
-const struct flag kubedns_flags[] = {
+static const struct flag core_flags[] = {
 	{ "Basics", .type = FLAG_GROUP_FIRST },
 	{ "domain", FLAG_STRING, AT(zone.domain), "cluster.local.", "NAME",
 	    .help = "DNS zone of the cluster" },
@@ -213,8 +213,6 @@ const struct flag kubedns_flags[] = {
 	    .min = RECORDER_LEAST, .max = FLAGS_SIZE_MOST },
 	{ "log-queries", FLAG_OPTIONAL, AT(observe.log_queries), "", "FILTER",
 	    .help = "log answers; FILTER: client=,name=,type=,rcode=,rate=" },
-	{ "dnstap", FLAG_STRING, AT(observe.dnstap_text), "", "unix:PATH|tcp:IP:PORT",
-	    .help = "send a copy of each DNS message to this collector" },
 	{ "explain-by-dns", FLAG_SWITCH, AT(observe.explain_by_dns), "on", "on|off",
 	    .help = "answer TXT queries for NAME._explain" },
 	{ "debug-remote", FLAG_BOOL, AT(observe.debug_remote), NULL, NULL,
@@ -387,7 +385,7 @@ read_environment(struct options *o)
 	return 0;
 }
 
-/* --- --log-queries and --dnstap --- */
+/* --- --log-queries --- */
 
 static int
 read_query_log(struct options *o)
@@ -407,20 +405,8 @@ read_query_log(struct options *o)
 }
 
 static int
-read_dnstap(struct options *o)
-{
-	const char *why;
-
-	return dnstap_target_parse(o->observe.dnstap_text, &o->observe.dnstap, &why) == 0
-		   ? 0
-		   : flags_refuse("dnstap", o->observe.dnstap_text, why);
-}
-
-static int
 read_log(struct options *o, const struct flags_common *common)
 {
-	if (flags_given(common, "dnstap") && read_dnstap(o) < 0)
-		return -EINVAL;
 	o->observe.wants_query_log = flags_given(common, "log-queries");
 	return o->observe.wants_query_log ? read_query_log(o) : 0;
 }
@@ -503,7 +489,9 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 
 	conf_key_help(CONF_KUBEDNS, keys);
 	common->keys = keys; /* flags_parse() needs the keys for --help */
-	int rc = flags_parse(kubedns_flags, o, common, argc, argv);
+	modules_init(&o->modules, core_flags);
+	common->built_in = o->modules.names;
+	int rc = flags_parse(o->modules.flags, o, common, argc, argv);
 
 	common->keys = NULL;
 	if (rc < 0)
@@ -517,7 +505,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	if (flags_given(common, "explain") && *o->commands.explain == '\0')
 		rc = flags_refuse("explain", "", "a name is missing, such as web.default");
 	/* Calls all functions, so that one run reports all mistakes. */
-	const int checked = flags_check(kubedns_flags, o, common);
+	const int checked = flags_check(o->modules.flags, o, common);
 	if (strlen(o->zone.server_id) >= sizeof o->answers.hostname)
 		rc = flags_refuse("server-id", o->zone.server_id, "too long: at most 63 bytes");
 	fill_answers(o);
@@ -525,7 +513,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	const int results[] = { checked, read_bind_addresses(o), zone_options_read(o, common),
 		server_options_read(o), client_options_read(o), read_federations(o),
 		read_ns_addresses(o), read_environment(o), read_log(o, common),
-		read_audit(o, common) };
+		read_audit(o, common), modules_check(&o->modules, common) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	/* external_names_new() adds the external and clusterset zones later. */
@@ -543,5 +531,6 @@ kubedns_options_free(struct options *o, struct flags_common *common)
 	client_options_free(o);
 	free(o->upstream.stage.filter_except);
 	free(o->search.stage.extra);
-	flags_free(kubedns_flags, o, common);
+	flags_free(o->modules.flags, o, common);
+	modules_free(&o->modules);
 }

@@ -9,7 +9,7 @@
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
-#include "kubedns/modules/dnstap/dnstap.h"
+#include "kubedns/config/module_set.h"
 #include "kubedns/pages/query_log.h"
 #include "kubedns/serve/net/sockets.h"
 #include "kubedns/cluster/label_selector.h"
@@ -178,14 +178,13 @@ struct limit_options {
 
 /* HTTP, metrics, and observers of answers. */
 struct observe_options {
-	char *healthz_address, *log_queries, *dnstap_text;
+	char *healthz_address, *log_queries;
 	long healthz_port;
 	bool debug_remote, coredns_metrics, explain_by_dns;
 	size_t recorder_bytes; /* for all workers; 0: --recorder=off */
 	bool wants_query_log;  /* --log-queries */
 	struct query_log_wish query_log;
-	struct dnstap_target dnstap; /* --dnstap, if it is set */
-	uint16_t metrics_port;       /* PROMETHEUS_PORT, or 0 */
+	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */
 	const char *metrics_path, *metrics_namespace, *metrics_subsystem;
 };
 
@@ -214,11 +213,10 @@ struct options {
 	struct limit_options limits;
 	struct observe_options observe;
 	struct command_options commands;
+	struct module_set modules;
 	/* Points at the configurations of the stages above. */
 	struct answer_config answers;
 };
-
-extern const struct flag kubedns_flags[];
 
 /*
  * Parses argv and the environment, and checks the combinations of flags. Returns 0, or -EINVAL

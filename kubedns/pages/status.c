@@ -7,7 +7,6 @@
 #include <json-c/json.h>
 
 #include "kubedns/answer/view.h"
-#include "kubedns/modules/dnstap/dnstap.h"
 #include "kubedns/show/cachedump.h"
 #include "kubedns/config/external_setup.h"
 #include "kubedns/config/hosts_maps.h"
@@ -347,7 +346,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	}
 	top_metrics(status->observers, status->top_clients, m);
 	observers_metrics(status->observers, m);
-	dnstap_metrics(status->dnstap, m);
+	modules_metrics(&status->options->modules, m);
 	objects_metrics(status, m);
 	digest_metrics(status->digest, m);
 	memory_metrics(status->options, m);

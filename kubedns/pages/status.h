@@ -14,7 +14,6 @@
 
 struct digest;
 struct forwarded_cache;
-struct dnstap;
 struct external_names;
 struct manifests;
 struct observers;
@@ -49,8 +48,7 @@ struct status {
 	struct observers *observers;     /* the observers of the main thread */
 	struct top_clients *top_clients; /* NULL with --recorder=off */
 	struct query_log *query_log;
-	struct dnstap *dnstap; /* NULL without --dnstap */
-	bool synced;           /* all required data has been received at least once */
+	bool synced; /* all required data has been received at least once */
 	bool draining;
 	bool sync_timed_out; /* the sync took longer than --initial-sync-timeout */
 	uint64_t publishes;

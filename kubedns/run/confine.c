@@ -7,11 +7,11 @@
 
 enum { DNS_PORT = 53 };
 
-struct sandbox *
-confine_needs(const struct status *status, enum sandbox_mode mode)
+/* Adds what the core needs. */
+static void
+add_needs(struct sandbox *s, const struct status *status)
 {
 	const struct options *o = status->options;
-	struct sandbox *s = sandbox_new(mode);
 	size_t count;
 	const struct server *upstreams = settings_upstreams(status->settings, &count);
 
@@ -28,23 +28,24 @@ confine_needs(const struct status *status, enum sandbox_mode mode)
 		sandbox_connect(s, o->upstream.resolver.port);
 	if (o->search.has_resolver)
 		sandbox_connect(s, o->search.resolver.port);
-	if (o->observe.dnstap.server.port != 0)
-		sandbox_connect(s, o->observe.dnstap.server.port);
 	for (size_t i = 0; i < o->upstream.until_synced.count; i++)
 		sandbox_connect(s, o->upstream.until_synced.servers[i].port);
 	api_source_needs(status->watch, s);
-	return s;
 }
 
-unsigned
-confine_keeps(const struct status *status)
+void
+confine(const struct status *status, enum sandbox_mode mode)
 {
-	return SANDBOX_KEEP_THREADS |
-	       (*status->options->observe.dnstap.path != '\0' ? SANDBOX_KEEP_UNIX : 0) |
-	       (status->options->listen.share_port ? SANDBOX_KEEP_LISTEN
-						   : 0) | /* to listen later */
-	       /* to bind the port again later */
-	       (workers_held(status->workers) ? SANDBOX_KEEP_LOW_PORTS : 0);
+	struct sandbox *s = sandbox_new(mode);
+	unsigned keeps = SANDBOX_KEEP_THREADS;
+
+	add_needs(s, status);
+	if (status->options->listen.share_port)
+		keeps |= SANDBOX_KEEP_LISTEN; /* to listen later */
+	if (workers_held(status->workers))
+		keeps |= SANDBOX_KEEP_LOW_PORTS; /* to bind the port again later */
+	keeps |= modules_confine(&status->options->modules, s);
+	sandbox_enter(s, keeps);
 }
 
 void

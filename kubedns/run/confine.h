@@ -5,12 +5,9 @@
 #include "kubedns/pages/status.h"
 #include "lib/sandbox.h"
 
-/* Collects the files, directories and TCP ports of the options, the settings and the API's
- * credentials. */
-struct sandbox *confine_needs(const struct status *status, enum sandbox_mode mode);
-
-/* Returns the permissions of enum sandbox_keep that kubedns needs in addition. */
-unsigned confine_keeps(const struct status *status);
+/* Enters the sandbox. It allows the files, directories and TCP ports of the options, the settings,
+ * the API's credentials and the modules. */
+void confine(const struct status *status, enum sandbox_mode mode);
 
 /* Logs a warning for each upstream server whose TCP port was unknown when the sandbox was made. */
 void confine_check_upstreams(const struct settings *settings);

@@ -99,7 +99,7 @@ struct workers_config {
 	bool fair_share;       /* the heaviest clients are limited when a worker cannot keep up */
 	size_t tcp_memory;     /* bytes of all TCP clients' buffers, at most 16 MB; if 0, 16 MB */
 	size_t recorder_bytes; /* memory for the last answers of all workers, or 0 */
-	bool whole_messages;   /* --dnstap: store whole messages too */
+	bool whole_messages;   /* store whole messages too, for a module */
 	struct ring_listener *listener; /* the reader of whole messages; must outlive the workers */
 	int wake_observers;             /* descriptor from observers_fd() */
 	struct forwarded_cache *answer_cache; /* cache of other servers' answers, or NULL */

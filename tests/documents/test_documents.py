@@ -96,7 +96,7 @@ def test_each_folder_of_the_system_tests_is_described():
 def test_each_promise_of_security_md_names_tests_that_exist():
     text = (ROOT / "SECURITY.md").read_text()
     for file, test in re.findall(r"`(test_\w+\.py)::(\w+)`", text):
-        assert re.search(rf"^def {test}\(", next((ROOT / "tests/system").rglob(file)).read_text(), re.M), f"{file}::{test}"
+        assert re.search(rf"^def {test}\(", next(path for folder in ("system", "modules") for path in (ROOT / "tests" / folder).rglob(file)).read_text(), re.M), f"{file}::{test}"
     promises = text[text.index("## What is promised") : text.index("If you can break one of these")].split("\n* ")[1:]
     assert len(promises) >= 7 and all(re.search("Tests?: ", promise) for promise in promises[:-1])  # the last promise refers to a table
 
@@ -122,9 +122,11 @@ def kubedns_families(tmp_path):
     zones = ("--external-zones=ext.example", "--external-headless", "--clusterset-domain=clusterset.local", "--transfer-to=127.0.0.1",
              "--transfer-notify=127.0.0.1:9", f"--transfer-key={tmp_path}/keys")
     clients = ("--resolver=127.0.0.1:9", "--client-pods=all", "--nearest", "--zonal", "--search-completion=inferred", "--answer-cache=1M", "--memory=64M",
-               "--dnstap=tcp:127.0.0.1:9", "--fallthrough", "--filter-aaaa=auto", "--coredns-metrics", "--pods=verified", "--wildcards")
+               "--fallthrough", "--filter-aaaa=auto", "--coredns-metrics", "--pods=verified", "--wildcards")
     found = set()
-    with api_world.World(tmp_path, *zones, *clients, "--hosts-namespaces=own", "--until-synced=127.0.0.1:9") as w:
+    # The flags of modules that have metrics only if they are enabled.
+    modules = [re.search(r"^\.\\\" test: (--.*)$", page.read_text(), re.M) for page in ROOT.glob("kubedns/modules/*/*.7")]
+    with api_world.World(tmp_path, *zones, *clients, *(found[1] for found in modules if found), "--hosts-namespaces=own", "--until-synced=127.0.0.1:9") as w:
         found |= families(w.kubedns.http("/metrics")[1])
     for more in (zones, ("--visibility=labels", "--client-pods=all")):
         with start(tmp_path, [namespace("default")], *more) as k:
@@ -149,7 +151,8 @@ def sidecar_families(_):
 @pytest.mark.parametrize(("program", "of"), [("kubedns", kubedns_families), ("nanny", nanny_families), ("sidecar", sidecar_families)])
 def test_each_metric_is_in_the_manual_page(tmp_path, program, of):
     manual = {"kubedns": "kubedns/man/kubedns-metrics.7"}.get(program, f"{program}/{program}.8")
-    page = re.search(r"^\.Sh METRICS\n(.*?)^\.Sh ", (ROOT / manual).read_text(), re.M | re.S)[1]
+    pages = [(ROOT / manual).read_text(), *(page.read_text() for page in ROOT.glob(f"{program}/modules/*/*.7"))]
+    page = "".join(found[1] for found in (re.search(r"^\.Sh METRICS\n(.*?)^\.Sh ", text, re.M | re.S) for text in pages) if found)
     found = {re.sub(r"^kubedns_probe_.*(_latency_ms|_errors)$", r"\1", name) for name in of(tmp_path)}
     # Some metrics depend on more than flags, for example on a container's memory limit. Their names are in the source code.
     for folder in (program, "lib"):

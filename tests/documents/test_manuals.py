@@ -1,5 +1,6 @@
 """The manual pages as a set: links between pages, where a flag is described, and the commands that they show."""
 
+import gzip
 import pathlib
 import re
 import shlex
@@ -12,7 +13,8 @@ from overlays import ROOT
 
 BIN = pathlib.Path(PROGRAM).parent
 PAGES = {path.name: path.read_text() for program in ("kubedns", "nanny", "sidecar", "migrate") for path in sorted((ROOT / program).rglob("*.[578]"))}
-FEATURES = sorted(name for name in PAGES if name.endswith((".5", ".7")))
+MODULES = sorted(path.name for path in (ROOT / "kubedns/modules").rglob("*.7"))
+FEATURES = sorted(name for name in PAGES if name.endswith((".5", ".7")) and name not in MODULES)
 
 
 def items(page):
@@ -32,6 +34,14 @@ def test_links_lead_to_pages_and_documents_that_exist(page):
 def test_the_first_page_names_each_feature_page_with_a_line():
     named = re.findall(r"^\.It Xr ([\w-]+) (\d)\n(?!\.)\S", PAGES["kubedns.8"], re.M)
     assert sorted(f"{name}.{section}" for name, section in named) == FEATURES
+
+
+def test_make_install_adds_a_line_for_the_page_of_each_module(tmp_path):
+    subprocess.run(["make", "-s", "install", f"DESTDIR={tmp_path}", f"BUILD={BIN.parent}"], cwd=ROOT, check=True, capture_output=True)
+    page = gzip.decompress((tmp_path / "usr/share/man/man8/kubedns.8.gz").read_bytes()).decode()
+    named = re.findall(r"^\.It Xr ([\w-]+) (\d)\n(?!\.)\S", page, re.M)
+    assert MODULES and sorted(f"{name}.{section}" for name, section in named) == sorted(FEATURES + MODULES)
+    assert all((tmp_path / f"usr/share/man/man7/{name}.gz").exists() for name in MODULES)
 
 
 def test_a_flag_that_refers_to_a_page_is_described_there():

@@ -79,7 +79,13 @@ dnstap_new(const struct dnstap_config *config)
 struct ring_listener *
 dnstap_listener(struct dnstap *dnstap)
 {
-	return dnstap == NULL ? NULL : &dnstap->listener;
+	return &dnstap->listener;
+}
+
+const struct dnstap_target *
+dnstap_target(const struct dnstap *dnstap)
+{
+	return &dnstap->target;
 }
 
 void
@@ -312,8 +318,6 @@ dnstap_start(struct dnstap *dnstap)
 {
 	sigset_t all, before;
 
-	if (dnstap == NULL)
-		return;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	errno = pthread_create(&dnstap->thread, NULL, run, dnstap);
@@ -341,8 +345,6 @@ count_overwritten(struct dnstap *dnstap)
 void
 dnstap_metrics(struct dnstap *dnstap, struct metrics *m)
 {
-	if (dnstap == NULL)
-		return;
 	metrics_family(m, "kubedns_dnstap_sent_total", METRIC_COUNTER,
 	    "Messages sent to the collector (--dnstap).");
 	metrics_value(m, (double)atomic_load(&dnstap->sent), (char *)NULL);
@@ -378,8 +380,6 @@ dnstap_free(struct dnstap *dnstap)
 {
 	uint64_t one = 1;
 
-	if (dnstap == NULL)
-		return;
 	atomic_store(&dnstap->stop, true);
 	if (write(dnstap->listener.wake, &one, sizeof one) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");

@@ -17,8 +17,8 @@
  *
  * All functions are for the main thread.
  */
-#ifndef KUBEDNS_DNSTAP_DNSTAP_H
-#define KUBEDNS_DNSTAP_DNSTAP_H
+#ifndef KUBEDNS_MODULES_DNSTAP_DNSTAP_H
+#define KUBEDNS_MODULES_DNSTAP_DNSTAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,22 +54,24 @@ struct metrics;
 
 struct dnstap *dnstap_new(const struct dnstap_config *config);
 
-/* Returns the listener that workers wake (ring_config.listener), or NULL if `dnstap` is NULL. */
+/* Returns the listener that workers wake (ring_config.listener). */
 struct ring_listener *dnstap_listener(struct dnstap *dnstap);
+
+const struct dnstap_target *dnstap_target(const struct dnstap *dnstap);
 
 /* Adds the ring of one more worker. Call it before dnstap_start(). */
 void dnstap_add_ring(struct dnstap *dnstap, const struct ring *ring);
 
-/* Starts the writer thread, in the caller's sandbox. NULL is fine. */
+/* Starts the writer thread, in the caller's sandbox. */
 void dnstap_start(struct dnstap *dnstap);
 
-/* Writes the metric families kubedns_dnstap_*. Writes none if `dnstap` is NULL. */
+/* Writes the metric families kubedns_dnstap_*. */
 void dnstap_metrics(struct dnstap *dnstap, struct metrics *m);
 
 /*
  * Ends the writer. For at most a second, the writer sends the messages that are still in the rings.
  * The writer logs how many messages it has sent and dropped. The workers must have stopped writing,
- * and the rings must still exist. NULL is fine.
+ * and the rings must still exist.
  */
 void dnstap_free(struct dnstap *dnstap);
 

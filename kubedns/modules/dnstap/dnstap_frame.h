@@ -1,6 +1,6 @@
 /* Encodes a DNS message for dnstap in protobuf (dnstap.proto). Pure: no clock, no socket. */
-#ifndef KUBEDNS_DNSTAP_DNSTAP_FRAME_H
-#define KUBEDNS_DNSTAP_DNSTAP_FRAME_H
+#ifndef KUBEDNS_MODULES_DNSTAP_DNSTAP_FRAME_H
+#define KUBEDNS_MODULES_DNSTAP_DNSTAP_FRAME_H
 
 #include <stdbool.h>
 #include <stddef.h>

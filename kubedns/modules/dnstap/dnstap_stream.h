@@ -3,8 +3,8 @@
  * over a Unix or TCP socket. This module opens the socket, because libfstrm would block while the
  * collector does not read. Frames are gathered and sent together.
  */
-#ifndef KUBEDNS_DNSTAP_DNSTAP_STREAM_H
-#define KUBEDNS_DNSTAP_DNSTAP_STREAM_H
+#ifndef KUBEDNS_MODULES_DNSTAP_DNSTAP_STREAM_H
+#define KUBEDNS_MODULES_DNSTAP_DNSTAP_STREAM_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -152,7 +152,7 @@ tcp_gather_done(struct tcp *tcp, size_t len)
  * ended, the connection is blocked, and queries of the client wait.
  */
 
-/* Reports the query to dnstap. If there was no transfer, reports the reply too. (A transferred zone is not one message.) */
+/* Records the query as a whole message. If there was no transfer, records the reply too. (A transferred zone is not one message.) */
 static void
 observe_transfer(const struct tcp *tcp, const struct transfer_ask *ask, size_t reply)
 {

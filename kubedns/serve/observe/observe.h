@@ -5,7 +5,7 @@
  *
  *	udp, tcp, inflight --observe()--> ring -+-> observers.h, in the main thread: top clients, query log
  *	                                        +-> /queries, when somebody requests it
- *	                                        '-> dnstap, in its own thread
+ *	                                        '-> a module, in its own thread
  *
  * Without a ring (NULL), a worker spends one comparison on each answer.
  */
@@ -21,7 +21,7 @@
 #include "kubedns/answer/answer.h"
 #include "kubedns/serve/observe/ring.h"
 
-/* An answer that is being sent. The messages are only used with --dnstap. */
+/* An answer that is being sent. The messages are only used in rings for whole messages. */
 struct observed {
 	const struct sockaddr *client;
 	const struct answer_info *info;

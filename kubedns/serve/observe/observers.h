@@ -8,8 +8,8 @@
  * An observer is one row of the table in main.c. A worker writes to `observers_fd` when half of its
  * samples are new. The main thread then drains all rings. An observer may also drain them before
  * its data is read. An answer that was overwritten before it was read is skipped, and counted in
- * kubedns_observer_skipped_total. dnstap reads the rings in its own thread, because that thread
- * waits for a socket.
+ * kubedns_observer_skipped_total. A module may read the rings in a thread of its own, if it waits for
+ * a socket.
  */
 #ifndef KUBEDNS_SERVE_OBSERVE_OBSERVERS_H
 #define KUBEDNS_SERVE_OBSERVE_OBSERVERS_H

@@ -190,7 +190,7 @@ ring_wake_listener(struct ring *ring)
 	if (atomic_load_explicit(&listener->asleep, memory_order_relaxed) &&
 	    atomic_exchange(&listener->asleep, false) &&
 	    write(listener->wake, &one, sizeof one) != sizeof one)
-		log_neterr("dnstap: eventfd");
+		log_neterr("ring: eventfd");
 }
 
 void

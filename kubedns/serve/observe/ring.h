@@ -7,7 +7,7 @@
  *
  * Positions only increase. A position modulo the ring's size is an offset in the ring. A record is
  * a header, the name in the question, and the client's address if that is IPv6. In a ring for whole
- * messages (--dnstap), the messages follow instead of the name, because they contain the name.
+ * messages, the messages follow instead of the name, because they contain the name.
  * Records have no fixed size. A name has up to 255 bytes, and a message up to 65,535. No record is
  * split at the ring's end, because the memory is longer than `size` by one record. A record
  * contains its own length and the position of its predecessor. A reader can therefore walk in both
@@ -20,7 +20,8 @@
  * record, it therefore also sees the value of `reserved` that was stored before that word.
  *
  * The size in --recorder (2 MB) is for all workers together. Each worker has at least 64 KB.
- * --dnstap adds 4 MB for all workers. With --dnstap, each worker has at least 512 KB. Pages of
+ * Whole messages, which a module may need, add 4 MB for all workers, and each worker then has at
+ * least 512 KB. Pages of
  * memory are allocated when they are first written. A ring also has the positions of the last
  * RING_SAMPLES randomly chosen answers, which take 1 KB.
  */

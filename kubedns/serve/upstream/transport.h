@@ -47,7 +47,7 @@ struct exchange {
 	unsigned place;
 	bool answered;    /* the server has replied */
 	bool sent_again;  /* on a second connection, because the server had closed the first one */
-	int64_t sent_ns;  /* time of the first send from this port or connection, for dnstap */
+	int64_t sent_ns;  /* time of the first send from this port or connection, for the ring */
 	unsigned replies; /* number of replies on the connection before it took the question */
 	int64_t taken_ns; /* time when the connection took the question */
 	struct turn turn; /* its place among the questions over TCP, or it waits for one */

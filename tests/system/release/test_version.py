@@ -87,4 +87,5 @@ def test_the_programs_say_it_and_nothing_else_is_compiled_for_another(tmp_path):
     built = os.environ.get("BUILD", ROOT / "build")
     expected = pathlib.Path(built, "version").read_text()  # the version from git at the time of the build
     said = {name: subprocess.run([f"{built}/bin/{name}", "--version"], capture_output=True, text=True, check=True).stdout for name in ("kubedns", "nanny", "sidecar", "kubedns-migrate")}
-    assert said == {name: f"{name} {expected}" for name in said}
+    modules = " ".join((ROOT / "kubedns/modules/list").read_text().split())
+    assert said == {name: f"{name} {expected}" + (f"modules: {modules}\n" if name == "kubedns" else "") for name in said}

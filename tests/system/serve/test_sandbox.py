@@ -120,15 +120,6 @@ def test_kubedns_refuses_all_of_it_in_every_thread(outside, objects):
         assert all(kubedns.metric("kubedns_sandbox", layer=layer) == 1 for layer in ("no_new_privs", "capabilities", "files", "tcp", "syscalls"))
 
 
-@pytest.mark.parametrize("target, unix", [("unix:/run/no/such.sock", {"ok"}), ("tcp:127.0.0.1:9", SYSCALLS)])
-def test_a_collector_of_dnstap_opens_unix_sockets_only_if_it_has_one(outside, objects, target, unix):
-    with Kubedns(f"--objects-dir={objects}", f"--dnstap={target}", "--threads=1", env=outside) as kubedns:
-        found = kubedns.wait(lambda: has_tried(kubedns.log, "kubedns", 3), what=kubedns.log)
-        assert {"worker00", "dnstap"} < set(found)
-        for tried in found.values():
-            check(tried, EXPECTED["kubedns"] | {"unix": unix, "unix-connect": {"ECONNREFUSED"} if "ok" in unix else SYSCALLS})
-
-
 def test_share_port_changes_the_sandbox_only_for_listening(outside, objects):
     with Kubedns(f"--objects-dir={objects}", "--share-port", "--threads=1", env=outside) as kubedns:
         found = kubedns.wait(lambda: has_tried(kubedns.log, "kubedns", 2), what=kubedns.log)

@@ -1,0 +1,158 @@
+#include "kubedns/config/module_set.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/xalloc.h"
+
+/* The heading of the modules' flags in --help, and the core's heading that follows. */
+static const struct flag heading = { "Modules", .type = FLAG_GROUP };
+static const char next_heading[] = "Commands";
+
+static void
+add_row(struct module_set *set, size_t *count, const struct flag *row, void *base)
+{
+	set->flags = xreallocarray(set->flags, *count + 1, sizeof *set->flags);
+	set->flags[*count] = *row;
+	set->flags[(*count)++].base = base;
+}
+
+static void
+add_rows(struct module_set *set, size_t *count, const struct flag *rows, void *base)
+{
+	for (; rows->name != NULL; rows++)
+		add_row(set, count, rows, base);
+}
+
+static void
+join_flags(struct module_set *set, const struct flag *core_flags)
+{
+	size_t count = 0;
+
+	for (const struct flag *f = core_flags; f->name != NULL; f++) {
+		if (strcmp(f->name, next_heading) == 0 && set->count > 0) {
+			add_row(set, &count, &heading, NULL);
+			for (size_t i = 0; i < set->count; i++)
+				if (set->instances[i].module->flags != NULL)
+					add_rows(set, &count, set->instances[i].module->flags,
+					    set->instances[i].options);
+		}
+		add_row(set, &count, f, NULL);
+	}
+	add_rows(set, &count, modules_absent_flags, NULL);
+	add_row(set, &count, &(struct flag){ .name = NULL }, NULL);
+}
+
+void
+modules_init(struct module_set *set, const struct flag *core_flags)
+{
+	*set = (struct module_set){ .names = xstrdup("modules:") };
+	while (modules_built_in[set->count] != NULL)
+		set->count++;
+	set->instances = xcalloc(set->count + 1, sizeof *set->instances);
+	for (size_t i = 0; i < set->count; i++) {
+		struct module_instance *instance = &set->instances[i];
+
+		instance->module = modules_built_in[i];
+		instance->options = xcalloc(1, instance->module->options_size + 1);
+		char *longer = xasprintf("%s %s", set->names, instance->module->name);
+		free(set->names);
+		set->names = longer;
+	}
+	char *line = xasprintf("%s%s\n", set->names, set->count == 0 ? " none" : "");
+	free(set->names);
+	set->names = line;
+	join_flags(set, core_flags);
+}
+
+int
+modules_check(struct module_set *set, const struct flags_common *given)
+{
+	int rc = 0, result;
+
+	for (size_t i = 0; i < set->count; i++) {
+		struct module_instance *m = &set->instances[i];
+
+		if (m->module->check != NULL &&
+		    (result = m->module->check(m->options, given, &m->enabled)) < 0)
+			rc = result;
+	}
+	return rc;
+}
+
+bool
+modules_need(const struct module_set *set, unsigned need)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].enabled && (set->instances[i].module->needs & need) != 0)
+			return true;
+	return false;
+}
+
+void
+modules_open(struct module_set *set, struct module_core *core)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		struct module_instance *m = &set->instances[i];
+
+		if (!m->enabled)
+			continue;
+		struct ring_listener *before = core->listener;
+		if (m->module->open != NULL)
+			m->state = m->module->open(m->options, core);
+		assert(before == NULL || core->listener == before); /* a ring wakes one listener */
+		m->open = true;
+	}
+}
+
+unsigned
+modules_confine(const struct module_set *set, struct sandbox *sandbox)
+{
+	unsigned keeps = 0;
+
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].open && set->instances[i].module->confine != NULL)
+			keeps |=
+			    set->instances[i].module->confine(set->instances[i].state, sandbox);
+	return keeps;
+}
+
+void
+modules_start(const struct module_set *set, const struct module_core *core)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].open && set->instances[i].module->start != NULL)
+			set->instances[i].module->start(set->instances[i].state, core);
+}
+
+void
+modules_metrics(const struct module_set *set, struct metrics *m)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].open && set->instances[i].module->metrics != NULL)
+			set->instances[i].module->metrics(set->instances[i].state, m);
+}
+
+void
+modules_stopped(struct module_set *set)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		struct module_instance *m = &set->instances[i];
+
+		if (m->open && m->module->stopped != NULL)
+			m->module->stopped(m->state);
+		m->open = false;
+	}
+}
+
+void
+modules_free(struct module_set *set)
+{
+	for (size_t i = 0; i < set->count; i++)
+		free(set->instances[i].options);
+	free(set->instances);
+	free(set->flags);
+	free(set->names);
+	*set = (struct module_set){ 0 };
+}

@@ -1,0 +1,45 @@
+/*
+ * The modules of this build: their flags and options, and the calls of the hooks of those that are
+ * enabled (kubedns/module.h). The core walks over the modules here and in no other place.
+ */
+#ifndef KUBEDNS_CONFIG_MODULE_SET_H
+#define KUBEDNS_CONFIG_MODULE_SET_H
+
+#include "kubedns/module.h"
+
+struct module_instance {
+	const struct module *module;
+	void *options, *state;
+	bool enabled;
+	bool open; /* open() has been called */
+};
+
+struct module_set {
+	struct module_instance *instances; /* all modules of this build, in the order of the list */
+	size_t count;
+	struct flag *flags; /* the core's rows and the modules' */
+	char *names;        /* "modules: a b\n", for --version */
+};
+
+/* Allocates the options of all modules, and joins the rows of the core with the rows of the
+ * modules. */
+void modules_init(struct module_set *set, const struct flag *core_flags);
+
+/* Returns 0, or -EINVAL if a check() returns an error. Calls all of them. */
+int modules_check(struct module_set *set, const struct flags_common *given);
+
+/* Whether an enabled module has this bit (MODULE_NEEDS_...). */
+bool modules_need(const struct module_set *set, unsigned need);
+
+void modules_open(struct module_set *set, struct module_core *core);
+unsigned modules_confine(const struct module_set *set, struct sandbox *sandbox);
+void modules_start(const struct module_set *set, const struct module_core *core);
+void modules_metrics(const struct module_set *set, struct metrics *m);
+
+/* Calls stopped() of each module that was opened. */
+void modules_stopped(struct module_set *set);
+
+/* Frees the options and the rows, after flags_free(). */
+void modules_free(struct module_set *set);
+
+#endif

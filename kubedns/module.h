@@ -1,0 +1,81 @@
+/*
+ * The contract of modules. A module is a feature in a folder of its own, kubedns/modules/NAME. The
+ * core does not name any module. To delete a module, delete this folder, tests/modules/NAME, and
+ * the module's line in kubedns/modules/list.
+ *
+ *	command line --> check() --> open() --> confine() --> start() --> metrics() ... --> stopped()
+ *	                             |                        |                             |
+ *	                             the workers do not       in the sandbox,               the workers have ended,
+ *	                             exist yet                before the workers start      their rings still exist
+ *
+ * The module defines one `const struct module module_NAME`. module.mk in its folder tells make what
+ * the module needs. Each hook may be NULL. The main thread calls all of them. After check(), the core
+ * calls only hooks of modules that are enabled, so a module that is disabled costs nothing.
+ * A module may include headers of the core (tests/lint.sh has the list), but none of another module.
+ */
+#ifndef KUBEDNS_MODULE_H
+#define KUBEDNS_MODULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/flags.h"
+
+struct answer_config;
+struct metrics;
+struct ring_listener;
+struct sandbox;
+struct workers;
+
+/* What the core must do for an enabled module. The core does what at least one of them needs. */
+enum {
+	/* The workers' rings (serve/observe/ring.h) exist, and record whole messages. */
+	MODULE_NEEDS_MESSAGES = 1,
+};
+
+/* What the core lends to the modules, until stopped() has returned. */
+struct module_core {
+	const struct answer_config *answers; /* also the name and version of this server */
+	const struct workers *workers;       /* NULL before start() */
+	/* With MODULE_NEEDS_MESSAGES: open() may set this to a listener, which the workers wake. At
+	 * most one module may do so. */
+	struct ring_listener *listener;
+};
+
+struct module {
+	const char *name; /* the name of the folder */
+
+	/* Rows of the command line, as in kubedns/config/options.c, with offsets in the module's own
+	 * options. The options have `options_size` bytes. The core allocates and frees them. */
+	const struct flag *flags;
+	size_t options_size;
+
+	/* Reads the values, and sets `*enabled`. Returns 0, or -EINVAL after a line for each mistake
+	 * (flags_refuse()). --check ends after this. */
+	int (*check)(void *options, const struct flags_common *given, bool *enabled);
+
+	unsigned needs; /* MODULE_NEEDS_... */
+
+	/* Opens sockets and files. Returns the module's state, which the following hooks get. */
+	void *(*open)(const void *options, struct module_core *core);
+
+	/* Adds the files and ports that the module needs after startup. Returns the permissions of
+	 * enum sandbox_keep that it needs in addition. */
+	unsigned (*confine)(void *state, struct sandbox *sandbox);
+
+	/* Starts threads. */
+	void (*start)(void *state, const struct module_core *core);
+
+	/* Writes metric families. */
+	void (*metrics)(void *state, struct metrics *m);
+
+	/* Ends threads, and frees the state. Called after every open(), even if start() was not. */
+	void (*stopped)(void *state);
+};
+
+/* The modules of this build, and the flags of modules that are not in this build: rows of
+ * FLAG_ABSENT. modules/table.sh generates both lists, which end with NULL. */
+extern const struct module *const modules_built_in[];
+extern const struct flag modules_absent_flags[];
+
+#endif

@@ -1,0 +1,71 @@
+"""
+The core of kubedns names no module (kubedns/module.h). Takes the names that each module declares in its folder, and looks for them in the
+core and in the code that the programs share:
+
+- flags, as `--flag`, as `Fl -flag` in a manual page, or as a C string;
+- metric families, and ConfigMap keys that are C strings with an upper-case letter or an underscore;
+- structs, enumerators, macros and functions of the module's headers, if their names have an underscore. A name without one may be an
+  ordinary word.
+
+Also compares the packages of each module.mk with the Dockerfile and debian/control, which nothing generates. Prints a line for each
+finding, and fails if there is one.
+
+	module_names.py [FOLDER]    # default: this tree
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
+CORE = ("kubedns", "lib", "treecache", "nanny", "sidecar")
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+
+
+def declared(folder):
+    """Returns {name: pattern that finds a use of it}."""
+    table = subprocess.run(["sh", ROOT / "kubedns/modules/table.sh", "--flags", folder], capture_output=True, text=True, check=True).stdout
+    found = {f"--{flag}": rf'(--|Fl -|"){flag}(?![\w-])' for flag in table.split()}
+    for path in sorted(folder.glob("*.[ch]")):
+        code = COMMENT.sub("", path.read_text(encoding="utf-8"))
+        strings = re.findall(r'"((?:kubedns|skydns)_[a-z_]+[a-z])"', code)
+        symbols = re.findall(r"(?:struct|enum) (\w+) \{|^#define (\w+)|^\t([A-Z][A-Z0-9_]+)(?: = [^,]*)?,|\b(\w+)\(", code, re.M) if path.suffix == ".h" else []
+        for name in strings + [name for match in symbols for name in match]:
+            if "_" in name and not name.startswith("KUBEDNS_MODULES_"):
+                found[name] = rf"\b{name}\b"
+    return found
+
+
+def texts():
+    for folder in CORE:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".c", ".h", ".8", ".7", ".5", ".js") and "kubedns/modules/" not in str(path.relative_to(ROOT)):
+                yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
+
+
+def packages(folder):
+    made = (folder / "module.mk").read_text(encoding="utf-8") if (folder / "module.mk").exists() else ""
+    line = re.search(rf"^{folder.name}_PACKAGES := (.*)$", made, re.M)
+    for package in line[1].split() if line else []:
+        for name in ("conf/image/Dockerfile", "debian/control"):
+            if not re.search(rf"(?<![\w.+-]){re.escape(package)}(?![\w.+-])", (ROOT / name).read_text(encoding="utf-8")):
+                yield f"{name}: does not have {package}, which kubedns/modules/{folder.name}/module.mk needs"
+
+
+def main():
+    core = list(texts())
+    shared = "\n".join(text for path, text in core if path.suffix == ".h")
+    findings = []
+    for folder in sorted(path for path in (ROOT / "kubedns/modules").iterdir() if path.is_dir()):
+        for name, pattern in declared(folder).items():
+            if re.search(rf"\b{re.escape(name)}\(", shared) and not name.startswith(f"{folder.name}_"):
+                continue  # a function of the core that the module's header calls
+            findings += [f"{path}:{text.count(chr(10), 0, at.start()) + 1}: names {name} of the module {folder.name}" for path, text in core for at in re.finditer(pattern, text)]
+        findings += packages(folder)
+    print(*findings, sep="\n", end="\n" if findings else "")
+    sys.exit(bool(findings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+#!/bin/sh
+# modules.sh none    compiles the core of kubedns alone, from scratch and without a warning, in $BUILD-none. Runs its unit tests, starts it
+#                    and sends it queries.
+# modules.sh each    for each module: copies the tree without the module's folder, its tests and its line in the list. Compiles the copy, and
+#                    runs the core's unit tests. The flags of the module must be unknown.
+# modules.sh all     runs the system tests for `none`, too.
+# The last line is "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.." || exit 1
+: "${BUILD:=build}" "${PYTHON:=python3}" "${JOBS:=$(nproc)}"
+mkdir -p "$BUILD-none" && none=$(cd "$BUILD-none" && pwd) || exit 1
+smoke="tests/system/serve/test_udp.py::test_replies_leave_from_the_address_that_was_asked_in_both_families"
+passed=0 failed=0
+
+# Compiles the tree $1 in $2. The usual build shows the warnings that depend on optimisation.
+compile() {
+	make -s -j"$JOBS" -C "$1" BUILD="$2" OPTIMISE="-O0 -g0" HARDENING=-fPIE WERROR=-Werror ${VERSION:+VERSION="$VERSION"} kubedns-tests
+}
+
+# Adds the numbers of "N passed, N failed", the last line of the file $1.
+count() {
+	n=$(sed -n '$ s/^\([0-9]*\) passed, [0-9]* failed$/\1/p' "$1")
+	bad=$(sed -n '$ s/^[0-9]* passed, \([0-9]*\) failed$/\1/p' "$1")
+	passed=$((passed + ${n:-0})) failed=$((failed + ${bad:-1}))
+}
+
+# Runs the command after $1 and counts it. If it fails, prints $1.
+check() {
+	wrong=$1
+	shift
+	if "$@"; then
+		passed=$((passed + 1))
+	else
+		echo "modules.sh: $wrong"
+		failed=$((failed + 1))
+	fi
+}
+
+# Runs the unit tests of the tree $1, which were built in $2.
+unit() {
+	BUILD=$2 sh "$1/tests/run.sh" unit >"$2/unit.log" 2>&1 || cat "$2/unit.log"
+	count "$2/unit.log"
+}
+
+says_none() {
+	"$none/bin/kubedns" --version | grep -qx 'modules: none'
+}
+
+answers() {
+	BUILD=$none "$PYTHON" -m pytest -c tests/pytest.ini -q -p no:cacheprovider -n 0 "$smoke" </dev/null >"$none/smoke.log" 2>&1 || {
+		cat "$none/smoke.log"
+		return 1
+	}
+}
+
+none() {
+	rm -rf "$none"
+	mkdir -p "$none"
+	MODULES='' check "the core alone does not compile" compile . "$none"
+	[ $failed = 0 ] || return
+	check "--version does not say that there are no modules" says_none
+	unit . "$none"
+	check "the core alone does not answer" answers
+}
+
+# Copies the tree to $2, without the module $1.
+copy_without() {
+	git ls-files -z | xargs -0 cp -a --parents -t "$2"
+	rm -r "$2/kubedns/modules/$1" "$2/tests/modules/$1"
+	sed -i "/^$1\$/d" "$2/kubedns/modules/list"
+}
+
+# Whether the program $1 does not know the flag $2.
+is_unknown() {
+	! "$1" --help=all | grep -q -e "--$2[ =]" && "$1" "--$2" 2>&1 | grep -q "unknown flag --$2"
+}
+
+each() {
+	while read -r module; do
+		copy=$(mktemp -d)
+		bad_before=$failed
+		copy_without "$module" "$copy"
+		VERSION=copy check "the tree does not compile without the module $module" compile "$copy" "$copy/build"
+		if [ $failed = "$bad_before" ]; then
+			unit "$copy" "$copy/build"
+			for flag in $(sh kubedns/modules/table.sh --flags "kubedns/modules/$module"); do
+				check "without the module $module there is still --$flag" is_unknown "$copy/build/bin/kubedns" "$flag"
+			done
+		fi
+		rm -rf "$copy"
+	done <kubedns/modules/list
+}
+
+all() {
+	none
+	BUILD=$none PYTHON=$PYTHON sh tests/run.sh system | tee "$none/system.log"
+	count "$none/system.log"
+}
+
+for stage in "$@"; do
+	case $stage in
+	none | each | all) "$stage" ;;
+	*)
+		echo "modules.sh: no such stage: $stage" >&2
+		exit 2
+		;;
+	esac
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ] && [ $passed -gt 0 ]
