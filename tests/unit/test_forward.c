@@ -10,6 +10,7 @@
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -343,6 +344,85 @@ a_server_that_always_replies_formerr_is_not_asked_forever(void **state)
 	finish(peers, 1);
 }
 
+/* Lets the retry timer run at this time. */
+static void
+at_ms(int64_t ms)
+{
+	context.now_ns = 1 + ms * 1000000;
+	inflight_iteration(table);
+	forward_iteration(forward);
+	transport_iteration(transport);
+}
+
+/* The first server refuses shortly before the retry time. The second server has not failed yet at that time. */
+static void
+a_server_that_got_a_query_after_another_has_failed_has_its_own_time(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open() };
+	start(peers, 2);
+	query("www.example.com.");
+	peer_read(&peers[0]);
+	context.now_ns = 1 + 990 * INT64_C(1000000);
+	peer_reply(&peers[0], RCODE_REFUSED);
+	peer_read(&peers[1]);
+	at_ms(1000);
+	assert_int_equal(stats.forward_server_failures, 0);
+	at_ms(1990);
+	assert_int_equal(stats.forward_server_failures, 1);
+	finish(peers, 2);
+}
+
+/* A reply is truncated, but the process has no descriptor for a connection. */
+static void
+a_lack_of_local_descriptors_is_no_failure_of_a_server(void **state)
+{
+	struct rlimit before, none;
+
+	(void)state;
+	struct peer peers[] = { peer_open() };
+	start(peers, 1);
+	query("www.example.com.");
+	peer_read(&peers[0]);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	peers[0].query[2] |= 2; /* TC */
+	peer_reply(&peers[0], RCODE_NOERROR);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(stats.forward_server_failures, 0);
+	finish(peers, 1);
+}
+
+/* A query that is already late must not wait for a silent server as long as a new one. */
+static void
+a_late_query_is_sent_to_the_next_server_sooner(void **state)
+{
+	struct peer peers[2] = { peer_open(), peer_open() };
+
+	(void)state;
+	start(peers, 2);
+	forward_free(forward);
+	forward = forward_new(&context, table, transport,
+	    (struct forward_way){ .timeout_ms = 1800, .again_ms = 250 },
+	    (struct server[]){ peers[0].server, peers[1].server }, 2);
+	query("a.example.");
+	transport_iteration(transport);
+	peer_read(&peers[0]);
+	context.now_ns += 249 * INT64_C(1000000);
+	inflight_iteration(table);
+	transport_iteration(transport);
+	assert_false(peer_was_asked(&peers[1]));
+	context.now_ns += INT64_C(1000000);
+	inflight_iteration(table);
+	transport_iteration(transport);
+	peer_read(&peers[1]);
+	peer_reply(&peers[1], RCODE_NOERROR);
+	assert_int_equal(got.replies, 1);
+	finish(peers, 2);
+}
+
 int
 main(void)
 {
@@ -357,6 +437,10 @@ main(void)
 		cmocka_unit_test(the_same_query_is_sent_again),
 		cmocka_unit_test(after_formerr_a_query_is_repeated_without_opt),
 		cmocka_unit_test(a_server_that_always_replies_formerr_is_not_asked_forever),
+		cmocka_unit_test(a_late_query_is_sent_to_the_next_server_sooner),
+		cmocka_unit_test(
+		    a_server_that_got_a_query_after_another_has_failed_has_its_own_time),
+		cmocka_unit_test(a_lack_of_local_descriptors_is_no_failure_of_a_server),
 	};
 
 	return cmocka_run_group_tests(tests, make_world, end_world);

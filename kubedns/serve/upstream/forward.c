@@ -274,7 +274,8 @@ forward_lost(void *arg, struct exchange *exchange, bool over_tcp)
 	struct forward_query *query = attempt->query;
 
 	(void)over_tcp;
-	server_failed(forward, remote_server(exchange->remote));
+	if (!exchange->unsent)
+		server_failed(forward, remote_server(exchange->remote));
 	attempt_end(attempt);
 	send_later(forward, query);
 }
@@ -396,6 +397,8 @@ set_retry_time(struct forward *forward)
 	int64_t ms = timeout_ms / (int64_t)(forward->upstream_count + 1);
 
 	ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms;
+	if (forward->way.again_ms != 0)
+		ms = forward->way.again_ms;
 	inflight_retry_every(forward->inflight, ms * 1000000);
 }
 
@@ -469,6 +472,8 @@ forward_iteration(struct forward *forward)
 		query->queued = false;
 		if (query->tried != 0)
 			stats_add(&forward->context->stats->forward_retries, 1);
+		/* the next server has its own time to reply */
+		inflight_restart_retry(forward->inflight, &query->base);
 		send_next(forward, query, false);
 	}
 }

@@ -220,6 +220,7 @@ send_question(struct exchange *exchange)
 	if (conn != NULL)
 		conn_release(conn);
 	log_neterr("upstream: tcp: %s", strerror(rc));
+	exchange->unsent = rc == EMFILE || rc == ENFILE || rc == ENOBUFS || rc == ENOMEM;
 	lost(exchange);
 }
 
@@ -244,7 +245,7 @@ exchange_over_tcp(struct exchange *exchange)
 	/* This is first, because the end of the last exchange frees a released server. */
 	remote_exchange_begins(remote);
 	exchange_end(exchange);
-	exchange->sent_again = false;
+	exchange->sent_again = exchange->unsent = false;
 	if (turns_ask(remote->turns, &exchange->turn, exchange->question->client.hash))
 		send_question(exchange);
 }
