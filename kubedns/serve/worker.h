@@ -53,6 +53,12 @@ enum {
 	 * a third of these places (see inflight.h).
 	 */
 	RESOLVER_MAX = 2000,
+	/*
+	 * Queries that the resolver may not have read yet, of all workers together. dnsmasq leaves the
+	 * size of its receive buffer to the kernel, whose default has space for 277 small packets. The
+	 * others are for retries.
+	 */
+	RESOLVER_UNREAD_MAX = 192,
 	FORWARD_CLIENT_MAX = 512,  /* queries in flight for one client address */
 	FORWARD_TIMEOUT_MS = 3700, /* a stub resolver gives up after 5 s; the manual promises 4 s */
 	/*

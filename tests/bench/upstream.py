@@ -48,6 +48,7 @@ CASES = {
     "servfail": (upstreams.SERVFAIL, 1, 120, 10, "new", 1200),
     "slow": (upstreams.SLOW, 1, 120, 10, "new", 1200),
     "drops large": (upstreams.DROPS_LARGE, 1, 40, 10, "big", 4096),
+    "loses large": (upstreams.LOSES_LARGE, 1, 40, 10, "big", 4096),
     "healthy tcp": (upstreams.HEALTHY, 1, 8, 10, "big", 1200),
     "half-open tcp": (upstreams.HALF_OPEN, 1, 8, 10, "big", 1200),
     "tls healthy": (upstreams.HEALTHY, 1, 40, 10, "new", 1200),

@@ -1,7 +1,8 @@
 """Two upstream servers in a separate process, for upstream.py. They are healthy or in one kind of trouble. They answer A for every name with
 an address, and all other types with NODATA. For names that begin with "big" the answer has more than 1,232 bytes. Names that begin with
 "again" have a TTL of AGAIN_TTL seconds. Names that begin with "never" get no answer, and names that begin with "late" get it after LATE_S
-seconds, as if their own name servers were in trouble. A half-open server accepts TCP connections and never answers on them. With a certificate, the
+seconds, as if their own name servers were in trouble. A server in mode LOSES_LARGE
+sends no answer of more than 1,232 bytes over UDP or TCP, and no truncated reply in its place. A half-open server accepts TCP connections and never answers on them. With a certificate, the
 servers speak TLS on all TCP connections. A stalled server accepts TCP connections, and their TLS handshake never ends.
 """
 
@@ -14,7 +15,7 @@ import ssl
 import struct
 import time
 
-HEALTHY, SILENT, REFUSES, SERVFAIL, SLOW, DROPS_LARGE, HALF_OPEN, STALLED = range(8)
+HEALTHY, SILENT, REFUSES, SERVFAIL, SLOW, DROPS_LARGE, HALF_OPEN, STALLED, LOSES_LARGE = range(9)
 AGAIN_TTL = 2
 DELAY_S = 0.005  # answer time of a healthy server
 SLOW_S = 1.5
@@ -43,6 +44,8 @@ def reply(wire, mode, tcp):
     count = (BIG if label.startswith(b"big") else 1) if kind == 1 else 0
     answers = b"".join(b"\xc0\x0c\0\1\0\1" + struct.pack("!IH", ttl, 4) + bytes((192, 0, 2, i + 1)) for i in range(count))
     whole = wire[12:end] + (answers if count else SOA) + opt
+    if mode == LOSES_LARGE and 12 + len(whole) > 1232:
+        return None
     if not tcp and 12 + len(whole) > size:
         return wire[:2] + b"\x83\x80\0\1\0\0\0\0" + (b"\0\1" if edns else b"\0\0") + wire[12:end] + opt
     if mode == DROPS_LARGE and not tcp and 12 + len(whole) > 1232:

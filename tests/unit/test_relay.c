@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "kubedns/serve/observe/observe.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/upstream/relay.h"
 #include "kubedns/serve/upstream/transport.h"
 #include "kubedns/serve/upstream/validation.h"
@@ -42,9 +44,9 @@ closed_port(int *fd)
 }
 
 static void
-query(const char *text)
+query_by(const char *text, enum stats_proto proto, uint32_t hash)
 {
-	struct client client = { .proto = PROTO_UDP, .hash = 1 };
+	struct client client = { .proto = proto, .hash = hash };
 	struct answer_info info = { .below = -1 };
 	struct dname name;
 	struct tree_path path;
@@ -55,6 +57,12 @@ query(const char *text)
 	answer_read(&config, wire, len, &info, &path);
 	info.system = SYSTEM_RECURSIVE;
 	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
+}
+
+static void
+query(const char *text)
+{
+	query_by(text, PROTO_UDP, 1);
 }
 
 static void
@@ -96,7 +104,7 @@ each_refused_query_waits_for_its_own_pause(void **state)
 	context.now_ns = 1;
 	table = inflight_new(&context, &clients, 100, 100);
 	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server);
+	relay = relay_new(&context, table, transport, &server, 192);
 	query("a.example.com.");
 	at_ms(0);
 	take_refusal();
@@ -182,7 +190,7 @@ each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 	ring_follow(&follower, context.ring);
 	table = inflight_new(&context, &clients, 100, 100);
 	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server);
+	relay = relay_new(&context, table, transport, &server, 192);
 	query("a.example.com.");
 	query("b.example.com.");
 	relay_iteration(relay);
@@ -230,7 +238,7 @@ a_resolver_that_never_says_whether_it_validates_is_asked_once_a_second(void **st
 	context.now_ns = 1;
 	table = inflight_new(&context, &clients, 100, 100);
 	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server);
+	relay = relay_new(&context, table, transport, &server, 192);
 	relay_respects_validation(relay);
 	for (unsigned i = 1; i <= QUERIES; i++) {
 		query("a.example.com.");
@@ -267,6 +275,164 @@ a_resolver_that_was_never_asked_may_validate(void **state)
 	validation_free(v);
 }
 
+enum { UNREAD_MAX = 64, FLOOD = 500 };
+
+/* Starts a relay, to whose resolver client 1 sends FLOOD queries at once, and then client 2 one query. Returns the
+ * resolver's socket. */
+static int
+start_flood(void)
+{
+	static const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	struct server server;
+	int fd = open_resolver(&server);
+
+	memset(&stats, 0, sizeof stats);
+	memset(&got, 0, sizeof got);
+	context.epoll = epoll_create1(EPOLL_CLOEXEC);
+	context.now_ns = 1;
+	table = inflight_new(&context, &clients, 2048, 2048);
+	transport = transport_new(&context);
+	relay = relay_new(&context, table, transport, &server, UNREAD_MAX);
+	for (unsigned i = 0; i < FLOOD; i++) {
+		char text[32];
+
+		snprintf(text, sizeof text, "n%u.example.com.", i);
+		query(text);
+	}
+	query_by("other.example.com.", PROTO_UDP, 2);
+	at_ms(0);
+	return fd;
+}
+
+static void
+end_flood(int fd)
+{
+	inflight_finish_all(table);
+	assert_int_equal(got.replies, FLOOD + 1);
+	inflight_free(table);
+	relay_free(relay);
+	transport_free(transport);
+	close(context.epoll);
+	close(fd);
+}
+
+static bool truncates; /* the resolver truncates the replies for names that begin with "long" */
+
+/* Reads all queries that the resolver has received, and replies to each if `replies` is set. Returns their number. Sets
+ * `*other` if client 2's query is among them. */
+static unsigned
+read_all(int fd, bool replies, bool *other)
+{
+	static const uint8_t name[] = "\5other";
+	struct sockaddr_in from;
+	socklen_t from_len = sizeof from;
+	uint8_t wire[DNS_UDP_QUERY_MAX];
+	unsigned count = 0;
+	ssize_t len;
+
+	while ((len = recvfrom(fd, wire, sizeof wire, MSG_DONTWAIT, (struct sockaddr *)&from,
+		    &from_len)) > DNS_HEADER) {
+		*other = *other || memcmp(wire + DNS_HEADER, name, sizeof name - 1) == 0;
+		bool is_long = memcmp(wire + DNS_HEADER, "\4long", 5) == 0;
+		wire[2] |= truncates && is_long ? 0x82 : 0x80;
+		if (replies)
+			assert_true(sendto(fd, wire, (size_t)len, 0, (struct sockaddr *)&from,
+					from_len) == len);
+		count++;
+	}
+	return count;
+}
+
+/* The kernel would drop the queries that the resolver's receive buffer has no space for. */
+static void
+a_flood_leaves_space_in_the_receive_buffer_of_a_resolver_that_pauses(void **state)
+{
+	bool other = false;
+
+	(void)state;
+	int fd = start_flood();
+	unsigned count = read_all(fd, true, &other);
+	assert_in_range(count, UNREAD_MAX / 4, UNREAD_MAX + 1); /* 1 is for the marker */
+	assert_true(other);
+	while (got.replies < FLOOD + 1) {
+		take_event();
+		at_ms(0);
+		assert_in_range(read_all(fd, true, &other), 0, UNREAD_MAX + 1);
+	}
+	assert_int_equal(stats.forward_retries, 0);
+	end_flood(fd);
+}
+
+static void
+a_resolver_that_never_reads_gets_a_few_more_queries_at_each_retry(void **state)
+{
+	bool other = false;
+	unsigned before = 0;
+
+	(void)state;
+	int fd = start_flood();
+	for (int64_t ms = 0; ms <= 1000; ms += 250) {
+		at_ms(ms);
+		unsigned count = read_all(fd, false, &other);
+		assert_in_range(count, before > 0 ? 1 : UNREAD_MAX / 4, UNREAD_MAX + 1);
+		before = count;
+	}
+	end_flood(fd);
+}
+
+/* dnsmasq may have sent the query to a server that loses long replies. */
+static void
+a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client(void **state)
+{
+	static const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	struct forwarded_cache *cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, 1);
+	struct server server;
+	bool other = false;
+
+	(void)state;
+	int fd = open_resolver(&server);
+	memset(&stats, 0, sizeof stats);
+	memset(&got, 0, sizeof got);
+	context.epoll = epoll_create1(EPOLL_CLOEXEC);
+	context.now_ns = 1;
+	table = inflight_new(&context, &clients, 100, 100);
+	inflight_cache(table, cache);
+	transport = transport_new(&context);
+	relay = relay_new(&context, table, transport, &server, 192);
+	relay_cache(relay, cache);
+	query("long.example.com.");
+	query("short.example.com.");
+	at_ms(0);
+	truncates = true;
+	assert_int_equal(read_all(fd, true, &other), 2);
+	truncates = false;
+	while (got.replies < 2)
+		take_event();
+	query_by("long.example.com.", PROTO_UDP, 1);
+	query_by("long.example.com.", PROTO_TCP, 1);
+	query_by("short.example.com.", PROTO_TCP, 1);
+	at_ms(0);
+	assert_int_equal(read_all(fd, false, &other), 3);
+	at_ms(49);
+	assert_int_equal(read_all(fd, false, &other), 0);
+	at_ms(50);
+	assert_int_equal(read_all(fd, false, &other), 1);
+	at_ms(5000); /* all queries have ended, and the truncated reply is too old */
+	inflight_iteration(table);
+	query_by("long.example.com.", PROTO_TCP, 1);
+	at_ms(5000);
+	assert_int_equal(read_all(fd, false, &other), 1);
+	at_ms(5050);
+	assert_int_equal(read_all(fd, false, &other), 0);
+	inflight_finish_all(table);
+	inflight_free(table);
+	relay_free(relay);
+	transport_free(transport);
+	forwarded_cache_free(cache);
+	close(context.epoll);
+	close(fd);
+}
+
 int
 main(void)
 {
@@ -276,6 +442,11 @@ main(void)
 		cmocka_unit_test(
 		    a_resolver_that_never_says_whether_it_validates_is_asked_once_a_second),
 		cmocka_unit_test(a_resolver_that_was_never_asked_may_validate),
+		cmocka_unit_test(
+		    a_flood_leaves_space_in_the_receive_buffer_of_a_resolver_that_pauses),
+		cmocka_unit_test(a_resolver_that_never_reads_gets_a_few_more_queries_at_each_retry),
+		cmocka_unit_test(
+		    a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client),
 	};
 
 	return cmocka_run_group_tests(tests, make_world, end_world);

@@ -17,6 +17,7 @@ enum {
 	QTYPE_FIRST = 128,
 	QTYPE_LAST = 255,
 	EDNS_WITHOUT_OPTIONS = 11, /* RFC 6891 section 6.1.2 */
+	TRUNCATED_PLACES = 1024,
 };
 static const int64_t second_ns = 1000 * INT64_C(1000000);
 
@@ -48,6 +49,8 @@ struct forwarded_cache {
 	struct slot (*slots)[FORWARDED_CACHE_WAYS];
 	_Atomic(int64_t) rest_until_ns;
 	_Atomic(uint32_t) generation;
+	/* Truncated answers: the upper half of the key's hash, and the time in seconds until which the entry is valid. */
+	_Atomic(uint64_t) truncated[TRUNCATED_PLACES];
 };
 
 struct forwarded_cache *
@@ -217,6 +220,36 @@ measure(struct slot *slot)
 	return more == 0 && (complete || soa) ? life_s : 0;
 }
 
+/* --- truncated answers --- */
+
+static uint64_t
+truncated_hash(const struct forwarded_cache *cache, const struct forwarded_key *key)
+{
+	return hash_key(cache, key->name, key->type) ^ key->edns_do;
+}
+
+static void
+note_truncated(struct forwarded_cache *cache, const struct forwarded_key *key, int64_t now_ns)
+{
+	uint64_t hash = truncated_hash(cache, key);
+	uint32_t until_s = (uint32_t)(now_ns / second_ns) + FORWARDED_CACHE_MAX_S;
+
+	atomic_store(
+	    &cache->truncated[hash % TRUNCATED_PLACES], (hash & ~(uint64_t)UINT32_MAX) | until_s);
+}
+
+bool
+forwarded_cache_was_truncated(
+    struct forwarded_cache *cache, const struct forwarded_key *key, int64_t now_ns)
+{
+	uint64_t hash = truncated_hash(cache, key);
+	uint64_t entry = atomic_load(&cache->truncated[hash % TRUNCATED_PLACES]);
+
+	return entry >> 32 == hash >> 32 && (uint32_t)entry > (uint32_t)(now_ns / second_ns);
+}
+
+/* --- answers --- */
+
 size_t
 forwarded_cache_get(
     struct forwarded_cache *cache, const struct forwarded_key *key, int64_t now_ns, uint8_t *out)
@@ -292,6 +325,10 @@ forwarded_cache_put(struct forwarded_cache *cache, const struct forwarded_key *k
 	enum answer_kept kept = ANSWER_KEPT;
 	struct slot slot;
 
+	if (len >= DNS_HEADER && (wire_get16(wire + 2) & FLAG_TC) != 0) {
+		note_truncated(cache, key, now_ns);
+		return ANSWER_NOT_KEPT;
+	}
 	uint32_t generation = atomic_load(&cache->generation);
 	if (now_ns < atomic_load(&cache->rest_until_ns) ||
 	    !fill_slot(&slot, key, wire, len, now_ns))

@@ -19,7 +19,8 @@
  * section 5). Such a message is stored for the lowest TTL in it, and for at most
  * FORWARDED_CACHE_MAX_S. An answer can therefore be older than the resolver's answer by at most
  * that time. The cache never stores messages that are truncated, malformed or longer than a slot,
- * other rcodes, and responses to query types such as ANY and AXFR. The cache is only used for plain
+ * other rcodes, and responses to query types such as ANY and AXFR. Of a truncated message, it only
+ * remembers for this time that the answer is too long for UDP. The cache is only used for plain
  * queries, which have RD and no EDNS options. An option may change the answer.
  *
  * forwarded_cache_flush() must be called for every change of the configuration. The resolver may
@@ -83,6 +84,11 @@ bool forwarded_cache_takes(const struct query *query, size_t query_len);
  * at the time `now_ns` (monotonic). Returns the length of the answer, or 0 if there is none. */
 size_t forwarded_cache_get(
     struct forwarded_cache *cache, const struct forwarded_key *key, int64_t now_ns, uint8_t *out);
+
+/* Returns whether the answer with this key was truncated lately. May be wrong, because the table of
+ * hashes is small. */
+bool forwarded_cache_was_truncated(
+    struct forwarded_cache *cache, const struct forwarded_key *key, int64_t now_ns);
 
 /* Stores a copy of the answer, if the answer may be stored. */
 enum answer_kept forwarded_cache_put(struct forwarded_cache *cache, const struct forwarded_key *key,

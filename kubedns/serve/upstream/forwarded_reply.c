@@ -45,6 +45,16 @@ forwarded_reply_keep(const struct worker_context *context, struct forwarded_cach
 		stats_add(&context->stats->cache_evictions, 1);
 }
 
+bool
+forwarded_reply_was_truncated(const struct worker_context *context, struct forwarded_cache *cache,
+    const struct inflight *inflight)
+{
+	if (cache == NULL)
+		return false;
+	const struct forwarded_key key = cache_key(inflight);
+	return forwarded_cache_was_truncated(cache, &key, context->now_ns);
+}
+
 /* Makes a request from the client's message again. The caller sets the tree of the request, inside a read section. */
 static struct answer_request
 request_again(struct worker_context *context, const struct inflight *inflight)

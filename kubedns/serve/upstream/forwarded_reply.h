@@ -15,6 +15,10 @@
 bool forwarded_reply_find(const struct worker_context *context, struct forwarded_cache *cache,
     const struct inflight *inflight, uint8_t *buffer, struct upstream_reply *said);
 
+/* Returns whether the reply to this query was truncated lately. `cache` may be NULL. */
+bool forwarded_reply_was_truncated(const struct worker_context *context,
+    struct forwarded_cache *cache, const struct inflight *inflight);
+
 /* Stores the answer, if there is a cache and the answer may be stored. */
 void forwarded_reply_keep(const struct worker_context *context, struct forwarded_cache *cache,
     const struct inflight *inflight, const struct upstream_reply *said);

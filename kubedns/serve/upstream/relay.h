@@ -11,6 +11,10 @@
  * answer_forwarded() applies the client's limit. dnsmasq forks for each connection and accepts 20 at
  * a time, so a connection carries one query at a time, and queries wait for one of the eight
  * connections.
+ *
+ * The resolver's receive buffer has space for only a few hundred queries. If it is full, the kernel
+ * drops the queries of all clients. So the number of queries that the resolver may not have read yet is
+ * limited, and clients share these places (turns.h).
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_RELAY_H
 #define KUBEDNS_SERVE_UPSTREAM_RELAY_H
@@ -21,16 +25,23 @@
 #include "lib/addr.h"
 
 struct relay;
+struct forwarded_cache;
 struct inflight_table;
 struct transport;
 
-/* Sets the table's forward_ops. */
+/* Sets the table's forward_ops. At most `unread_max` queries are sent that the resolver may not have
+ * read yet, retries not counted. If nothing tells for 250 ms whether it has read them, it gets as many
+ * again. */
 struct relay *relay_new(struct worker_context *context, struct inflight_table *inflight,
-    struct transport *transport, const struct server *resolver);
+    struct transport *transport, const struct server *resolver, unsigned unread_max);
 
 /* From now on, the relay finds out whether the resolver checks DNSSEC signatures (validation.h). If
  * so, its SERVFAIL is final: no query moves to the table's fallback. */
 void relay_respects_validation(struct relay *relay);
+
+/* From now on, if the reply to a TCP client's query was truncated lately, the query is sent again after
+ * 50 ms, not 250 ms. `cache` may be NULL. */
+void relay_cache(struct relay *relay, struct forwarded_cache *cache);
 
 /* Handles an epoll event of PART_VALIDATION. */
 void relay_validation_event(struct relay *relay);

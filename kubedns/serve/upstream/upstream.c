@@ -40,7 +40,7 @@ make_until_synced(struct upstream *f, struct worker_context *context,
     const struct client_ops *clients, const struct workers_config *config, unsigned threads)
 {
 	enum { TRIES = 3, AGAIN_MS = 300 };
-	const struct forward_way way = { .tcp = true };
+	const struct forward_way way = { .tcp = true, .again_ms = AGAIN_MS };
 	struct server servers[UPSTREAMS_MAX];
 	size_t count = 0;
 	for (size_t i = 0; i < UPSTREAMS_MAX && count < config->until_synced_count * TRIES; i++)
@@ -48,7 +48,6 @@ make_until_synced(struct upstream *f, struct worker_context *context,
 	f->until_synced = make_table(context, clients, config, FORWARD_MAX, threads);
 	f->until_synced_forward =
 	    forward_new(context, f->until_synced, f->transport, way, servers, count);
-	inflight_retry_every(f->until_synced, AGAIN_MS * INT64_C(1000000));
 	inflight_until_synced(f->inflight, f->until_synced);
 }
 
@@ -64,7 +63,8 @@ static void
 make_fallback(struct upstream *f, struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned threads)
 {
-	const struct forward_way way = { .timeout_ms = RELAY_TIMEOUT_MS };
+	enum { AGAIN_MS = 250 }; /* the query is late already */
+	const struct forward_way way = { .timeout_ms = RELAY_TIMEOUT_MS, .again_ms = AGAIN_MS };
 
 	f->fallback = make_table(context, clients, config, FORWARD_MAX, threads);
 	f->forward = forward_new(
@@ -86,11 +86,13 @@ upstream_new(struct worker_context *context, const struct client_ops *clients,
 	if (config->until_synced_count > 0)
 		make_until_synced(f, context, clients, config, threads);
 	if (front) {
-		f->relay = relay_new(context, f->inflight, f->transport, config->resolver);
+		f->relay = relay_new(context, f->inflight, f->transport, config->resolver,
+		    worker_share(RESOLVER_UNREAD_MAX, threads));
 		/* This number is for kubedns without --memory. With --memory, the limits of dnsmasq depend on the memory too. */
 		if (config->forward_max == 0)
 			inflight_ops(f->inflight)->hold_max = worker_share(RESOLVER_MAX, threads);
 		inflight_cache(f->inflight, config->answer_cache);
+		relay_cache(f->relay, config->answer_cache);
 		if (config->servfail_retry)
 			make_fallback(f, context, clients, config, threads);
 		return f;
@@ -101,8 +103,10 @@ upstream_new(struct worker_context *context, const struct client_ops *clients,
 		/* dnsmasq is the only client, so it can have a third of the table. Each query takes two places at dnsmasq, for the query
 		 * that dnsmasq sends to us and for our query to dnsmasq. */
 		f->chased = make_table(context, clients, config, FORWARD_SEARCH_MAX, threads);
-		f->relay = relay_new(context, f->chased, f->transport, config->search_resolver);
+		f->relay = relay_new(context, f->chased, f->transport, config->search_resolver,
+		    worker_share(RESOLVER_UNREAD_MAX, threads));
 		inflight_chased(f->inflight, f->chased);
+		relay_cache(f->relay, config->answer_cache);
 	}
 	inflight_cache(f->chased != NULL ? f->chased : f->inflight, config->answer_cache);
 	return f;

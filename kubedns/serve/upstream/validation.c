@@ -12,7 +12,6 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
-static const char marker[] = "dnssec.nanny.invalid."; /* the nanny has it too (nanny/nanny.h) */
 static const uint8_t checking[] = "\10validate";
 static const int64_t again_ns = 10 * INT64_C(1000000);
 /* A resolver that replies to other queries, but not to this one for this time, does not check. Then the
@@ -42,7 +41,7 @@ validation_new(struct worker_context *context, const struct server *resolver, ui
 	v->resolver = *resolver;
 	v->key = key;
 	v->fd = -1;
-	dname_from_text(&v->name, marker);
+	dname_from_text(&v->name, VALIDATION_NAME);
 	return v;
 }
 

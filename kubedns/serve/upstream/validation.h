@@ -18,6 +18,10 @@
 #include "kubedns/serve/worker_context.h"
 #include "lib/addr.h"
 
+/* The name of the record. The nanny has it too (nanny/servers/servers_file.h). Its engine answers a
+ * query for it at once. */
+#define VALIDATION_NAME "dnssec.nanny.invalid."
+
 struct validation;
 
 /* The epoll events of the query's socket have this key. Free with validation_free(); NULL is fine. */
