@@ -1,7 +1,7 @@
 /*
  * The code that forwards queries from clients to a resolver. The resolver may reply late, twice,
  * truncated, or over TCP byte by byte, or be down. In addition, a forger sends replies without
- * knowing the ID, or replies to another question. Each query must be answered once, by its
+ * knowing the ID, from another address, or to another question. Each query must be answered once, by its
  * deadline, and never with a forged record or with the record of another name. No forged reply may
  * end a query. No descriptor may leak, and no event may repeat forever. With an honest resolver,
  * each query must be answered at once.
@@ -103,6 +103,7 @@ make_world(void)
 	};
 
 	rcu_join();
+	stranger_open();
 	CHECK(dname_from_text(&config.zone, "cluster.local.") == 0 &&
 	      dname_from_text(&search_extra, "lan.example.") == 0);
 	config.ttl_s = 30;

@@ -53,6 +53,18 @@ static struct {
 	} conns[CONNS];
 } resolver = { .udp = -1, .tcp = -1 };
 
+static int stranger = -1; /* a socket at another address */
+
+static void
+stranger_open(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+		.sin_addr = { htonl(INADDR_LOOPBACK + 8) } };
+
+	stranger = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	CHECK(stranger >= 0 && bind(stranger, (const struct sockaddr *)&in, sizeof in) == 0);
+}
+
 /* Starts the resolver. Returns false if another process uses the port. */
 static bool
 resolver_up(void)
@@ -175,13 +187,14 @@ enum reply_kind {
 	REPLY_NXDOMAIN,
 	REPLY_REFUSED,
 	REPLY_CUT,
-	REPLY_OTHER_ID, /* this reply and all following replies but the last are forged */
+	REPLY_OTHER_ID, /* this reply and all following replies but REPLY_FORMERR are forged */
 	REPLY_OTHER_NAME,
 	REPLY_OTHER_TYPE,
 	REPLY_OTHER_CLASS,
 	REPLY_QUERY,
 	REPLY_NO_QUESTION,
-	REPLY_FORMERR, /* like a server that does not know EDNS; not forged */
+	REPLY_FORMERR,       /* like a server that does not know EDNS; not forged */
+	REPLY_OTHER_ADDRESS, /* with the right ID and question, but from another address */
 	REPLY_KINDS
 };
 
@@ -260,8 +273,8 @@ resolver_replies(unsigned which, enum reply_kind kind)
 	const struct message *message =
 	    &resolver.asked[(resolver.asked_count - 1 - which % known) % ASKED];
 	size_t len = reply_write(message->wire, message->len, kind, out);
-	sendto(resolver.udp, out, len, 0, (const struct sockaddr *)&message->from,
-	    sizeof message->from);
+	sendto(kind == REPLY_OTHER_ADDRESS ? stranger : resolver.udp, out, len, 0,
+	    (const struct sockaddr *)&message->from, sizeof message->from);
 }
 
 /* Writes the reply to the query on a connection. resolver_sends() sends the reply later. Returns
@@ -271,6 +284,8 @@ resolver_queues(unsigned i, enum reply_kind kind)
 {
 	size_t asked = resolver.conns[i].in_len, at = resolver.conns[i].out_len;
 
+	if (kind == REPLY_OTHER_ADDRESS) /* a connection has only one address */
+		kind = REPLY_OTHER_ID;
 	if (resolver.conns[i].fd < 0 || asked < 2 ||
 	    asked < 2u + wire_get16(resolver.conns[i].in) ||
 	    at > sizeof resolver.conns[i].out - DNS_UDP_QUERY_MAX - 2)
