@@ -301,6 +301,7 @@ apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
 		applied->good = text != NULL && (row->empty == NULL || !row->empty(content.value));
 		why = put(keys, id, &content);
 		applied->changed = content.changed;
+		applied->good = applied->good && !content.unusable;
 		applied->partly = why == NULL && content.partly != NULL;
 	}
 	if (applied->partly && content.closed != NULL)

@@ -47,6 +47,8 @@ struct conf_content {
 	bool changed; /* set by the program if the value in force has changed */
 	/* Set by the parser or the program if some entries of the value are refused: why. From malloc(). */
 	char *partly;
+	bool
+	    unusable; /* set by the program if it refuses every server of the value, and has no earlier one */
 	/* Set by the program: the names that get SERVFAIL because of it, or NULL. From malloc(). */
 	char *closed;
 };

@@ -134,6 +134,15 @@ warn(const char *key, char *text, const struct config_rules *rules)
 	free(text);
 }
 
+static bool
+has_servers(const struct conf_stubs *stubs)
+{
+	for (size_t i = 0; i < stubs->count; i++)
+		if (stubs->items[i].count > 0)
+			return true;
+	return false;
+}
+
 static char *
 apply_stubs(void *arg, struct conf_content *content)
 {
@@ -147,6 +156,7 @@ apply_stubs(void *arg, struct conf_content *content)
 		check_stubs(stubs, to->rules, &content->partly);
 		conf_stubs_settle(stubs, &config->stubs);
 		content->closed = conf_stubs_closed_names(stubs);
+		content->unusable = !has_servers(stubs);
 	}
 	content->changed = !same_stubs(&config->stubs, stubs);
 	if (content->changed) {

@@ -1,6 +1,7 @@
 #include "nanny/unbound/ca_bundle.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/hash.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -16,7 +18,8 @@
 
 enum {
 	SIZE_MAX_BYTES = 8 * 1024 * 1024,
-	CHECK_MS = 5000, /* a start takes 0.1 s. The nanny waits for its end */
+	PAUSE_MIN_MS = 60 * 1000,
+	PAUSE_MAX_MS = 60 * 60 * 1000,
 	LOG_MAX = 8192,
 	REASON_MAX = 160,
 };
@@ -78,18 +81,20 @@ first_error(const char *log)
 }
 
 /* Whether unbound starts with the file. Returns NULL, or why it does not (caller frees). Sets `judged` to
- * whether the file is the reason. */
+ * whether the file is the reason, and `late` to whether the time has passed. */
 static char *
-check(const char *exec, const char *path, bool *judged)
+check(const struct ca_bundle *bundle, const char *path, bool *judged, bool *late)
 {
-	char *program = xstrdup(exec), *config = xasprintf(check_conf, unused_port(), path);
+	char *program = xstrdup(bundle->exec), *config = xasprintf(check_conf, unused_port(), path);
 	char foreground[] = "-d", from[] = "-c", standard_input[] = "/proc/self/fd/0", log[LOG_MAX];
 
 	char *const argv[] = { program, foreground, from, standard_input, NULL };
-	const struct process_try try = {
-		.argv = argv, .input = config, .until = "info: start of service", .ms = CHECK_MS
-	};
+	const struct process_try try = { .argv = argv,
+		.input = config,
+		.until = "info: start of service",
+		.ms = bundle->check_ms };
 	int rc = process_try(&try, log, sizeof log);
+	*late = rc == -ETIMEDOUT;
 	*judged = rc == 0 || strstr(log, "could not set up connect SSL_CTX") != NULL;
 	char *why = NULL;
 	if (rc != 0) {
@@ -177,6 +182,17 @@ put_in_force(struct ca_bundle *bundle, char *path, uint64_t hash)
 	bundle->hash = hash;
 }
 
+/* Sets the time of the next check of this content. The nanny does nothing else during a check. */
+static void
+check_later(struct ca_bundle *bundle, uint64_t hash)
+{
+	int64_t pause_ms = bundle->unchecked == hash ? 2 * bundle->pause_ms : PAUSE_MIN_MS;
+
+	bundle->unchecked = hash;
+	bundle->pause_ms = pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
+	bundle->again_ms = clock_mono_ms() + bundle->pause_ms;
+}
+
 /* Copies and checks a new content. */
 static void
 take_new(struct ca_bundle *bundle, const char *text, size_t len, uint64_t hash)
@@ -185,11 +201,15 @@ take_new(struct ca_bundle *bundle, const char *text, size_t len, uint64_t hash)
 			 ? xstrdup(bundle->source)
 			 : xasprintf("%s/ca-%016llx.pem", bundle->dir, (unsigned long long)hash);
 	int rc = bundle->dir == NULL ? 0 : write_copy(path, text, len);
-	bool judged = false;
+	bool judged = false, late = false;
 	char *why =
-	    rc < 0 ? xasprintf("%s: %s", path, strerror(-rc)) : check(bundle->exec, path, &judged);
+	    rc < 0 ? xasprintf("%s: %s", path, strerror(-rc)) : check(bundle, path, &judged, &late);
 
-	bundle->judged = judged ? hash : 0; /* if it is 0, the next call checks the content again */
+	bundle->judged = judged ? hash : 0; /* if it is 0, a later call checks the content again */
+	if (late)
+		check_later(bundle, hash);
+	else
+		bundle->unchecked = 0;
 	if (why == NULL) {
 		conf_key_judge(&bundle->key, bundle->source, CA_BUNDLE_KEY, text, len, NULL);
 		put_in_force(bundle, path, hash);
@@ -218,6 +238,25 @@ hash_certificates(const char *text)
 	return sum;
 }
 
+void
+ca_bundle_sweep(const char *dir)
+{
+	static const char begin[] = "ca-", end[] = ".pem";
+	DIR *stream = opendir(dir);
+	const struct dirent *entry;
+
+	while (stream != NULL && (entry = readdir(stream)) != NULL) {
+		size_t len = strlen(entry->d_name);
+
+		if (len == sizeof begin - 1 + 16 + sizeof end - 1 &&
+		    strncmp(entry->d_name, begin, sizeof begin - 1) == 0 &&
+		    strcmp(entry->d_name + len - (sizeof end - 1), end) == 0)
+			unlinkat(dirfd(stream), entry->d_name, 0);
+	}
+	if (stream != NULL)
+		closedir(stream);
+}
+
 bool
 ca_bundle_take(struct ca_bundle *bundle)
 {
@@ -235,8 +274,10 @@ ca_bundle_take(struct ca_bundle *bundle)
 	if (hash == bundle->hash) { /* after a content that was refused */
 		bundle->judged = hash;
 		conf_key_judge(&bundle->key, bundle->source, CA_BUNDLE_KEY, text, len, NULL);
-	} else if (hash != bundle->judged)
+	} else if (hash != bundle->judged &&
+		   (hash != bundle->unchecked || clock_mono_ms() >= bundle->again_ms)) {
 		take_new(bundle, text, len, hash);
+	}
 	free(text);
 	return bundle->hash != before;
 }

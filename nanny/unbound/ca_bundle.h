@@ -22,16 +22,25 @@
 
 struct ca_bundle {
 	const char *source, *exec; /* the file, and the program unbound */
+	int check_ms;              /* longest time of a check; the nanny waits for its end */
 	const char *dir;           /* the run directory; NULL: nothing is copied, for --check */
 	char *path;                /* the copy in force; NULL: there is none */
 	char *former;              /* the copy before it, until unbound has confirmed the change */
 	uint64_t hash;             /* hash of its certificates; 0: there is none */
 	uint64_t judged;           /* hash of the content that was judged last */
-	struct conf_key key;       /* whether the newest content was refused, and why */
+	/* After a check that did not end in time: the content's hash, the earliest time of its next
+	 * check, and the pause before it (CLOCK_MONOTONIC). */
+	uint64_t unchecked;
+	int64_t again_ms, pause_ms;
+	struct conf_key key; /* whether the newest content was refused, and why */
 };
 
-/* Reads the file. Checks a new content, for at most CHECK_MS (ca_bundle.c). Puts it in force, or logs why
- * it is refused. Returns true if another copy is in force than before. */
+/* Removes copies that a killed nanny has left in this directory. */
+void ca_bundle_sweep(const char *dir);
+
+/* Reads the file. Checks a new content, for at most `check_ms`. Puts it in force, or logs why it is refused.
+ * A content whose check did not end in time is checked again after a minute, and later after longer
+ * pauses. Returns true if another copy is in force than before. */
 bool ca_bundle_take(struct ca_bundle *bundle);
 
 /* Call it when unbound uses the copy in force. Removes the former copy. */

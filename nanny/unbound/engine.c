@@ -44,6 +44,7 @@ enum {
 	 * answer comes at once, this server gets the next queries, so one command may not be enough. */
 	RECOVERY_COMMANDS = 8,
 	RECOVERY_COMMAND_MS = 250,
+	CA_CHECK_MS = 5000, /* a start takes 0.1 s */
 	EXIT_MISTAKE = 2,
 };
 
@@ -160,6 +161,7 @@ prepare(struct nanny *nanny, const char *file)
 	unbound->bundle =
 	    (struct ca_bundle){ .source = o->upstream_ca[0] != '\0' ? o->upstream_ca : SYSTEM_CA,
 		    .exec = o->unbound_exec,
+		    .check_ms = CA_CHECK_MS,
 		    .dir = nanny->file.dir };
 	unbound->validate = o->dnssec == DNSSEC_VALIDATE;
 	if (rc == 0 && unbound->validate && access(UNBOUND_TRUST_ANCHOR, R_OK) < 0) {
@@ -199,6 +201,7 @@ prepare(struct nanny *nanny, const char *file)
 	args_push(&nanny->args, xstrdup(unbound->conf_path));
 	if (nanny->file.dir == NULL)
 		return 0;
+	ca_bundle_sweep(nanny->file.dir);
 	if (mkdir(unbound->control_dir, 0755) < 0 && errno != EEXIST) {
 		log_error("unbound: %s", unbound->control_dir);
 		return 1;

@@ -66,7 +66,9 @@ remove_files(void **state)
 static void
 a_copy_that_unbound_may_read_stays(void **state)
 {
-	struct ca_bundle bundle = { .source = source, .exec = starts, .dir = dir };
+	struct ca_bundle bundle = {
+		.source = source, .exec = starts, .check_ms = 5000, .dir = dir
+	};
 
 	(void)state;
 	assert_true(ca_bundle_take(&bundle));
@@ -98,7 +100,7 @@ the_same_certificates_in_another_order_are_no_change(void **state)
 	static const char a[] = "a\n-----END CERTIFICATE-----",
 			  b[] = "b\n-----END CERTIFICATE-----";
 	static const char begin[] = "-----BEGIN CERTIFICATE-----";
-	struct ca_bundle bundle = { .exec = starts, .dir = dir };
+	struct ca_bundle bundle = { .exec = starts, .check_ms = 5000, .dir = dir };
 	char *first = xasprintf("%s\n%s\n%s", a, begin, b);
 	char *second = xasprintf("%s\n%s\n%s", b, begin, a);
 
@@ -120,12 +122,77 @@ the_same_certificates_in_another_order_are_no_change(void **state)
 	ca_bundle_clear(&bundle);
 }
 
+static unsigned
+count_starts(void)
+{
+	char *path = xasprintf("%s/count", dir);
+	FILE *in = fopen(path, "re");
+	unsigned count = 0;
+
+	for (int c; in != NULL && (c = fgetc(in)) != EOF;)
+		count += c == 'x';
+	if (in != NULL)
+		fclose(in);
+	free(path);
+	return count;
+}
+
+/* The nanny waits for a check, so it must not check the same content at each -syncInterval. */
+static void
+a_check_that_does_not_end_in_time_is_not_repeated_at_once(void **state)
+{
+	char *script = xasprintf("#!/bin/sh\nprintf x >>%s/count\nexec sleep 60\n", dir);
+	char *counts = write_file("counts", script), *count = xasprintf("%s/count", dir);
+	struct ca_bundle bundle = {
+		.source = source, .exec = counts, .check_ms = 1000, .dir = dir
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++)
+		assert_false(ca_bundle_take(&bundle));
+	assert_int_equal(count_starts(), 1);
+	put("c"); /* a new content is checked at once */
+	bundle.source = source;
+	assert_false(ca_bundle_take(&bundle));
+	assert_int_equal(count_starts(), 2);
+	bundle.again_ms = 0; /* the time has passed */
+	assert_false(ca_bundle_take(&bundle));
+	assert_int_equal(count_starts(), 3);
+	bundle.exec = starts;
+	bundle.check_ms = 5000;
+	bundle.again_ms = 0;
+	assert_true(ca_bundle_take(&bundle));
+	ca_bundle_clear(&bundle);
+	unlink(counts);
+	unlink(count);
+	free(counts);
+	free(count);
+	free(script);
+}
+
+static void
+copies_that_a_killed_nanny_has_left_are_removed(void **state)
+{
+	char *copy = write_file("ca-0123456789abcdef.pem", "x"),
+	     *other = write_file("ca-own.pem", "x");
+
+	(void)state;
+	ca_bundle_sweep(dir);
+	assert_int_equal(access(copy, F_OK), -1);
+	assert_int_equal(access(other, F_OK), 0);
+	unlink(other);
+	free(copy);
+	free(other);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_copy_that_unbound_may_read_stays),
 		cmocka_unit_test(the_same_certificates_in_another_order_are_no_change),
+		cmocka_unit_test(a_check_that_does_not_end_in_time_is_not_repeated_at_once),
+		cmocka_unit_test(copies_that_a_killed_nanny_has_left_are_removed),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);

@@ -36,14 +36,14 @@ a_host_in_an_encrypted_stub_domain_is_encrypted(void **state)
 	}
 }
 
-/* Applies stubDomains. Returns what is logged. */
-static char *
-log_of(char *stubs)
+/* Applies stubDomains for an engine without TLS. */
+static bool
+apply_stubs(struct config *config, char *stubs)
 {
 	static const struct engine engine = { .name = "engine" };
 	static const struct args args;
 	static const struct forwarding_loop guard;
-	static char text[4096], name[] = "stubDomains";
+	static char name[] = "stubDomains";
 	const struct config_rules rules = { .path = "path",
 		.domain = "cluster.local",
 		.engine = &engine,
@@ -51,13 +51,22 @@ log_of(char *stubs)
 		.guard = &guard };
 	struct confdir_key key = { .name = name, .value = stubs, .len = strlen(stubs) };
 	const struct confdir_set set = { .keys = &key, .count = 1, .exists = true };
+
+	return config_apply(config, &set, &rules);
+}
+
+/* Applies stubDomains. Returns what is logged. */
+static char *
+log_of(char *stubs)
+{
+	static char text[4096];
 	struct config config = { .patterns = 0 };
 	int saved = dup(STDERR_FILENO);
 	FILE *log = tmpfile();
 
 	assert_non_null(log);
 	dup2(fileno(log), STDERR_FILENO);
-	assert_true(config_apply(&config, &set, &rules));
+	assert_true(apply_stubs(&config, stubs));
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	config_free(&config);
@@ -78,12 +87,37 @@ plain_servers_at_the_port_of_tls_are_one_warning(void **state)
 	assert_null(strstr(first + 1, "are not encrypted"));
 }
 
+/* Servers that the engine cannot use are no earlier good value. */
+static void
+a_refused_text_closes_its_domains_if_no_server_before_was_usable(void **state)
+{
+	char tls
+	    [] = "{\"a.test\": [\"tls://1.1.1.1#dns.test\"]}",
+	 bad[] =
+	     "{\"a.test\": [\"tls://1.1.1.1#dns.test\"], \"b.test\": [\"tls://1.1.1.1#dns.test\"";
+	char plain[] = "{\"a.test\": [\"1.1.1.1\"]}";
+	struct config config = { .patterns = 0 };
+
+	(void)state;
+	apply_stubs(&config, tls);
+	apply_stubs(&config, bad);
+	const struct conf_stub *stub = conf_stubs_find(&config.stubs, "b.test");
+	assert_non_null(stub);
+	assert_true(stub->closed);
+	apply_stubs(&config, plain);
+	apply_stubs(&config, bad);
+	assert_null(conf_stubs_find(&config.stubs, "b.test"));
+	assert_int_equal(conf_stubs_find(&config.stubs, "a.test")->count, 1);
+	config_free(&config);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_servers_at_the_port_of_tls_are_one_warning),
 		cmocka_unit_test(a_host_in_an_encrypted_stub_domain_is_encrypted),
+		cmocka_unit_test(a_refused_text_closes_its_domains_if_no_server_before_was_usable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
