@@ -58,6 +58,8 @@ struct blocks {
 	const struct corefile *corefile;
 	enum block_fate *fates;
 	struct zone_set *zones;   /* the value of a zone is the index of its block */
+	struct zone_set *above;   /* the names above each zone; the value is the block of all zones
+				     below the name, or corefile->count if they have several */
 	size_t main;              /* corefile->count if there is no main block */
 	struct listener listener; /* of the main block */
 };
@@ -181,6 +183,20 @@ blocks_key_is_here(const struct blocks *b, const char *word)
 	return same_listener(b->listener, listener_of(word));
 }
 
+/* Adds the names above the zone of block `n` to b->above. */
+static void
+add_above(struct blocks *b, const char *zone, size_t n)
+{
+	for (const char *name = zone; strcmp(name, ".") != 0;) {
+		size_t owner;
+
+		name = strchr(name, '.') != NULL ? strchr(name, '.') + 1 : ".";
+		bool other = zone_set_has(b->above, name) &&
+			     zone_set_find(b->above, name, &owner) && owner != n;
+		zone_set_put(b->above, name, other ? b->corefile->count : n);
+	}
+}
+
 /* Gives the block each of its zones that no other block has. If `shared` is set, it also does not
  * get zones inside those of other blocks. Returns how many zones the block got. */
 static size_t
@@ -196,6 +212,7 @@ claim_zones(struct blocks *b, size_t n, bool shared)
 		if (zone != NULL && !(shared ? zone_set_find(b->zones, zone, &other)
 					     : zone_set_has(b->zones, zone))) {
 			zone_set_put(b->zones, zone, n);
+			add_above(b, zone, n);
 			claimed++;
 		}
 		free(zone);
@@ -261,6 +278,7 @@ blocks_new(const struct corefile *corefile)
 	b->corefile = corefile;
 	b->main = corefile->count;
 	b->zones = zone_set_new();
+	b->above = zone_set_new();
 	b->fates = xcalloc(corefile->count + 1, sizeof *b->fates);
 	for (size_t i = 0; i < corefile->count; i++) {
 		unsigned sum = distance(&corefile->blocks[i]);
@@ -283,6 +301,7 @@ void
 blocks_free(struct blocks *b)
 {
 	zone_set_free(b->zones);
+	zone_set_free(b->above);
 	free(b->fates);
 	free(b);
 }
@@ -314,6 +333,15 @@ blocks_of_name(const struct blocks *b, const char *name)
 	size_t owner;
 
 	return zone_set_find(b->zones, name, &owner) ? &b->corefile->blocks[owner] : NULL;
+}
+
+bool
+blocks_has_below(const struct blocks *b, const struct corefile_block *block, const char *name)
+{
+	size_t owner;
+
+	return zone_set_has(b->above, name) && zone_set_find(b->above, name, &owner) &&
+	       &b->corefile->blocks[owner] != block;
 }
 
 char *

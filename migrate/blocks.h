@@ -50,6 +50,11 @@ bool blocks_key_is_here(const struct blocks *blocks, const char *word);
 /* Whether the block is translated for `zone`, which is one of its keys (see zone_parse). */
 bool blocks_has_zone(const struct blocks *blocks, size_t block, const char *zone);
 
+/* Whether another block than `block` has a zone below `name`, without `name` itself. CoreDNS passes
+ * names in this zone to the other block. */
+bool blocks_has_below(
+    const struct blocks *blocks, const struct corefile_block *block, const char *name);
+
 /* Returns the zones of the other blocks in this block's zones, without reverse zones, separated by
  * commas. Caller frees. */
 char *blocks_zones_inside(const struct blocks *blocks, const struct corefile_block *block);

@@ -269,10 +269,16 @@ read_unbound_policy(struct scope *scope, const struct corefile_line *line, const
 
 /* Reads `policy NAME`. dnsmasq has one policy for all its servers. */
 static void
-read_policy(struct scope *scope, const struct corefile_line *line)
+read_policy(
+    struct scope *scope, const struct corefile_directive *d, const struct corefile_line *line)
 {
 	const char *name = line->count > 1 ? line->words[1] : "random";
 
+	if (d->head.count == 3 && *d->head.words[2] != '/') {
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "nothing to set: this line has one server");
+		return;
+	}
 	if (report_is_unbound(scope->report)) {
 		read_unbound_policy(scope, line, name);
 		return;
@@ -360,7 +366,7 @@ read_option(
 	else if (strcmp(line->words[0], "max_concurrent") == 0)
 		read_max_concurrent(scope, line);
 	else if (strcmp(line->words[0], "policy") == 0)
-		read_policy(scope, line);
+		read_policy(scope, d, line);
 	else if (strcmp(line->words[0], "protocol") == 0)
 		read_protocol(scope, line);
 	else if (!report_option(scope->report, line, unbound ? unbound_options : options,
@@ -612,6 +618,7 @@ conclude(struct scope *scope, const struct corefile_line *line, bool root, const
 /* The kinds of zones that a forward has. */
 struct zones_seen {
 	bool root, cluster, any;
+	bool lost; /* unbound sends the names of a zone to the servers of a stub domain above it */
 	char *wrong; /* the first zone that cannot be a stub domain's name */
 };
 
@@ -626,12 +633,50 @@ is_cluster_own(const struct report *report, const char *zone)
 		   strcmp(zone + 4, domain) == 0);
 }
 
+/* Whether the plugin `file` answers all names of the zone before `forward`. */
+static bool
+is_all_file(struct scope *scope, const char *zone)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < scope->block->count && !found; i++) {
+		const struct corefile_directive *d = &scope->block->directives[i];
+		struct corefile_text file;
+
+		if (strcmp(d->head.words[0], "file") != 0 || d->head.count < 2)
+			continue;
+		struct zone_set *zones = scope_zones(scope, &d->head, 2);
+		found = zone_set_covers(zones, zone);
+		zone_set_free(zones);
+		for (size_t k = 0; k < d->body_count; k++)
+			found &= strcmp(d->body[k].words[0], "fallthrough") != 0;
+		if (found && (found = scope_file(scope, &d->head, d->head.words[1], &file))) {
+			free(file.name);
+			free(file.text);
+		}
+	}
+	return found;
+}
+
+/* Whether the names above the zone have other servers than the external names. */
+static bool
+is_in_stub_domain(const struct scope *scope, const char *zone)
+{
+	const char *dot = strchr(zone, '.');
+
+	return dot != NULL &&
+	       blocks_of_name(scope->blocks, dot + 1) != blocks_of_name(scope->blocks, ".");
+}
+
 static void
 read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct outcome *o)
 {
 	char name[CONF_HOST_MAX];
 	const char *why;
 	bool root = strcmp(zone, ".") == 0;
+
+	if (!root && is_all_file(scope, zone))
+		return;
 
 	if (!root && is_cluster_own(scope->report, zone)) {
 		seen->cluster = true;
@@ -644,6 +689,12 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 	}
 	seen->any = true;
 	seen->root |= root;
+	if (!root && o->seen[TARGET_RESOLV_CONF] > 0 && o->count == 0 && scope->root_is_plain &&
+	    is_in_stub_domain(scope, zone)) {
+		seen->lost |= report_is_unbound(scope->report);
+		if (!report_is_unbound(scope->report))
+			report_flag(scope->report, PROGRAM_DNSMASQ, "--server=/%s/#", zone);
+	}
 	for (size_t i = 0; i < o->count; i++)
 		if (!report_server(scope->report, root ? NULL : zone, o->servers[i]))
 			o->left_out = true;
@@ -684,6 +735,10 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 	else if (seen->cluster && !scope->forwards->all_cluster)
 		report_line(scope->report, line, VERDICT_NONE,
 		    "the cluster's own domain is never forwarded: kubedns answers for it");
+	else if (seen->lost)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "unbound sends these names to the servers of a stub domain above them: write a "
+		    "stub domain for them");
 	else if (seen->any)
 		conclude(scope, line, seen->root, o);
 	else if (seen->cluster)
@@ -692,7 +747,7 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 	else
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "left out: CoreDNS never uses it, because this server block has no names below "
-		    "it, or an earlier line of the block forwards them");
+		    "it, or an earlier line of the block forwards them, or file answers them");
 }
 
 /* forward FROM TO... { ... }. proxy has the same form. */

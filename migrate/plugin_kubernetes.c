@@ -11,6 +11,9 @@
 #include "migrate/plugins.h"
 #include "lib/xalloc.h"
 
+/* Default TTLs of the cluster's names, in seconds. kubedns has the default of kube-dns. */
+enum { COREDNS_TTL = 5, KUBEDNS_TTL = 30 };
+
 static const struct report_option options[] = {
 	{ "endpoint", VERDICT_CHANGES, "--kube-master-url=URL; in a pod neither is needed" },
 	{ "kubeconfig", VERDICT_CHANGES,
@@ -176,11 +179,10 @@ read_ttl(struct scope *scope, const struct corefile_line *line)
 		report_line(scope->report, line, VERDICT_NONE, "not a number from 0 to 3600");
 		return;
 	}
-	/* CoreDNS's default is 5. kubedns has the same default as kube-dns. */
-	if (ttl != 30)
+	if (ttl != KUBEDNS_TTL)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--ttl=%ld", ttl);
 	report_line(scope->report, line, VERDICT_CARRIED, "--ttl=%ld%s", ttl,
-	    ttl == 30 ? ", the default" : "");
+	    ttl == KUBEDNS_TTL ? ", the default" : "");
 }
 
 static void
@@ -435,6 +437,20 @@ plugin_kubernetes_plan_free(struct kubernetes_plan *plan)
 	free(plan);
 }
 
+long
+plugin_kubernetes_ttl(const struct kubernetes_plan *plan)
+{
+	long ttl = plan->directive != NULL ? COREDNS_TTL : KUBEDNS_TTL;
+
+	for (size_t i = 0; plan->directive != NULL && i < plan->directive->body_count; i++) {
+		const struct corefile_line *line = &plan->directive->body[i];
+
+		if (strcmp(line->words[0], "ttl") == 0 && line->count > 1)
+			ttl = strtol(line->words[1], NULL, 10);
+	}
+	return ttl;
+}
+
 void
 plugin_kubernetes_domain(
     struct report *report, const struct corefile_block *block, const struct corefile_directive *d)
@@ -549,7 +565,7 @@ static char *
 report_defaults(struct report *report, bool has_ttl, bool has_pods)
 {
 	if (!has_ttl)
-		report_flag(report, PROGRAM_KUBEDNS, "--ttl=5");
+		report_flag(report, PROGRAM_KUBEDNS, "--ttl=%d", COREDNS_TTL);
 	if (!has_pods)
 		report_flag(report, PROGRAM_KUBEDNS, "--pods=disabled");
 	return xasprintf("%s%s%s", has_ttl ? "" : ", and --ttl=5",
@@ -631,11 +647,42 @@ read_other_option(
 		read_option(scope, others, line);
 }
 
+/* Whether CoreDNS passes some query to the directive: the block has some of its zones, or a rewrite may lead to
+ * them. */
+static bool
+gets_queries(
+    const struct scope *scope, const struct corefile_directive *d, const struct zone_set *others)
+{
+	struct zone_set *zones = scope_zones(scope, &d->head, 1);
+	bool found = plugin_rewrite_leads_to(scope->block, zones);
+
+	for (size_t i = 0; i < scope->count && !found; i++)
+		found = zone_set_covers(zones, scope->zones[i]);
+	for (size_t i = 1; i < d->head.count && !found; i++) {
+		char *zone = zone_parse(d->head.words[i]);
+
+		found = zone == NULL || scope_serves(scope, zone) || zone_set_has(others, zone);
+		free(zone);
+	}
+	zone_set_free(zones);
+	return found;
+}
+
 /* Reads a directive of another block than the one that answers the cluster's names. */
 static void
 read_other(struct scope *scope, const struct corefile_directive *d, const struct zone_set *others)
 {
 	const struct corefile_directive *main = scope->files->kubernetes->directive;
+
+	if (!gets_queries(scope, d, others)) {
+		report_line(scope->report, &d->head, VERDICT_CARRIED,
+		    "left out: this server block gets no queries for these names, so CoreDNS never "
+		    "uses it");
+		for (size_t i = 0; i < d->body_count; i++)
+			report_line(scope->report, &d->body[i], VERDICT_CARRIED,
+			    "left out with its kubernetes");
+		return;
+	}
 	struct domains domains = read_domains(scope, d, others);
 	bool same = d->body_count == main->body_count;
 

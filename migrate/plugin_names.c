@@ -11,11 +11,21 @@
 #include "migrate/plugins.h"
 
 static const struct report_option hosts_options[] = {
-	{ "ttl", VERDICT_CHANGES, "kubedns's --ttl applies to these names too" },
 	{ "no_reverse", VERDICT_CHANGES, "kubedns answers the reverse names too" },
 	{ "reload", VERDICT_CARRIED, "changes of the ConfigMap take effect immediately" },
 	{ "fallthrough", VERDICT_CARRIED, "other names are looked up like any other name" },
 };
+
+/* Reads the option `ttl SECONDS`. */
+static void
+read_ttl(struct scope *scope, const struct corefile_line *line)
+{
+	bool same = line->count > 1 && strtol(line->words[1], NULL, 10) ==
+					   plugin_kubernetes_ttl(scope->files->kubernetes);
+
+	report_line(scope->report, line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
+	    "kubedns's --ttl applies to these names too%s", same ? ", and is the same" : "");
+}
 
 /* The names of one line of a hosts file. */
 struct host_names {
@@ -233,6 +243,8 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 
 		if (addr_parse(line->words[0], &addr) == 0)
 			read_host(scope, zones, line, false);
+		else if (strcmp(line->words[0], "ttl") == 0)
+			read_ttl(scope, line);
 		else if (!report_option(scope->report, line, hosts_options,
 			     sizeof hosts_options / sizeof *hosts_options))
 			report_line(scope->report, line, VERDICT_NONE,
@@ -251,8 +263,6 @@ struct zone_copy {
 	const char *zone;   /* the names to which the copy is limited */
 	const char *origin; /* the zone of the directive, to which the file's names are relative */
 	struct dname apex;  /* `zone` on the wire */
-	size_t outside;     /* records outside of `zone`, which CoreDNS does not serve */
-	char first[DNAME_TEXT_MAX]; /* name of the first of them */
 };
 
 /* The entries of a master file. */
@@ -292,8 +302,8 @@ belongs(struct zone_copy *copy, struct entries *e)
 	return dname_in_zone(e->owner.wire, copy->apex.wire) >= 0;
 }
 
-/* Writes the complete entry, whose lines are `lines`. A record outside of the zone is left out. CoreDNS
- * takes any SOA record of the file as that of the zone, so it gets the zone's name. */
+/* Writes the complete entry, whose lines are `lines`. A record outside of the zone is left
+ * out, because CoreDNS does not serve it either. CoreDNS takes any SOA record of the file as that of the zone, so it gets the zone's name. */
 static void
 write_entry(struct zone_copy *copy, struct entries *e, char **lines, size_t count, FILE *out)
 {
@@ -308,8 +318,6 @@ write_entry(struct zone_copy *copy, struct entries *e, char **lines, size_t coun
 	} else if (inside) {
 		for (size_t i = 0; i < count; i++)
 			fprintf(out, "%s\n", lines[i]);
-	} else if (copy->outside++ == 0) {
-		dname_to_text(e->owner.wire, copy->first);
 	}
 }
 
@@ -386,11 +394,10 @@ take_zone_file(struct scope *scope, const struct corefile_text *file, struct zon
 
 /* What became of a directive `file`. */
 struct zone_files {
-	bool here;      /* the file is in the input */
-	size_t taken;   /* zones whose records were copied */
-	size_t outside; /* records that were left out */
-	char first[DNAME_TEXT_MAX];
-	char *why; /* why a zone was refused */
+	bool here;    /* the file is in the input */
+	size_t taken; /* zones whose records were copied */
+	char *why;    /* why a zone was refused */
+	bool shared;  /* another server block has a zone below one of the zones */
 };
 
 static void
@@ -414,9 +421,7 @@ read_zone(struct scope *scope, const struct corefile_text *file, const char *ori
 
 		files->why = take_zone_file(scope, file, &copy);
 		files->taken += files->why == NULL;
-		if (files->outside == 0)
-			memcpy(files->first, copy.first, sizeof files->first);
-		files->outside += copy.outside;
+		files->shared |= blocks_has_below(scope->blocks, scope->block, name);
 	}
 }
 
@@ -471,15 +476,9 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 	struct corefile_text file = { 0 };
 	struct zone_files files = { .here = line->count > 1 &&
 					    scope_file(scope, line, line->words[1], &file) };
-	char *outside = NULL;
 
 	if (files.here)
 		read_zones(scope, line, &file, &files);
-	if (files.outside > 0)
-		outside =
-		    xasprintf("; without %zu records outside of the zone, such as %.80s, which "
-			      "CoreDNS does not serve either",
-			files.outside, files.first);
 	if (!files.here)
 		report_line(scope->report, line, VERDICT_NONE,
 		    "the file is not here: put its lines into the ConfigMap's key records, after "
@@ -496,12 +495,13 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 		    "the file");
 	else
 		report_line(scope->report, line,
-		    outside != NULL || serves_more(scope->block) ? VERDICT_CHANGES
-								 : VERDICT_CARRIED,
+		    files.shared || serves_more(scope->block) ? VERDICT_CHANGES : VERDICT_CARRIED,
 		    "the ConfigMap's key records, with the current lines of %s; they are not "
 		    "transferred and not signed%s",
-		    file.name, outside != NULL ? outside : "");
-	free(outside);
+		    file.name,
+		    files.shared ? "; names in zones of other server blocks below this zone get "
+				   "the answers of this zone, such as NXDOMAIN"
+				 : "");
 	free(files.why);
 	free(file.name);
 	free(file.text);

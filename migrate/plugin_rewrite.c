@@ -1,9 +1,11 @@
 /* CoreDNS's `rewrite`, as lines of the ConfigMap's key rewrites (lib/conf_rewrites.h). */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "lib/conf.h"
+#include "lib/conf_rewrites.h"
 #include "lib/xalloc.h"
 #include "migrate/plugins.h"
 
@@ -12,8 +14,55 @@ struct name_rewrite {
 	const struct corefile_line *line;
 	enum rewrite_kind kind;
 	const char *from, *to;
-	bool goes_on; /* the rewrite has `continue`, so later rewrites apply too */
+	bool goes_on;  /* the rewrite has `continue`, so later rewrites apply too */
+	size_t number; /* index of the directive in its block */
 };
+
+/* Returns the index of the word with the kind of the rule: after `rewrite`, `continue` and `stop`. */
+static size_t
+rule_at(const struct corefile_line *line)
+{
+	bool mode = line->count > 1 && (strcmp(line->words[1], "continue") == 0 ||
+					   strcmp(line->words[1], "stop") == 0);
+
+	return mode ? 2 : 1;
+}
+
+/* Parses `name [exact|suffix|regex] FROM TO [answer ...]`, which starts at word `at`. With more than two
+ * words after `name`, the first of them is the kind. Returns false if the line is not such a rewrite. */
+static bool
+parse_line(const struct corefile_line *line, size_t at, struct name_rewrite *w)
+{
+	size_t count = line->count > at ? line->count - at - 1 : 0;
+	const char *kind = count > 2 ? line->words[at + 1] : "exact";
+	bool exact = strcasecmp(kind, "exact") == 0, suffix = strcasecmp(kind, "suffix") == 0,
+	     pattern = strcasecmp(kind, "regex") == 0;
+	size_t names = at + (count > 2 ? 2 : 1);
+
+	if (count < 2 || strcmp(line->words[at], "name") != 0 || !(exact || suffix || pattern))
+		return false;
+	*w = (struct name_rewrite){ .line = line,
+		.kind = pattern  ? REWRITE_PATTERN
+			: suffix ? REWRITE_SUFFIX
+				 : REWRITE_EXACT,
+		.from = line->words[names],
+		.to = line->words[names + 1] };
+	return true;
+}
+
+/* Parses the rewrite of names in a directive, which may be in its block. Returns false if there is none. */
+static bool
+parse_directive(const struct corefile_directive *d, struct name_rewrite *w)
+{
+	if (strcmp(d->head.words[0], "rewrite") != 0)
+		return false;
+	if (d->body_count == 0)
+		return parse_line(&d->head, rule_at(&d->head), w);
+	for (size_t i = 0; i < d->body_count; i++)
+		if (parse_line(&d->body[i], 0, w))
+			return true;
+	return false;
+}
 
 /* Converts a pattern. CoreDNS searches for the pattern anywhere in the name, which ends with a dot.
  * In kubedns, a pattern must match the whole name without the final dot. Caller frees. */
@@ -52,25 +101,48 @@ escaped(const char *name)
 	return text;
 }
 
-/* Returns a prefix for a pattern. With this prefix, the pattern only matches names in the block's
- * zones. Caller frees. */
-static char *
-zones_pattern(const struct scope *scope)
+/* Writes the zones as alternatives of a pattern, up to the longest pattern. */
+static void
+write_zones(FILE *f, const char *begin, char *const *zones, size_t count)
 {
-	char *text = NULL;
-	size_t len = 0;
+	for (size_t i = 0; i < count && ftell(f) <= CONF_PATTERN_MAX; i++) {
+		char *zone = escaped(zones[i]);
+
+		fprintf(f, "%s%s", i ? "|" : begin, zone);
+		free(zone);
+	}
+	if (count > 0)
+		fputs(")$)", f);
+}
+
+/* Returns a prefix for a pattern. With this prefix, the pattern only matches names that CoreDNS passes to
+ * this block: names in the block's zones, without those in longer zones of other blocks. If the pattern
+ * only matches names in `domain`, only zones below or above the domain matter; it may be "". Caller
+ * frees. */
+static char *
+zones_pattern(const struct scope *scope, const char *domain)
+{
+	char *text = NULL, *others = blocks_zones_inside(scope->blocks, scope->block);
+	char **inside = NULL;
+	size_t len = 0, count = 0;
 	FILE *f = open_memstream(&text, &len);
 
-	if (!zone_set_has(scope->set, ".")) {
-		for (size_t i = 0; i < scope->count && ftell(f) <= CONF_PATTERN_MAX; i++) {
-			char *zone = escaped(scope->zones[i]);
-
-			fprintf(f, "%s%s", i ? "|" : "(?=(?:.*\\.)?(?:", zone);
-			free(zone);
-		}
-		fputs(")$)", f);
+	if (!zone_set_has(scope->set, ".") &&
+	    !(*domain != '\0' && zone_set_covers(scope->set, domain)))
+		write_zones(f, "(?=(?:.*\\.)?(?:", scope->zones, scope->count);
+	for (char *save = NULL, *zone = strtok_r(others, ",", &save); zone != NULL;
+	     zone = strtok_r(NULL, ",", &save)) {
+		if (scope_serves(scope, zone) || !zone_set_covers(scope->set, zone) ||
+		    (*domain != '\0' && !conf_name_under(zone, domain) &&
+			!conf_name_under(domain, zone)))
+			continue;
+		inside = xreallocarray(inside, count + 1, sizeof *inside);
+		inside[count++] = zone;
 	}
+	write_zones(f, "(?!(?:.*\\.)?(?:", inside, count);
 	fclose(f);
+	free(inside);
+	free(others);
 	return text;
 }
 
@@ -98,6 +170,43 @@ as_suffix(const char *from, const char *to, char suffix[CONF_HOST_MAX], char oth
 	       conf_name_parse(to + 4, other, &why) == 0;
 }
 
+/* Finds the domain of all names that a pattern matches: the text at its end, such as corp.example in
+ * `^([a-z]+)-[0-9]+\.corp\.example\.$`. Returns false if the names have no common domain. */
+static bool
+pattern_domain(const char *pattern, char domain[CONF_HOST_MAX])
+{
+	char name[CONF_HOST_MAX];
+	const char *why, *dot;
+	size_t len = 0, end = strlen(pattern);
+	int depth = 0;
+
+	if (end == 0 || pattern[end - 1] != '$')
+		return false; /* CoreDNS searches for the pattern anywhere in the name */
+	end--;
+	if (end > 0 && pattern[end - 1] == '?')
+		end--;
+	if (end > 2 && memcmp(pattern + end - 2, "\\.", 2) == 0)
+		end -= 2;
+	for (size_t i = 0; i < end; i++) {
+		bool escaped = pattern[i] == '\\' && i + 1 < end;
+		char c = pattern[escaped ? ++i : i];
+
+		depth += !escaped && c == '(';
+		depth -= !escaped && c == ')';
+		if (!escaped && c == '|' && depth == 0)
+			return false;
+		if (escaped ? isalnum((unsigned char)c) : strchr("^$.*+?()[]{}|", c) != NULL)
+			len = 0;
+		else if (len + 1 < sizeof name)
+			name[len++] = c;
+		else
+			return false;
+	}
+	name[len] = '\0';
+	dot = strchr(name, '.');
+	return depth == 0 && dot != NULL && conf_name_parse(dot + 1, domain, &why) == 0;
+}
+
 bool
 plugin_rewrite_has_room(struct scope *scope, const struct corefile_line *line, bool pattern)
 {
@@ -114,29 +223,128 @@ plugin_rewrite_has_room(struct scope *scope, const struct corefile_line *line, b
 	return false;
 }
 
-/* Returns how the rewrite differs in this block, as the end of a sentence. */
-static const char *
-difference(struct scope *scope, const struct name_rewrite *w)
+/* Returns the names in a rewrite's target: the target without the parts of a pattern and the final dot, or "." if
+ * nothing is left. Caller frees. */
+static char *
+target_of(const struct name_rewrite *w)
 {
-	bool before = w->kind < scope->rewrites;
-	bool own = corefile_find(scope->block, "kubernetes") != NULL;
 	const char *to = w->to + strspn(w->to, "{}0123456789.");
 	size_t len = strlen(to);
-	char *target = xstrndup(to, len > 0 && to[len - 1] == '.' ? len - 1 : len);
-	bool cluster = report_in_cluster(scope->report, target);
 
+	len -= len > 0 && to[len - 1] == '.';
+	return len > 0 ? xstrndup(to, len) : xstrdup(".");
+}
+
+/* The names that a rewrite applies to, or more names. */
+struct span {
+	char name[CONF_HOST_MAX]; /* "" if the names are not known */
+	bool below;               /* the names that end with `name`, else only `name` itself */
+};
+
+static struct span
+span_of(const struct name_rewrite *w)
+{
+	struct span span = { .below = w->kind != REWRITE_EXACT };
+	const char *why;
+	bool known =
+	    w->kind == REWRITE_PATTERN
+		? pattern_domain(w->from, span.name)
+		: conf_name_parse(w->from + (span.below && *w->from == '.'), span.name, &why) == 0;
+
+	if (!known)
+		*span.name = '\0';
+	return span;
+}
+
+/* Whether `name` ends with `end`, in CoreDNS's way: not only at a label. */
+static bool
+ends_with(const char *name, const char *end)
+{
+	size_t len = strlen(name), end_len = strlen(end);
+
+	return len >= end_len && strcmp(name + len - end_len, end) == 0;
+}
+
+/* Whether some name can be in both spans. */
+static bool
+overlap(const struct span *a, const struct span *b)
+{
+	if (*a->name == '\0' || *b->name == '\0')
+		return true;
+	return strcmp(a->name, b->name) == 0 || (a->below && ends_with(b->name, a->name)) ||
+	       (b->below && ends_with(a->name, b->name));
+}
+
+/* A block with more directives than this gets the cautious verdict on the order of its rewrites. */
+enum { ORDER_MAX = 3000 };
+
+/* Whether CoreDNS uses an earlier rewrite of the block for some names for which kubedns uses this one.
+ * kubedns tries an exact name first, then the longest suffix, then the patterns in their order. */
+static bool
+overtakes(const struct scope *scope, const struct name_rewrite *w)
+{
+	struct span own = span_of(w);
+
+	for (size_t i = 0; i < w->number; i++) {
+		struct name_rewrite e;
+
+		if (!parse_directive(&scope->block->directives[i], &e) || e.kind < w->kind)
+			continue;
+		struct span span = span_of(&e);
+		bool first = e.kind > w->kind ||
+			     (w->kind == REWRITE_SUFFIX && strlen(own.name) > strlen(span.name));
+		if (i >= ORDER_MAX || (first && overlap(&own, &span)))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a later rewrite of the block may apply to the new name. */
+static bool
+is_rewritten_again(const struct scope *scope, const struct name_rewrite *w, const char *target)
+{
+	struct span new = { .below = w->kind != REWRITE_EXACT };
+	const char *why;
+
+	if (conf_name_parse(target, new.name, &why) < 0)
+		*new.name = '\0';
+	for (size_t i = w->number + 1; i < scope->block->count; i++) {
+		struct name_rewrite e;
+
+		if (!parse_directive(&scope->block->directives[i], &e))
+			continue;
+		struct span span = span_of(&e);
+		if (i - w->number > ORDER_MAX || overlap(&new, &span))
+			return true;
+	}
+	return false;
+}
+
+/* Returns how the rewrite differs in this block, as the end of a sentence. `from` is the name or the
+ * suffix to which the rewrite applies, or NULL. */
+static const char *
+difference(struct scope *scope, const struct name_rewrite *w, const char *from)
+{
+	bool own = corefile_find(scope->block, "kubernetes") != NULL;
+	char *target = target_of(w);
+	const char *said = "";
+
+	if (w->goes_on && is_rewritten_again(scope, w, target))
+		said = "; the new name is not rewritten again";
+	else if (report_in_cluster(scope->report, target))
+		said = own ? ""
+			   : "; kubedns answers the new name itself; CoreDNS sends it to this "
+			     "block's servers";
+	else if (w->kind == REWRITE_EXACT ? !scope_serves(scope, target)
+					  : !scope_serves_all(scope, target))
+		said = "; the new name is looked up like any other name, not only on this block's "
+		       "servers";
+	if (*said == '\0' && overtakes(scope, w))
+		said = "; it takes precedence over rewrites above it";
+	if (*said == '\0' && w->kind == REWRITE_SUFFIX && !scope_serves_all(scope, from))
+		said = "; it also applies to names in the zones of other server blocks";
 	free(target);
-	if (w->kind > scope->rewrites)
-		scope->rewrites = w->kind;
-	if (w->goes_on)
-		return "; the new name is not rewritten again";
-	if (cluster && !own)
-		return "; kubedns answers the new name itself; CoreDNS sends it to this block's "
-		       "servers";
-	if (!zone_set_has(scope->set, "."))
-		return "; the new name is looked up like any other name, not only on this block's "
-		       "servers";
-	return before ? "; it takes precedence over rewrites of another kind above it" : "";
+	return said;
 }
 
 /* Whether the line asks for answers with the original names, as kubedns's always have. */
@@ -151,12 +359,29 @@ restores_names(const struct corefile_line *line)
 	return false;
 }
 
+/* Whether one of the block's zones is below `name`. */
+static bool
+is_above(const struct scope *scope, const char *name)
+{
+	for (size_t i = 0; i < scope->count; i++)
+		if (conf_name_under(scope->zones[i], name))
+			return true;
+	return false;
+}
+
 /* Reports why a pattern cannot be carried over. */
 static void
 read_pattern(struct scope *scope, const struct name_rewrite *w)
 {
-	char suffix[CONF_HOST_MAX], other[CONF_HOST_MAX];
+	char domain[CONF_HOST_MAX], suffix[CONF_HOST_MAX], other[CONF_HOST_MAX];
+	bool known = pattern_domain(w->from, domain);
 
+	if (known && !scope_serves(scope, domain) && !is_above(scope, domain)) {
+		report_line(scope->report, w->line, VERDICT_CARRIED,
+		    "left out: no name of this server block matches, so CoreDNS does not rewrite "
+		    "it");
+		return;
+	}
 	if (report_topology(scope->report) == TOPOLOGY_CLASSIC) {
 		bool fits = as_suffix(w->from, w->to, suffix, other) && scope_serves(scope, suffix);
 
@@ -165,7 +390,7 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 			report_line(scope->report, w->line, VERDICT_CHANGES,
 			    "the ConfigMap's key rewrites, as a suffix: it also applies to %s "
 			    "itself%s",
-			    suffix, difference(scope, w));
+			    suffix, difference(scope, w, suffix));
 		} else if (!fits) {
 			report_line(scope->report, w->line, VERDICT_NONE,
 			    "no patterns in the classic topology, where dnsmasq or unbound gets "
@@ -174,7 +399,7 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		}
 		return;
 	}
-	char *whole = whole_pattern(w->from), *zones = zones_pattern(scope),
+	char *whole = whole_pattern(w->from), *zones = zones_pattern(scope, known ? domain : ""),
 	     *pattern = xasprintf("%s%s", zones, whole), *to = xstrdup(w->to);
 	size_t len = strlen(to);
 	bool fits = strlen(pattern) <= CONF_PATTERN_MAX && len <= CONF_PATTERN_MAX &&
@@ -185,13 +410,15 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		report_line(scope->report, w->line, VERDICT_NONE,
 		    "the pattern or the name is too long or contains blanks: " KEEP_COREDNS);
 	} else if (plugin_rewrite_has_room(scope, w->line, true)) {
-		const char *differs = difference(scope, w);
+		const char *differs = difference(scope, w, NULL);
 		bool same = *differs == '\0' && restores_names(w->line);
 
 		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
 		report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
 		    "the ConfigMap's key rewrites%s%s",
-		    same ? "" : ": the answer has the name of the query, not the new name",
+		    restores_names(w->line)
+			? ""
+			: ": the answer has the name of the query, not the new name",
 		    differs);
 	}
 	free(whole);
@@ -213,16 +440,20 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	    conf_name_parse(w->to + dotted, to, &why) < 0)
 		return false;
 	if (!scope_serves(scope, from)) {
-		report_line(scope->report, w->line, suffix ? VERDICT_NONE : VERDICT_CARRIED,
-		    suffix ? "left out: a suffix above this server block's zones would apply to "
-			     "names of other blocks: write suffixes below the block's zones"
-			   : "left out: the name is not below this server block's zones, so "
-			     "CoreDNS does not rewrite it");
+		bool above = suffix && !zone_set_covers(scope->set, from) && is_above(scope, from);
+
+		report_line(scope->report, w->line, above ? VERDICT_NONE : VERDICT_CARRIED,
+		    above    ? "left out: a suffix above this server block's zones would apply to "
+			       "names of other blocks: write suffixes below the block's zones"
+		    : suffix ? "left out: no name of this server block has the suffix, so CoreDNS "
+			       "does not rewrite it"
+			     : "left out: the name is not below this server block's zones, so "
+			       "CoreDNS does not rewrite it");
 		return true;
 	}
 	if (!plugin_rewrite_has_room(scope, w->line, false))
 		return true;
-	const char *differs = difference(scope, w);
+	const char *differs = difference(scope, w, from);
 	bool same = *differs == '\0' && !suffix;
 	report_text(
 	    scope->report, TEXT_REWRITES, "%s %s %s", suffix ? "suffix" : "exact", from, to);
@@ -250,28 +481,18 @@ rewrites_values(const struct corefile_line *line)
 	"the targets of CNAME, SRV, MX and NS records are not rewritten: clients get the targets " \
 	"of the rewritten name, and must be able to resolve them. If they cannot, " KEEP_COREDNS
 
-/* Reads `name [exact|suffix|regex] FROM TO [answer ...]`, which starts at word `at`. With more than two
- * words after `name`, the first of them is the kind. Returns false if the line is not such a
- * rewrite. */
+/* Translates a rewrite of names. Returns false if `line` is another kind of rewrite. */
 static bool
-read_rewrite(struct scope *scope, const struct corefile_line *line, size_t at, bool goes_on)
+read_rewrite(struct scope *scope, const struct corefile_directive *d,
+    const struct corefile_line *line, size_t at)
 {
-	size_t count = line->count > at ? line->count - at - 1 : 0;
-	const char *kind = count > 2 ? line->words[at + 1] : "exact";
-	bool exact = strcasecmp(kind, "exact") == 0, suffix = strcasecmp(kind, "suffix") == 0,
-	     pattern = strcasecmp(kind, "regex") == 0;
-	size_t names = at + (count > 2 ? 2 : 1);
+	struct name_rewrite w;
 
-	if (count < 2 || strcmp(line->words[at], "name") != 0 || !(exact || suffix || pattern))
+	if (!parse_line(line, at, &w))
 		return false;
-	struct name_rewrite w = { .line = line,
-		.kind = pattern  ? REWRITE_PATTERN
-			: suffix ? REWRITE_SUFFIX
-				 : REWRITE_EXACT,
-		.from = line->words[names],
-		.to = line->words[names + 1],
-		.goes_on = goes_on };
-	if (pattern)
+	w.goes_on = d->head.count > 1 && strcmp(d->head.words[1], "continue") == 0;
+	w.number = (size_t)(d - scope->block->directives);
+	if (w.kind == REWRITE_PATTERN)
 		read_pattern(scope, &w);
 	else if (!read_plain(scope, &w))
 		return false;
@@ -282,7 +503,7 @@ read_rewrite(struct scope *scope, const struct corefile_line *line, size_t at, b
 
 /* Reads a block with one rewrite and rules for its answers. */
 static void
-read_block(struct scope *scope, const struct corefile_directive *d, bool goes_on)
+read_block(struct scope *scope, const struct corefile_directive *d)
 {
 	report_line(scope->report, &d->head, VERDICT_CARRIED, "the rewrite below");
 	for (size_t i = 0; i < d->body_count; i++) {
@@ -293,10 +514,34 @@ read_block(struct scope *scope, const struct corefile_directive *d, bool goes_on
 		else if (strcmp(line->words[0], "answer") == 0)
 			report_line(scope->report, line, VERDICT_CARRIED,
 			    "answers always have the original names");
-		else if (!read_rewrite(scope, line, 0, goes_on))
+		else if (!read_rewrite(scope, d, line, 0))
 			report_line(scope->report, line, VERDICT_NONE,
 			    "no rewrites of this kind: " KEEP_COREDNS);
 	}
+}
+
+bool
+plugin_rewrite_leads_to(const struct corefile_block *block, const struct zone_set *zones)
+{
+	bool leads = false;
+
+	for (size_t i = 0; i < block->count && !leads; i++) {
+		const struct corefile_directive *d = &block->directives[i];
+		size_t at = rule_at(&d->head);
+		struct name_rewrite w;
+
+		if (parse_directive(d, &w)) {
+			char *target = target_of(&w);
+
+			leads = strcmp(target, ".") == 0 || zone_set_covers(zones, target);
+			free(target);
+		} else if (strcmp(d->head.words[0], "rewrite") == 0) {
+			/* The other kinds of rewrites of names, such as prefix. */
+			leads = d->body_count > 0 ||
+				(at < d->head.count && strcmp(d->head.words[at], "name") == 0);
+		}
+	}
+	return leads;
 }
 
 /* rewrite [continue|stop] ... */
@@ -304,13 +549,11 @@ void
 plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
 {
 	const struct corefile_line *line = &d->head;
-	bool goes_on = line->count > 1 && strcmp(line->words[1], "continue") == 0;
-	bool stops = line->count > 1 && strcmp(line->words[1], "stop") == 0;
-	size_t at = goes_on || stops ? 2 : 1;
+	size_t at = rule_at(line);
 	const char *what = at < line->count ? line->words[at] : "";
 
 	if (d->body_count > 0)
-		read_block(scope, d, goes_on);
+		read_block(scope, d);
 	else if (strcmp(what, "ttl") == 0)
 		report_line(scope->report, line, VERDICT_CHANGES,
 		    "kubedns's --ttl for cluster names, %s's --min-cache-ttl and --max-cache-ttl "
@@ -323,7 +566,7 @@ plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
 		    "no rewrites of types. If IPv4-only clients were the reason, add kubedns's "
 		    "--filter-aaaa=on (front topology): AAAA queries for external names then get "
 		    "NODATA");
-	else if (!read_rewrite(scope, line, at, goes_on))
+	else if (!read_rewrite(scope, d, line, at))
 		report_line(
 		    scope->report, line, VERDICT_NONE, "no rewrites of this kind: " KEEP_COREDNS);
 }

@@ -94,7 +94,37 @@ struct templ {
 	const char *match;
 	char *answer; /* the constant answer, or NULL */
 	const char *problem;
+	bool shared;  /* another server block has a zone below one of the names */
+	bool pierced; /* kubedns gets queries for names below one of the names */
 };
+
+/* Whether a line of the plugin hosts or rewrite has a name in the domain. Looks at a limited number of words, and
+ * returns true if the block has more. */
+static bool
+has_names_in(const struct corefile_block *block, const char *domain)
+{
+	char name[CONF_HOST_MAX];
+	const char *why;
+	unsigned left = 1000;
+
+	for (size_t i = 0; i < block->count; i++) {
+		const struct corefile_directive *d = &block->directives[i];
+
+		if (strcmp(d->head.words[0], "hosts") != 0 &&
+		    strcmp(d->head.words[0], "rewrite") != 0)
+			continue;
+		for (size_t k = 0; k <= d->body_count; k++) {
+			const struct corefile_line *line = k > 0 ? &d->body[k - 1] : &d->head;
+
+			for (size_t n = 1; n < line->count; n++)
+				if (left-- == 0 ||
+				    (conf_name_parse(line->words[n], name, &why) == 0 &&
+					conf_name_under(name, domain)))
+					return true;
+		}
+	}
+	return false;
+}
 
 /* Adds a record. If the ConfigMap key records does not accept the record, sets `problem` and
  * returns false. */
@@ -129,7 +159,11 @@ denial_flag(const struct scope *scope)
 static bool
 give_names(struct templ *t, const struct names *names)
 {
+	t->shared |=
+	    names->below && blocks_has_below(t->scope->blocks, t->scope->block, names->name);
 	if (t->answer == NULL) {
+		t->pierced |= report_topology(t->scope->report) == TOPOLOGY_CLASSIC &&
+			      has_names_in(t->scope->block, names->name);
 		report_flag(t->scope->report, PROGRAM_DNSMASQ, "--%s=/%s%s/", denial_flag(t->scope),
 		    names->itself ? "" : "*.", names->name);
 		return true;
@@ -268,18 +302,23 @@ translate(struct templ *t)
 	}
 	if (!has_more(t->d) && (t->answer != NULL || (denies && any)) &&
 	    (everything ? give_zones(t) : give_matched(t))) {
-		enum verdict denied = everything && !has_option(t->d, "fallthrough")
+		enum verdict denied = everything && !t->pierced && !has_option(t->d, "fallthrough")
 					  ? VERDICT_CARRIED
 					  : VERDICT_CHANGES;
 
 		if (denies)
 			report_line(scope->report, line, denied,
-			    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it",
-			    flags_owner(scope->report), denial_flag(scope));
+			    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it%s",
+			    flags_owner(scope->report), denial_flag(scope),
+			    t->pierced ? ", but not for names below those of hosts and rewrite: "
+					 "kubedns forwards them"
+				       : "");
 		else
 			report_line(scope->report, line, VERDICT_CHANGES,
 			    "the ConfigMap's key records; the template's names then have no other "
-			    "records");
+			    "records%s",
+			    t->shared ? ". They also answer names in zones of other server blocks"
+				      : "");
 		return denies ? denied : VERDICT_CHANGES;
 	}
 	if (denies && t->match != NULL) {

@@ -34,6 +34,9 @@ void plugin_tsig(struct scope *scope, const struct corefile_directive *d);
 /* Whether the key rewrites can contain another line. If the key is full, reports `line`. */
 bool plugin_rewrite_has_room(struct scope *scope, const struct corefile_line *line, bool pattern);
 
+/* Whether a rewrite of the block may lead to names in the zones. */
+bool plugin_rewrite_leads_to(const struct corefile_block *block, const struct zone_set *zones);
+
 /* Adds a directive `log` of `block` to `wish`, which collects all `log` directives of the Corefile.
  * plugin_log() reports `wish` later. */
 void plugin_log_plan(
@@ -48,6 +51,9 @@ void plugin_kubernetes_domain(
 struct kubernetes_plan *plugin_kubernetes_plan(
     const struct report *report, const struct corefile *corefile, const struct blocks *blocks);
 void plugin_kubernetes_plan_free(struct kubernetes_plan *plan);
+
+/* Returns the TTL of the cluster's names, in seconds. */
+long plugin_kubernetes_ttl(const struct kubernetes_plan *plan);
 
 /* Prepares plugin_forward() for a block, which needs to know all `forward` lines of the block. Caller
  * frees. */

@@ -148,6 +148,12 @@ scope_serves(const struct scope *scope, const char *name)
 }
 
 bool
+scope_serves_all(const struct scope *scope, const char *name)
+{
+	return scope_serves(scope, name) && !blocks_has_below(scope->blocks, scope->block, name);
+}
+
+bool
 scope_serves_root(const struct scope *scope)
 {
 	return scope_serves(scope, ".");

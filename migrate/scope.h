@@ -14,7 +14,6 @@
 #include <stddef.h>
 
 #include "lib/conf.h"
-#include "lib/conf_rewrites.h"
 #include "migrate/blocks.h"
 #include "migrate/report.h"
 
@@ -80,12 +79,14 @@ struct scope {
 	struct zone_set *templates; /* names for which the block has a template */
 	struct forwards *forwards;  /* the block's `forward` lines (plugins.h) */
 	bool root_is_plain;         /* external names go to the servers of the node's resolv.conf */
-	enum rewrite_kind rewrites; /* kind of the last rewrite in the block so far */
 };
 
 /* Whether CoreDNS passes queries for `name` to this block: one of the block's zones covers it, and no
  * other block has a longer zone. "." stands for the names outside of all other zones. */
 bool scope_serves(const struct scope *scope, const char *name);
+
+/* Whether CoreDNS passes queries for `name`, and for all names below it, to this block. */
+bool scope_serves_all(const struct scope *scope, const char *name);
 
 /* Whether this block answers queries for external names, or for the cluster's names. */
 bool scope_serves_root(const struct scope *scope);

@@ -416,7 +416,7 @@ def test_the_records_of_a_zone_file_stay_in_its_zone(zone, block, wanted_):
     blocks = f"{block} {{\n file db.lab {zone}\n}}\n" + (OPEN if block != "." else "")
     out, data, _, _ = of(configmap("coredns", Corefile=blocks, db__lab=text))
     assert data == ({"records": wanted_} if wanted_ else {})
-    assert wanted_ is None or "without 3 records outside of the zone, such as lab.example" in out
+    assert wanted_ is None or verdicts(out)["Corefile", 2] == "="  # CoreDNS does not serve the records outside of the zone either
     assert wanted_ or "file db.lab lab.example (no effect in CoreDNS)" in out
 
 
@@ -744,6 +744,95 @@ def test_a_placeholder_is_not_a_second_domain():
 ])
 def test_a_line_with_the_same_answers_is_carried_over(line, carried):
     assert ("0 change" in of(configmap("coredns", Corefile=OPEN[:-2] + f" {line}\n}}\n"))[0]) == carried
+
+
+INSIDE = "web.shop.svc.cluster.local"
+CORP = "corp.example {\n forward . 10.0.0.1\n}\n"
+
+
+def in_root(*lines):
+    return OPEN[:-2] + "".join(f" {line}\n" for line in lines) + "}\n"
+
+
+def in_corp(*lines):
+    return OPEN + CORP[:-2] + "".join(f" {line}\n" for line in lines) + "}\n"
+
+
+def line_of(text, line):
+    """Returns the number of the line in the Corefile."""
+    (n,) = [n for n, t in enumerate(text.splitlines(), 1) if t.strip() == line.splitlines()[0]]
+    return n
+
+
+@pytest.mark.parametrize("text, line, mark, said", [
+    # rewrites: `continue` and the order matter only if another rewrite may apply to the name
+    (in_root(f"rewrite continue name exact a.example {INSIDE}"), f"rewrite continue name exact a.example {INSIDE}", "=", ""),
+    (in_root("rewrite continue name exact a.example b.example", f"rewrite name b.example {INSIDE}"), "rewrite continue name exact a.example b.example", "~",
+     "the new name is not rewritten again"),
+    (in_root(f"rewrite name regex ^([a-z]+)\\.b\\.example\\.$ {{1}}.c.example answer auto", f"rewrite name a.example {INSIDE}"), f"rewrite name a.example {INSIDE}", "=", ""),
+    (in_root(f"rewrite name regex ^([a-z]+)\\.b\\.example\\.$ {{1}}.c.example answer auto", f"rewrite name a.b.example {INSIDE}"), f"rewrite name a.b.example {INSIDE}", "~",
+     "it takes precedence over rewrites above it"),
+    (in_root("rewrite name suffix b.example x.example", "rewrite name suffix a.b.example y.example"), "rewrite name suffix a.b.example y.example", "~",
+     "it takes precedence over rewrites above it"),
+    # rewrites and the zones of other server blocks
+    (in_root("rewrite name exact a.example www.corp.example") + CORP, "rewrite name exact a.example www.corp.example", "~", "not only on this block's servers"),
+    (in_corp("rewrite name exact a.corp.example b.corp.example"), "rewrite name exact a.corp.example b.corp.example", "=", ""),
+    (in_corp("rewrite name exact a.corp.example b.example"), "rewrite name exact a.corp.example b.example", "~", "not only on this block's servers"),
+    (in_root("rewrite name suffix example x.test") + CORP, "rewrite name suffix example x.test", "~", "it also applies to names in the zones of other server blocks"),
+    (in_corp("rewrite name suffix b.example x.corp.example"), "rewrite name suffix b.example x.corp.example", "=", "(no effect in CoreDNS)"),
+    (in_root("rewrite name regex ^(.*)\\.corp\\.example\\.$ {1}.x.test answer auto") + CORP, "rewrite name regex ^(.*)\\.corp\\.example\\.$ {1}.x.test answer auto", "=",
+     "(no effect in CoreDNS)"),
+    # other directives
+    (in_root("forward x.example 10.0.0.2 {\n  policy sequential\n }"), "policy sequential", "=", ""),
+    (in_root("forward x.example 10.0.0.2 10.0.0.3 {\n  policy sequential\n }"), "policy sequential", "~", "--strict-order"),
+    (in_corp("hosts {\n  10.0.0.5 a.corp.example\n  ttl 60\n  fallthrough\n }"), "ttl 60", "~", "--ttl applies"),
+    (in_root('template IN A example {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }') + CORP, "template IN A example {", "~", "They also answer names in zones of other server blocks"),
+    (in_corp("kubernetes cluster.local {\n  pods verified\n }"), "kubernetes cluster.local {", "=", "(no effect in CoreDNS)"),
+    (in_corp("kubernetes cluster.local {\n  pods verified\n }", f"rewrite name a.corp.example {INSIDE}"), "kubernetes cluster.local {", "~", "the cluster's names, with the options"),
+])
+def test_what_changes_an_answer_is_announced_and_nothing_else(text, line, mark, said):
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert verdicts(out)["Corefile", line_of(text, line)] == mark and said in out
+
+
+def test_a_ttl_of_hosts_that_is_the_cluster_s():
+    text = in_corp("hosts {\n  10.0.0.5 a.corp.example\n  ttl 30\n  fallthrough\n }")
+    assert verdicts(of(configmap("coredns", Corefile=text))[0])["Corefile", text.count("\n", 0, text.rindex("ttl 30")) + 1] == "="
+
+
+def test_a_pattern_of_the_root_s_block_is_not_for_other_blocks():
+    data = of(configmap("coredns", Corefile=in_root("rewrite name regex ^a\\.(.*)$ {1}") + CORP))[1]
+    assert data["rewrites"] == ["regex (?!(?:.*\\.)?(?:corp\\.example)$)a\\.(.*) {1}"]
+
+
+@pytest.mark.parametrize("blocks", [
+    CORP + "a.corp.example {\n forward . /etc/resolv.conf\n}\n",
+    "corp.example {\n forward . 10.0.0.1 {\n  except a.corp.example\n }\n forward . /etc/resolv.conf\n}\n",
+])
+def test_external_names_inside_a_stub_domain_go_to_the_node_s_servers(blocks):
+    _, data, flags, _ = of(configmap("coredns", Corefile=OPEN + blocks))
+    assert data == {"stubDomains": {"corp.example": ["10.0.0.1"]}} and "--server=/a.corp.example/#" in flags["dnsmasq"]
+
+
+@pytest.mark.parametrize("option, stub", [("", None), (" {\n  fallthrough\n }", {"corp.example": ["10.0.0.1"]})])
+def test_a_zone_that_file_answers_is_no_stub_domain(option, stub):
+    """In the classic topology, dnsmasq would send the zone's names to the servers of the stub domain."""
+    zone = "@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\n"
+    data = of(configmap("coredns", Corefile=in_corp(f"file db.corp corp.example{option}"), db__corp=zone))[1]
+    assert data.get("stubDomains") == stub and "records" in data
+
+
+@pytest.mark.parametrize("topology, mark", [("front", "="), ("classic", "~")])
+def test_names_below_those_of_hosts_are_not_denied_in_the_classic_topology(topology, mark):
+    text = in_root("template ANY ANY gone.example {\n  rcode NXDOMAIN\n }", "hosts {\n  10.0.0.5 a.gone.example\n  fallthrough\n }")
+    out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
+    assert verdicts(out)["Corefile", line_of(text, "template ANY ANY gone.example {")] == mark
+
+
+def test_a_zone_file_above_the_zone_of_another_block():
+    zone = "@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\n"
+    out = of(configmap("coredns", Corefile=in_root("file db.example example") + CORP, db__example=zone))[0]
+    assert "names in zones of other server blocks below this zone get the answers of this zone" in out
 
 
 def test_a_second_domain_is_a_rewrite():
