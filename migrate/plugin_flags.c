@@ -1,9 +1,10 @@
-/* Plugins that become a flag (log, dnstap, autopath), and federation, which becomes a key of the
+/* Plugins that become a flag (log, dns64, dnstap, autopath), and federation, which becomes a key of the
  * ConfigMap. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/addr.h"
+#include "lib/dns64.h"
 #include "migrate/plugins.h"
 
 enum log_classes { LOG_ALL = 1, LOG_DENIAL = 2, LOG_ERROR = 4, LOG_SUCCESS = 8 };
@@ -113,6 +114,52 @@ plugin_local(struct scope *scope, const struct corefile_directive *d)
 	else
 		report_line(scope->report, &d->head, VERDICT_CHANGES,
 		    "dnsmasq answers localhost itself; CoreDNS also answers localhost.DOMAIN");
+}
+
+/* dns64 [PREFIX] { prefix PREFIX; translate_all; allow_ipv4 }. The last prefix counts. */
+void
+plugin_dns64(struct scope *scope, const struct corefile_directive *d)
+{
+	static const struct report_option options[] = {
+		{ "prefix", VERDICT_CARRIED, "part of dns64 above" },
+		{ "allow_ipv4", VERDICT_CARRIED, "always so" },
+		{ "translate_all", VERDICT_NONE,
+		    "names that have IPv6 addresses keep them: " KEEP_COREDNS },
+	};
+	bool classic = report_topology(scope->report) == TOPOLOGY_CLASSIC;
+	const char *prefix = d->head.count > 1 ? d->head.words[1] : DNS64_WELL_KNOWN, *why;
+	char text[DNS64_TEXT_MAX];
+
+	if (classic || !scope_serves_root(scope)) {
+		report_line(scope->report, &d->head, VERDICT_NONE,
+		    classic ? "no AAAA records are made in the classic topology: use the front "
+			      "topology"
+			    : "no AAAA records are made for some zones only: " KEEP_COREDNS);
+		for (size_t i = 0; i < d->body_count; i++)
+			report_line(
+			    scope->report, &d->body[i], VERDICT_NONE, "part of dns64 above");
+		return;
+	}
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *line = &d->body[i];
+
+		if (strcmp(line->words[0], "prefix") == 0 && line->count > 1)
+			prefix = line->words[1];
+		if (!report_option(scope->report, line, options, sizeof options / sizeof *options))
+			report_unknown(
+			    scope->report, line, "not an option of dns64: " KEEP_COREDNS);
+	}
+	if (dns64_parse(prefix, text, &why) < 0) {
+		report_line(scope->report, &d->head, VERDICT_NONE,
+		    "unbound makes no AAAA records with this prefix: %s", why);
+		return;
+	}
+	report_flag(scope->report, PROGRAM_NANNY, "--dns64=%s", text);
+	report_line(scope->report, &d->head, VERDICT_CHANGES,
+	    "the nanny's --dns64=%s, with unbound: for all external names and stub domains, and "
+	    "for clients over IPv4 too. Names that kubedns itself answers (the cluster's, hosts, "
+	    "records) have AAAA records only if they have an IPv6 address",
+	    text);
 }
 
 /* dnstap SOCKET [full] */

@@ -46,7 +46,7 @@ static const struct plugin table[] = {
 		"always enabled: dig ch txt version.bind, and hostname.bind for the pod's name" },
 	{ "clouddns", NONE = OTHER_ZONE },
 	{ "debug", CARRIED = "crashes are never hidden; -v=3 logs more" },
-	{ "dns64", NONE = "no synthesis: " KEEP_COREDNS },
+	{ "dns64", plugin_dns64, 0, NULL },
 	{ "dnssec", NONE = "the cluster's zone is not signed; dnsmasq's --dnssec, or "
 			   "-dnssec=validate of a nanny "
 			   "with --engine=unbound, validates other zones" },
@@ -432,17 +432,24 @@ plan_log(struct log_wish *wish, const struct corefile *corefile, const struct bl
 	}
 }
 
-/* Selects the engine, on which the verdicts on `forward` and `cache` depend. */
+/* Selects the engine, on which the verdicts on `forward` and `cache` depend. DNS64 needs unbound. */
 static void
 choose_engine(struct report *report, const struct corefile *corefile, const struct blocks *blocks)
 {
 	for (size_t i = 0; i < corefile->count; i++) {
 		const struct corefile_block *block = &corefile->blocks[i];
 
-		for (size_t k = 0; k < block->count && blocks_fate(blocks, i) == BLOCK_SERVES; k++)
-			if (strcmp(block->directives[k].head.words[0], "forward") == 0 &&
-			    plugin_forward_uses_tls(&block->directives[k]))
+		for (size_t k = 0; k < block->count && blocks_fate(blocks, i) == BLOCK_SERVES;
+		     k++) {
+			const struct corefile_directive *d = &block->directives[k];
+			bool dns64 = strcmp(d->head.words[0], "dns64") == 0 &&
+				     report_topology(report) == TOPOLOGY_FRONT &&
+				     block == blocks_of_name(blocks, ".");
+
+			if (dns64 || (strcmp(d->head.words[0], "forward") == 0 &&
+					 plugin_forward_uses_tls(d)))
 				report_need_unbound(report);
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ void plugins_read(
 /* The readers. Each function reads one directive of its plugin. */
 void plugin_autopath(struct scope *scope, const struct corefile_directive *d);
 void plugin_cache(struct scope *scope, const struct corefile_directive *d);
+void plugin_dns64(struct scope *scope, const struct corefile_directive *d);
 void plugin_dnstap(struct scope *scope, const struct corefile_directive *d);
 void plugin_external(struct scope *scope, const struct corefile_directive *d);
 void plugin_federation(struct scope *scope, const struct corefile_directive *d);

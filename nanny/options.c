@@ -49,6 +49,9 @@ static const struct flag flags[] = {
 	{ "dnssec", FLAG_CHOICE, AT(dnssec), "off", "off|validate",
 	    .help = "check the signatures of external names",
 	    RULES(NEEDS("engine", "only --engine=unbound checks signatures")) },
+	{ "dns64", FLAG_STRING, AT(dns64_text), "off", "off|on|PREFIX",
+	    .help = "give external names without IPv6 addresses AAAA records for a NAT64 gateway",
+	    RULES(NEEDS("engine", "only --engine=unbound makes AAAA records")) },
 	{ "silence", FLAG_DURATION, AT(silence_ms), "30s", "TIME",
 	    .help = "kill dnsmasq after this long without an answer", .min = 1000 },
 	{ "Limits", .type = FLAG_GROUP },
@@ -127,6 +130,18 @@ check_node(struct options *o)
 }
 
 static int
+parse_dns64(struct options *o)
+{
+	const char *text = o->dns64_text, *why;
+
+	if (strcmp(text, "off") == 0)
+		return 0;
+	if (strcmp(text, "on") == 0)
+		text = DNS64_WELL_KNOWN;
+	return dns64_parse(text, o->dns64, &why) < 0 ? flags_refuse("dns64", text, why) : 0;
+}
+
+static int
 check(struct options *o)
 {
 	const char *why;
@@ -137,6 +152,8 @@ check(struct options *o)
 	if (conf_name_parse(o->domain_text, o->domain, &why) < 0)
 		return flags_refuse("domain", o->domain_text, why);
 	int rc = check_node(o);
+	if (rc == 0)
+		rc = parse_dns64(o);
 	return rc < 0 ? rc : parse_listen(o);
 }
 

@@ -9,6 +9,7 @@
 
 #include "lib/addr.h"
 #include "lib/conf.h"
+#include "lib/dns64.h"
 #include "lib/flags.h"
 #include "nanny/node/rules.h"
 
@@ -22,8 +23,9 @@ struct options {
 	int engine; /* enum engine_kind */
 	char *dnsmasq_exec;
 	char *unbound_exec;
-	char *upstream_ca;    /* "" for the system's */
-	int dnssec;           /* enum dnssec_mode */
+	char *upstream_ca; /* "" for the system's */
+	int dnssec;        /* enum dnssec_mode */
+	char *dns64_text;
 	bool restart_dnsmasq; /* apply ConfigMap changes, without restarting dnsmasq */
 	char *config_dir;
 	int64_t sync_ms; /* interval for checking files even without an inotify event */
@@ -46,6 +48,7 @@ struct options {
 	char domain[CONF_HOST_MAX];
 	char metrics_host[64]; /* "" disables HTTP */
 	uint16_t metrics_port;
+	char dns64[DNS64_TEXT_MAX]; /* the prefix of --dns64; "" if off */
 	struct addr node_addresses[NODE_ADDRESSES_MAX];
 	size_t node_address_count; /* 0 if the node role is off */
 	char **dnsmasq_args;       /* points into argv */

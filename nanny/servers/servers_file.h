@@ -21,7 +21,8 @@ enum {
 
 #define SERVERS_MARKER "generation.nanny.invalid"
 
-/* The engine answers TXT of this name itself: "validate" if it checks DNSSEC signatures, else "off".
+/* The engine answers TXT of this name itself: "validate" if it checks DNSSEC signatures, "dns64" if it
+ * only makes AAAA records, else "off".
  * kubedns asks for it (kubedns/serve/upstream/validation.h). */
 #define SERVERS_VALIDATION "dnssec.nanny.invalid"
 

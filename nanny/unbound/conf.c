@@ -250,12 +250,16 @@ unbound_conf_render(
 	put_addresses(out, conf->args);
 	fprintf(out, "\tnum-threads: %u\n", conf->threads);
 	fprintf(out, "\tso-rcvbuf: %d\n", conf->receive_buffer);
-	fprintf(
-	    out, "\tmodule-config: \"%s\"\n", conf->validate ? "validator iterator" : "iterator");
+	fprintf(out, "\tmodule-config: \"%s%siterator\"\n", conf->dns64 != NULL ? "dns64 " : "",
+	    conf->validate ? "validator " : "");
+	if (conf->dns64 != NULL)
+		fprintf(out, "\tdns64-prefix: %s\n", conf->dns64);
 	if (conf->validate)
 		fputs("\ttrust-anchor-file: \"" UNBOUND_TRUST_ANCHOR "\"\n", out);
 	fprintf(out, "\tlocal-data: '%s. 0 IN TXT \"%s\"'\n", SERVERS_VALIDATION,
-	    conf->validate ? "validate" : "off");
+	    conf->validate        ? "validate"
+	    : conf->dns64 != NULL ? "dns64"
+				  : "off");
 	fprintf(out, "\twait-limit: %d\n", UNBOUND_CLIENT_WAITS);
 	put_sizes(out, conf);
 	for (size_t i = 0; i < sizeof default_zones / sizeof *default_zones; i++)

@@ -65,6 +65,7 @@ struct unbound_conf {
 	unsigned threads;
 	int receive_buffer; /* of UDP sockets, in bytes, as the kernel permits; 0 is its default */
 	bool validate;      /* check DNSSEC signatures */
+	const char *dns64;  /* prefix of synthesized AAAA records (RFC 6147), or NULL for none */
 };
 
 /* Returns the text of unbound.conf. Appends a line to `warnings` for each argument that has no

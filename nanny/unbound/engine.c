@@ -172,12 +172,20 @@ prepare(struct nanny *nanny, const char *file)
 
 	if (rc != 0)
 		return rc;
+	if (o->dns64[0] != '\0' && args_asked_first(&nanny->args, o->domain, &o->kubedns)) {
+		log_errorx(
+		    "--dns64=%s: in the classic topology, unbound would make AAAA records for "
+		    "cluster names too: use the front topology",
+		    o->dns64_text);
+		return EXIT_MISTAKE;
+	}
 	const char *dir = nanny->file.dir != NULL ? nanny->file.dir : "/run/nanny";
 	struct unbound_conf conf = { .args = &nanny->args,
 		.dir = dir,
 		.threads = processors(),
 		.receive_buffer = receive_buffer(),
-		.validate = unbound->validate };
+		.validate = unbound->validate,
+		.dns64 = o->dns64[0] != '\0' ? o->dns64 : NULL };
 	double used, limit;
 	char **warnings;
 	size_t warning_count, len;

@@ -30,7 +30,7 @@ drop(void)
 
 /* Renders unbound.conf for words separated by blanks, and for `memory` bytes. */
 static const char *
-conf_of(const char *words, double memory)
+conf_with(const char *words, double memory, const char *dns64, bool validate)
 {
 	char *copy = strdup(words), *given[64], *save = NULL, *why = NULL;
 	struct unbound_conf conf = {
@@ -39,6 +39,8 @@ conf_of(const char *words, double memory)
 		.memory = memory,
 		.threads = 2,
 		.receive_buffer = 212992,
+		.dns64 = dns64,
+		.validate = validate,
 	};
 	size_t count = 0, len;
 
@@ -50,6 +52,12 @@ conf_of(const char *words, double memory)
 	assert_int_equal(strlen(text), len);
 	free(copy);
 	return text;
+}
+
+static const char *
+conf_of(const char *words, double memory)
+{
+	return conf_with(words, memory, NULL, false);
 }
 
 static void
@@ -99,6 +107,24 @@ the_arguments_of_kube_dns_are_translated(void **state)
 	has("local-data: 'dnssec.nanny.invalid. 0 IN TXT \"off\"'");
 	assert_non_null(strstr(text, "include: \"/run/nanny/servers.conf\"\n"));
 	assert_non_null(strstr(text, "control-interface: \"/run/nanny/socket/control\"\n"));
+	drop();
+}
+
+/* The TXT record tells kubedns not to replace a failed answer with that of an upstream server, which has
+ * no such AAAA records. */
+static void
+with_a_prefix_it_makes_aaaa_records_and_says_so(void **state)
+{
+	(void)state;
+	conf_with("", 0, "2001:db8:64::/96", false);
+	has("module-config: \"dns64 iterator\"");
+	has("dns64-prefix: 2001:db8:64::/96");
+	has("local-data: 'dnssec.nanny.invalid. 0 IN TXT \"dns64\"'");
+	conf_with("", 0, "64:ff9b::/96", true);
+	has("module-config: \"dns64 validator iterator\"");
+	has("local-data: 'dnssec.nanny.invalid. 0 IN TXT \"validate\"'");
+	conf_of("", 0);
+	has_not("dns64");
 	drop();
 }
 
@@ -465,6 +491,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_arguments_of_kube_dns_are_translated),
+		cmocka_unit_test(with_a_prefix_it_makes_aaaa_records_and_says_so),
 		cmocka_unit_test(the_receive_buffer_is_what_the_kernel_permits),
 		cmocka_unit_test(most_queries_go_to_the_fastest_server),
 		cmocka_unit_test(without_an_address_it_listens_on_all_of_them),

@@ -12,7 +12,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
-static const uint8_t checking[] = "\10validate";
+static const char *const checking[] = { "\10validate", "\5dns64" };
 static const int64_t again_ns = 10 * INT64_C(1000000);
 /* A resolver that replies to other queries, but not to this one for this time, does not check. Then the
  * query is sent only once in this time. */
@@ -116,9 +116,10 @@ validation_event(struct validation *v)
 	if (len < DNS_HEADER || wire_get16(reply) != v->id ||
 	    !wire_replies_to(reply, len, v->name.wire, TYPE_TXT, CLASS_IN))
 		return; /* such as ECONNREFUSED while the resolver restarts */
-	bool on = wire_get16(reply + 6) > 0 &&
-		  memmem(reply + DNS_HEADER + v->name.len, len - DNS_HEADER - v->name.len, checking,
-		      sizeof checking - 1) != NULL;
+	bool on = false;
+	for (size_t i = 0; i < sizeof checking / sizeof *checking && wire_get16(reply + 6) > 0; i++)
+		on |= memmem(reply + DNS_HEADER + v->name.len, len - DNS_HEADER - v->name.len,
+			  checking[i], strlen(checking[i])) != NULL;
 
 	v->state = on ? VALIDATION_ON : VALIDATION_OFF;
 	end(v);

@@ -1,8 +1,9 @@
 /*
  * Finds out whether the resolver checks DNSSEC signatures. Its SERVFAIL may then be its verdict about
- * an answer, and kubedns must not replace it with an answer that nobody has checked.
+ * an answer, and kubedns must not replace it with an answer that nobody has checked. The same holds for
+ * a resolver that makes AAAA records (DNS64), which the upstream servers do not have.
  *
- *	kubedns --TXT dnssec.nanny.invalid--> resolver: "validate", "off", or no such record
+ *	kubedns --TXT dnssec.nanny.invalid--> resolver: "validate", "dns64", "off", or no such record
  *
  * The nanny's engine answers this query itself, so the answer arrives before the answer to any query
  * that the engine forwards. Until there is an answer, the resolver counts as one that checks. A
@@ -39,7 +40,7 @@ void validation_event(struct validation *v);
 /* Notes that the resolver has replied to another query. */
 void validation_replied(struct validation *v);
 
-/* Returns whether the resolver checks signatures, or may do so. */
+/* Returns whether the resolver checks signatures or makes AAAA records, or may do so. */
 bool validation_checks(const struct validation *v);
 
 #endif

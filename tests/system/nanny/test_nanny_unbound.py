@@ -1,6 +1,7 @@
 """What only unbound can do: TLS to the upstream servers, stale answers, a limit for each client. Needs ENGINE=unbound (make test ENGINE=unbound)."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -19,8 +20,10 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 import test_sandbox
+from kubedns_process import Kubedns
 from nanny_world import ARGS, ENGINE, UNBOUND, Server, World, constant
 from netns import Namespace, has_ipv6
+from objects import namespace, service
 from sidecar_world import Sidecar
 from tls_world import DAY, Authority, TlsDns
 from waiting import wait_for
@@ -517,6 +520,63 @@ class Leading(Server):
         else:
             reply.answer.append(dns.rrset.from_text(name, 0, "IN", "A", "10.9.0.2"))
         return reply.to_wire()
+
+
+def only_ipv4(name, rdtype):
+    """Names that begin with "both" have an IPv6 address too. The PTR names are those of 192.0.2.7."""
+    if rdtype == "PTR":
+        return [(name, 0, "PTR", "www.example.com.")] if name == "7.2.0.192.in-addr.arpa." else 3
+    if rdtype == "AAAA" and name.startswith("both"):
+        return [(name, 0, "AAAA", "2001:db8::1")]
+    return [(name, 0, "A", "192.0.2.7")] if rdtype == "A" else []
+
+
+@pytest.mark.parametrize("flag, made, ptr", [
+    ("-dns64=on", "64:ff9b::c000:207", "7.0.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.b.9.f.f.4.6.0.0.ip6.arpa"),
+    ("-dns64=2001:db8:64::/48", "2001:db8:64:c000:2:700::", None),
+])
+def test_dns64_gives_names_without_ipv6_addresses_those_of_the_gateway(world, flag, made, ptr):
+    upstream, stub = Server(only_ipv4), Server(only_ipv4)
+    world.write(upstreamNameservers=[str(upstream)], stubDomains={"corp.test": [str(stub)]})
+    world.start(flag)
+
+    def records(name, kind):
+        reply = dns.query.udp(dns.message.make_query(name, kind), "127.0.0.1", port=world.port, timeout=6)
+        return reply.rcode(), [r.to_text() for rrset in reply.answer for r in rrset if rrset.rdtype == dns.rdatatype.from_text(kind)]
+
+    assert records("www.example.com", "AAAA") == records("www.corp.test", "AAAA") == (dns.rcode.NOERROR, [made]), world.log()
+    assert records("both.example.com", "AAAA") == (dns.rcode.NOERROR, ["2001:db8::1"])
+    assert records("www.example.com", "A") == (dns.rcode.NOERROR, ["192.0.2.7"])
+    assert records("ipv4only.arpa", "AAAA") == (dns.rcode.NOERROR, [made])  # how clients find the prefix, RFC 7050
+    if ptr:
+        assert records(ptr, "PTR") == (dns.rcode.NOERROR, ["www.example.com."])
+    upstream.close()
+    stub.close()
+
+
+def test_with_dns64_behind_kubedns_only_external_names_get_made_addresses(world, tmp_path):
+    upstream = Server(only_ipv4)
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start("-dns64=on")
+    alias = service("alias", "", type="ExternalName", externalName="www.example.com")
+    (tmp_path / "all.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [namespace("default"), service("web", "10.96.0.80"), alias]}))
+    with Kubedns(f"--objects-dir={tmp_path}", f"--resolver=127.0.0.1:{world.port}") as k:
+        k.wait_ready()
+
+        def addresses(name):
+            reply = dns.query.udp(dns.message.make_query(name, "AAAA"), "127.0.0.1", port=k.port, timeout=6)
+            assert reply.rcode() == dns.rcode.NOERROR
+            return [r.to_text() for rrset in reply.answer for r in rrset if rrset.rdtype == dns.rdatatype.AAAA]
+
+        assert addresses("www.example.com") == addresses("alias.default.svc.cluster.local") == ["64:ff9b::c000:207"]
+        assert addresses("web.default.svc.cluster.local") == []
+    upstream.close()
+
+
+def test_dns64_is_refused_in_the_classic_topology_because_it_would_change_cluster_names(world):
+    world.start("-dns64=on", args=[*ARGS, "--server=/cluster.local/127.0.0.1#10053"], ready=False)
+    assert world.process.wait(30) == 2
+    assert "--dns64=on: in the classic topology, unbound would make AAAA records for cluster names too: use the front topology" in world.log()
 
 
 @pytest.mark.parametrize("flags", [[], ["-dnssec=validate"]], ids=["plain", "validate"])

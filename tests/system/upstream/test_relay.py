@@ -331,8 +331,9 @@ def unchecked_or_late(request, tcp):
     return failing(request, tcp)
 
 
-def test_no_answer_that_nobody_has_checked_replaces_that_of_a_resolver_that_checks_dnssec(tmp_path):
-    with Upstream(unchecked_or_late, validates="validate") as u, Upstream(by_name) as other, front(tmp_path, u, f"--nameservers={other.address}") as k:
+@pytest.mark.parametrize("validates", ["validate", "dns64"])  # DNS64: other servers do not have its AAAA records
+def test_no_answer_that_nobody_has_checked_replaces_that_of_a_resolver_that_checks_dnssec(tmp_path, validates):
+    with Upstream(unchecked_or_late, validates=validates) as u, Upstream(by_name) as other, front(tmp_path, u, f"--nameservers={other.address}") as k:
         with Tcp(k) as tcp:
             tcp.send(query("big.example.com"))
             for n in range(20):
