@@ -80,6 +80,7 @@ SAME = {
                                  "replace-kube-dns", ["front", "engine-unbound", "upstream-trust-bundle"]),
     "trust bundle on every node": (["-set", "topology=node", "-set", "engine=unbound", "-set", "upstreamTrustBundle=true"],
                                    "node-service", ["engine-unbound", "upstream-trust-bundle"]),
+    "policy for the configmap": (["-set", "configmap.policy=true"], "replace-kube-dns", ["front", "configmap-policy"]),
     "control plane": (["-f", "TOLERATIONS"], "replace-kube-dns", ["front", "control-plane"]),
 }
 TOLERATIONS = {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *(
@@ -191,6 +192,15 @@ def test_each_namespace_with_names_has_a_role_for_this_release():
         ("team-a", "beside-hosts", "beside"), ("team-b", "beside-hosts", "beside")]
     args = next(o for o in found if o["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
     assert args[-1] == "--hosts-namespaces=team-a:office.example,team-b"
+
+
+def test_the_policy_is_for_the_configmap_of_the_release():
+    found = objects(*SETTINGS, "-set", "isClusterService=false", "-set", "configmap.policy=true", "-set", "configmap.name=dns-settings", "-n", "dns")
+    ((_, name),) = [key for key in found if key[0] == "ValidatingAdmissionPolicy"]
+    where = found["ValidatingAdmissionPolicy", name]["spec"]["matchConstraints"]
+    assert where["resourceRules"][0]["resourceNames"] == ["dns-settings"]
+    assert where["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "dns"}}
+    assert found["ValidatingAdmissionPolicyBinding", name]["spec"]["policyName"] == name
 
 
 def test_keys_of_transfers_are_a_mounted_secret():

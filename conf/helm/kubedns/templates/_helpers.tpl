@@ -224,7 +224,8 @@ and `helm rollback` do not see the cluster. */ -}}
 {{- $root := index . 0 -}}
 {{- $object := index . 1 -}}
 {{- $_ := set $object.metadata "name" (index . 2) -}}
-{{- if not (has $object.kind (list "ClusterRole" "ClusterRoleBinding" "PriorityLevelConfiguration" "FlowSchema")) -}}
+{{- if not (has $object.kind (list "ClusterRole" "ClusterRoleBinding" "PriorityLevelConfiguration" "FlowSchema" "ValidatingAdmissionPolicy"
+    "ValidatingAdmissionPolicyBinding")) -}}
 {{- $_ := set $object.metadata "namespace" ($object.metadata.space | default $root.Release.Namespace) -}}
 {{- end -}}
 {{- $_ := unset $object.metadata "space" -}}
