@@ -25,13 +25,21 @@ is_ascii(char c)
 	return ((uint8_t)c & 0x80) == 0;
 }
 
-/* Returns the length of the run at the start of `text` in which all bytes are ASCII, or no byte is. */
+enum { RUN_MAX = 1024 };
+
+/*
+ * Returns the length of the run at the start of `text` in which all bytes are ASCII, or no byte is.
+ * A run of ASCII ends after RUN_MAX bytes. Otherwise a short value would cost as much as all the
+ * text after it.
+ */
 static size_t
 run_len(const char *text, size_t len)
 {
 	bool ascii = is_ascii(*text);
 	size_t at = 0;
 
+	if (ascii && len > RUN_MAX)
+		len = RUN_MAX;
 	for (uint64_t eight; ascii && len - at >= sizeof eight; at += sizeof eight) {
 		memcpy(&eight, text + at, sizeof eight);
 		if ((eight & UINT64_C(0x8080808080808080)) != 0)
