@@ -6,8 +6,8 @@
  *			backoff, jitter and retries of the real program within seconds. With a
  *			factor below 1, a busy machine has more time before a timeout.
  *	HURRY=file	The monotonic clock stands still until the test moves it. The file contains
- *			the nanoseconds that have passed, as 8 bytes. A wait ends when its time on this
- *			clock has passed, so the machine's speed does not change what happens.
+ *			a struct test_clock. A wait ends when its time on this clock has passed, so the
+ *			machine's speed does not change what happens.
  *
  * On such a clock, a periodic kernel timer of the program only wakes it, very often.
  *
@@ -20,6 +20,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -33,9 +35,28 @@
 #define MS       1000000LL
 #define SLICE_MS 5 /* a thread that waits looks at the test's clock this often */
 
+enum { PLACES = 256, RUNS = 0, WAITS_WITH_AN_END = 1, WAITS_WITHOUT_AN_END = 2 };
+
+/*
+ * The file of the test's clock. The test writes the time, and Clock.settle() of hurry.py reads the
+ * rest. Each thread that has waited has a place. `last` and `before` are the times on the clock when
+ * the thread began its last wait and the wait before that. If `before` is the clock's time, the
+ * thread has done everything that was due.
+ */
+struct test_clock {
+	volatile int64_t ns;
+	_Atomic int64_t taken;
+	struct place {
+		volatile int32_t tid, state;
+		volatile int64_t last, before;
+	} places[PLACES];
+};
+
 static double factor = 1;
 static long long base;
-static volatile long long *moved; /* the test's clock, or NULL */
+static struct test_clock *shared;
+static volatile int64_t *moved; /* the test's clock, or NULL */
+static __thread struct place *own;
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
 
 /* Declares `next`, a pointer to the C library's function that the function here replaces. */
@@ -51,6 +72,13 @@ static struct timespec
 of_ns(long long ns)
 {
 	return (struct timespec){ .tv_sec = ns / SECOND, .tv_nsec = ns % SECOND };
+}
+
+/* The child of a fork is another thread. */
+static void
+forget_place(void)
+{
+	own = NULL;
 }
 
 __attribute__((constructor)) static void
@@ -70,12 +98,14 @@ begin(void)
 		factor = atof(text) > 0 ? atof(text) : 1;
 		return;
 	}
-	int fd = open(text, O_RDONLY | O_CLOEXEC);
-	void *at = mmap(NULL, sizeof *moved, PROT_READ, MAP_SHARED, fd, 0);
+	int fd = open(text, O_RDWR | O_CLOEXEC);
+	void *at = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		abort();
-	moved = at;
+	shared = at;
+	moved = &shared->ns;
 	close(fd);
+	pthread_atfork(NULL, NULL, forget_place);
 }
 
 static int
@@ -125,6 +155,37 @@ clock_gettime(clockid_t clock, struct timespec *t)
 	return r;
 }
 
+/* Notes that this thread begins a wait. `state` says whether the wait has an end. */
+static void
+begin_wait(int state)
+{
+	if (own == NULL) {
+		static __thread struct place unseen;
+		int64_t n = atomic_fetch_add(&shared->taken, 1);
+
+		own = n < PLACES ? &shared->places[n] : &unseen;
+		own->last = -1;
+		own->before = -1;
+		own->tid = gettid();
+	}
+	own->before = own->last;
+	own->last = *moved;
+	own->state = state;
+}
+
+/* Notes that nothing happened during a slice of the wait that began at this time. */
+static void
+wait_on(int64_t at)
+{
+	own->before = own->last = at;
+}
+
+static void
+end_wait(void)
+{
+	own->state = RUNS;
+}
+
 /*
  * WAIT calls `call` with the variable `ms`, the real time to wait, and returns its result. On the
  * test's clock it calls `call` again and again, until the result is not 0 or `timeout_ms` has
@@ -133,12 +194,17 @@ clock_gettime(clockid_t clock, struct timespec *t)
 #define WAIT(timeout_ms, call)                                                                     \
 	do {                                                                                       \
 		int ms = shorter_ms(timeout_ms), r_;                                               \
-		if (moved == NULL || ms <= 0)                                                      \
+		if (moved == NULL || ms == 0)                                                      \
 			return call;                                                               \
-		long long until_ = *moved + (timeout_ms)*MS;                                       \
-		ms = SLICE_MS;                                                                     \
-		while ((r_ = call) == 0 && *moved < until_)                                        \
-			;                                                                          \
+		begin_wait(ms < 0 ? WAITS_WITHOUT_AN_END : WAITS_WITH_AN_END);                     \
+		int64_t at_ = *moved, until_ = at_ + (timeout_ms)*MS;                              \
+		if (ms > 0)                                                                        \
+			ms = SLICE_MS;                                                             \
+		while ((r_ = call) == 0 && *moved < until_) {                                      \
+			wait_on(at_);                                                              \
+			at_ = *moved;                                                              \
+		}                                                                                  \
+		end_wait();                                                                        \
 		return r_;                                                                         \
 	} while (0)
 
@@ -181,13 +247,11 @@ int
 ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
 {
 	NEXT(ppoll);
-	if (t == NULL)
-		return next(fds, n, NULL, mask);
-	int timeout_ms = (int)((to_ns(t) + MS - 1) / MS);
-	struct timespec less = moved != NULL ? of_ns(SLICE_MS * MS) : shorter(t);
-	if (timeout_ms == 0)
-		less = *t;
-	WAIT(timeout_ms, ((void)ms, next(fds, n, &less, mask)));
+	int timeout_ms = t != NULL ? (int)((to_ns(t) + MS - 1) / MS) : -1;
+	struct timespec less = { 0 };
+	if (timeout_ms > 0)
+		less = moved != NULL ? of_ns(SLICE_MS * MS) : shorter(t);
+	WAIT(timeout_ms, ((void)ms, next(fds, n, t != NULL ? &less : NULL, mask)));
 }
 
 int
@@ -244,14 +308,22 @@ pthread_cond_clockwait(
 	if (!is_hurried(clock))
 		return next(cond, mutex, clock, until);
 	begin();
-	do {
+	if (moved != NULL)
+		begin_wait(WAITS_WITH_AN_END);
+	for (;;) {
+		int64_t at = moved != NULL ? *moved : 0;
 		real_clock_gettime(clock, &now);
 		long long left = to_ns(until) - own_ns(to_ns(&now));
 		left = left < 0 ? 0 : moved != NULL ? SLICE_MS * MS : shorter_ns(left);
 		now = of_ns(to_ns(&now) + left);
 		r = next(cond, mutex, clock, &now);
 		real_clock_gettime(clock, &now);
-	} while (r == ETIMEDOUT && moved != NULL && own_ns(to_ns(&now)) < to_ns(until));
+		if (r != ETIMEDOUT || moved == NULL || own_ns(to_ns(&now)) >= to_ns(until))
+			break;
+		wait_on(at);
+	}
+	if (moved != NULL)
+		end_wait();
 	return r;
 }
 

@@ -16,6 +16,10 @@ import dns.message
 from kubedns_process import PROGRAM
 
 STEP_S = 0.005  # real time between two movements of a clock that runs
+SETTLE_S = 10.0  # a thread that works for longer is not waited for
+# struct test_clock of hurry.c: the time, the number of places that are taken, and the places (thread, state, last, before).
+HEAD, PLACE, PLACES = struct.Struct("=qq"), struct.Struct("=iiqq"), 256
+WAITS_WITH_AN_END = 1
 _library = None
 # A second thread must wait until the library is complete. If it is missing, the loader starts the program with the normal clock.
 _building = threading.Lock()
@@ -48,20 +52,58 @@ def hurried(tmp_path, factor):
         yield clock.env
 
 
+def state_of(thread):
+    """Returns the state of a thread as in /proc, or "X" if it has ended."""
+    try:
+        with open(f"/proc/{thread}/stat", encoding="ascii", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
 class Clock:
     """The clock of the processes that have the environment `env`. It stands still until the test moves it."""
 
     def __init__(self, tmp_path):
         path = tmp_path / "clock"
-        path.write_bytes(bytes(8))
+        size = HEAD.size + PLACES * PLACE.size
+        path.write_bytes(bytes(size))
+        path.chmod(0o666)
         with open(path, "r+b") as f:
-            self._memory = mmap.mmap(f.fileno(), 8)
-        self.env, self._ns, self._moving = hurry(path), 0, threading.Lock()
+            self._memory = mmap.mmap(f.fileno(), size)
+        self.env, self._ns, self._moving, self._started = hurry(path), 0, threading.Lock(), False
 
     def forward(self, seconds):
         with self._moving:
             self._ns += round(seconds * 1e9)
-            self._memory[:] = struct.pack("=q", self._ns)
+            self._memory[:8] = struct.pack("=q", self._ns)
+
+    def settle(self):
+        """
+        Waits until the processes have done what is due at the clock's time: each of their threads waits again, and began this wait and the
+        one before it at this time, or has waited for a while in vain. Stopped threads and threads that wait without an end do not count. The
+        first call also waits until a process has started.
+        """
+        deadline, wanted = time.monotonic() + SETTLE_S, self._ns
+        while (self._busy(wanted) or not (self._started or self._places())) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        self._started = True
+
+    def _places(self):
+        """Returns how many threads have waited."""
+        return min(HEAD.unpack_from(self._memory)[1], PLACES)
+
+    def _busy(self, wanted):
+        for thread, state, _, before in (PLACE.unpack_from(self._memory, HEAD.size + n * PLACE.size) for n in range(self._places())):
+            if thread and before < wanted and state_of(thread) not in ("TtZX" if state == WAITS_WITH_AN_END else "TtZXS"):
+                return True
+        return False
+
+    def pass_by(self, seconds, step_s):
+        """Moves the clock this far in steps. After each step the processes have done what was due."""
+        for _ in range(round(seconds / step_s)):
+            self.forward(step_s)
+            self.settle()
 
     def seconds(self):
         """Returns the seconds that have passed on the clock."""
@@ -70,14 +112,18 @@ class Clock:
     @contextlib.contextmanager
     def running(self, factor):
         """
-        Moves the clock `factor` times as fast as the real time. If this process gets no CPU for a while, the clock stands still: other than with
-        hurry(), a busy machine does not take time from the program.
+        Moves the clock `factor` times as fast as the real time. If this process or the program gets no CPU for a while, the clock stands
+        still: other than with hurry(), a busy machine does not take time from the program.
         """
         ended = threading.Event()
 
         def run():
+            moved = time.monotonic()
             while not ended.wait(STEP_S):
-                self.forward(STEP_S * factor)
+                self.settle()
+                now = time.monotonic()
+                self.forward(min(now - moved, 4 * STEP_S) * factor)
+                moved = now
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
@@ -97,12 +143,13 @@ class Clock:
 
     def run_until(self, condition, most_s, step_s=0.1, what="the condition"):
         """
-        Moves the clock in steps until `condition()` is true. Returns the seconds that have passed on it. Between two steps the processes get
-        real time, in which a step of theirs can end. Fails if more than `most_s` seconds pass on the clock.
+        Moves the clock in steps until `condition()` is true. Returns the seconds that have passed on it. Before each step the processes have
+        done what was due. Fails if more than `most_s` seconds pass on the clock.
         """
         begun = self._ns
         while not condition():
             assert self._ns - begun < most_s * 1e9, f"not within {most_s} s: {what() if callable(what) else what}"
             self.forward(step_s)
+            self.settle()
             time.sleep(0.01)
         return (self._ns - begun) / 1e9

@@ -456,6 +456,7 @@ def test_who_does_not_answer_is_told_again(tmp_path):
             heard.extend([got] if got else [])
             return got
 
+        k.wait_ready()
         clock.run_until(lambda: hears(answer=False), 10)
         waits = [clock.run_until(lambda: hears(answer=answer), 10) for answer in (False, False, True)]
         assert [round(s) for s in waits] == [1, 2, 4]
