@@ -111,7 +111,7 @@ def compare(tmp_path, objects, count):
                 try:
                     theirs.ask(dns.message.make_query(Z, "SOA").to_wire())
                     break
-                except ConnectionRefusedError:
+                except (ConnectionRefusedError, socket.timeout):
                     assert time.monotonic() < deadline and nsd.poll() is None, (tmp_path / "nsd.log").read_text()
                     time.sleep(0.05)
             differences, cut = [], 0

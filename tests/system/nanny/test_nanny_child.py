@@ -374,7 +374,7 @@ def test_what_is_not_confirmed_is_told_again_and_counted(world, standin):
 
 def test_death_by_sighup_while_reloading(world, standin):
     standin("hup")
-    assert world.wait_exit(20) == 1  # without confirmation, each dnsmasq gets a SIGHUP after a second, and the SIGHUP kills it
+    assert world.wait_exit(60) == 1  # without confirmation, each dnsmasq gets a SIGHUP after a second, and the SIGHUP kills it
     assert "status 7" in world.lines[-1]
     assert standin.signals().count("SIGHUP") == 5
 

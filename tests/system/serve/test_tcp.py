@@ -11,9 +11,11 @@ import time
 
 import dns.edns
 import dns.flags
+import dns.message
 import dns.rcode
 import pytest
 from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, answered, framed, query, timed, udp, world
+from hurry import Clock
 from netns import run
 from waiting import sanitized
 
@@ -47,9 +49,15 @@ def drops(kubedns, reason):
     return kubedns.metric("kubedns_dns_dropped_total", reason=reason)
 
 
+def denied(request, _tcp):
+    reply = dns.message.make_response(request)
+    reply.set_rcode(dns.rcode.NXDOMAIN)
+    return reply
+
+
 def test_a_query_for_the_root_over_tcp_is_answered_and_counted(tmp_path):
     """The root is the only name without a label. It must also appear in /top, which samples one query of 40."""
-    with world(tmp_path, "--threads=1") as k:
+    with Upstream(denied) as u, world(tmp_path, "--threads=1", f"--nameservers={u.address}", env=Clock(tmp_path).env) as k:
         k.wait_ready()
         with Tcp(k) as tcp:
             for _ in range(400):

@@ -13,6 +13,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 from dnsnet import EXTERNAL, EXTERNAL_TARGET, Tcp, Upstream, answered, query, udp, world
+from hurry import Clock
 from kubedns_process import PROGRAM
 from nanny_world import Server, World
 from test_search import addresses, alias, asked, cluster
@@ -48,7 +49,10 @@ def resolver(request, _tcp):
 
 
 def front(tmp_path, u, *args):
-    k = start(tmp_path, cluster(), "--threads=1", f"--resolver={u.address}", f"--nameservers={u.address}", *args)
+    """The clock of kubedns stands still, so a slow resolver gets no query twice. `k.clock` moves it."""
+    clock = Clock(tmp_path)
+    k = start(tmp_path, cluster(), "--threads=1", f"--resolver={u.address}", f"--nameservers={u.address}", *args, env=clock.env)
+    k.clock = clock
     k.wait_ready()
     return k
 
@@ -155,10 +159,10 @@ def test_a_change_of_the_configuration_ends_what_was_kept(tmp_path):
             before = len(u.asked)
             (config / ".stubDomains").write_text(content)
             os.rename(config / ".stubDomains", config / "stubDomains")
-            k.wait(lambda before=before: ask() > before)
+            k.clock.run_until(lambda before=before: ask() > before, 60)
             before = len(u.asked)
             assert [ask(), ask()] == [before + 1, before + 2], "for a while kubedns must cache nothing"
-        k.wait(lambda: [ask(), ask()][0] == len(u.asked), REST + 10)
+        k.clock.run_until(lambda: [ask(), ask()][0] == len(u.asked), REST + 10)
 
 
 def test_a_changed_stub_domain_is_in_force_as_soon_as_dnsmasq_has_it(tmp_path):
@@ -194,7 +198,7 @@ def test_an_answer_is_at_most_five_seconds_older_than_the_resolvers(tmp_path):
             ttls.append(reply.answer[0].ttl)
             return addresses(reply) == ["192.0.2.2"]
 
-        k.wait(changed, 6)
+        k.clock.run_until(changed, 6)
         assert ttls[:-1] == sorted(ttls[:-1], reverse=True) and set(ttls) == {300, 299, 298, 297, 296} and len(u.asked) == 2
 
 
@@ -204,7 +208,7 @@ def test_many_names_take_no_more_than_the_size(tmp_path):
         for i in range(600):
             udp(k, query(f"x{i}.example.com"))
             udp(k, query("www.example.com"))
-        assert asked(u).count(("www.example.com", "A")) <= 4, "kubedns may repeat the query every 5 s at most"
+        assert asked(u).count(("www.example.com", "A")) == 1
         c = counters(k)
         assert c["hits"] >= 590 and c["evictions"] > 300
 

@@ -219,7 +219,7 @@ def test_a_clients_edns_options_do_not_decide_what_others_get(tmp_path, behind):
     out of the cluster.
     """
     name = {"relay": "cdn.example.net", "search": EXTERNAL}[behind]
-    with Upstream(by_subnet) as u, Dnsmasq(u) as d, front(tmp_path, d) as k:
+    with Upstream(by_subnet) as u, Dnsmasq(u) as d, front(tmp_path, d, env=Clock(tmp_path).env) as k:
         for ask in (udp, lambda k, m: Tcp(k).ask(m)):
             attacker = ask(k, query(name, use_edns=0, options=OPTIONS))
             assert attacker.edns == 0 and addresses(attacker) == ["192.0.2.1"]
@@ -527,7 +527,7 @@ def test_messages_longer_than_the_path_takes_in_one_piece_leave_singly(tmp_path)
     with Namespace() as space, Upstream(host=space.here) as u:
         run("ip", "link", "set", space.link, "mtu", "200")
         space.inside("ip", "link", "set", "eth0", "mtu", "200")
-        with world(tmp_path, "--threads=1", f"--resolver={u.address}", host=space.there, prefix=space.prefix) as k:
+        with world(tmp_path, "--threads=1", f"--resolver={u.address}", host=space.there, prefix=space.prefix, env=Clock(tmp_path).env) as k:
             k.wait_ready()
             replies = all_at_once(k, messages + short)
             assert all(addresses(replies[m.id]) == ["192.0.2.1"] for m in messages + short)
