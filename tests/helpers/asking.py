@@ -23,6 +23,8 @@ import dns.message
 import dns.rcode
 import dns.rdatatype
 
+from waiting import pause
+
 NXDOMAIN = "NXDOMAIN"
 NODATA = frozenset()
 LOST_AFTER_S = 30.0
@@ -56,7 +58,7 @@ def ask_until(port, name, type_, wanted, timeout=60.0, host="127.0.0.1"):
     while (got := ask(port, name, type_, host, 0.5)) != wanted:
         took = time.monotonic() - begun
         assert took < timeout, f"{name} {type_}: {got} after {took:.1f} s, not {wanted}"
-        time.sleep(0.01)
+        pause(begun)
     return time.monotonic() - begun
 
 

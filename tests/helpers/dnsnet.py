@@ -47,7 +47,7 @@ def query(name, type_="A", **kw):
 # UDP.
 
 
-def udp(kubedns, message, timeout=10.0, host=None, source=None, where=None):
+def udp(kubedns, message, timeout=60.0, host=None, source=None, where=None):
     """Sends one query. Returns the reply as a message, or None. Appends the address from which the reply came to `where`."""
     wire = message if isinstance(message, bytes) else message.to_wire()
     host = host or kubedns.host
@@ -76,7 +76,7 @@ def framed(message):
 class Tcp:
     """A TCP client. The test decides how fast it sends and reads."""
 
-    def __init__(self, kubedns, host=None, receive_buffer=None, timeout=5.0, source=None):
+    def __init__(self, kubedns, host=None, receive_buffer=None, timeout=60.0, source=None):
         host = host or kubedns.host
         self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         if receive_buffer:

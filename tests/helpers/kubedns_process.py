@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 from asking import ask
-from waiting import free_port
+from waiting import free_port, pause
 
 BUILD = os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
 PROGRAM = os.path.abspath(os.path.join(BUILD, "bin", "kubedns"))
@@ -65,7 +65,7 @@ class Kubedns:
 
     def _http(self, path):
         try:
-            with urllib.request.urlopen(f"http://{self.host}:{self.healthz}{path}", timeout=5) as r:
+            with urllib.request.urlopen(f"http://{self.host}:{self.healthz}{path}", timeout=60) as r:
                 return r.status, r.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode()
@@ -81,11 +81,11 @@ class Kubedns:
         return time.monotonic() - self.begun
 
     def wait(self, condition, timeout=60.0, what=lambda: "the condition"):
-        deadline = time.monotonic() + timeout
+        begun = time.monotonic()
         while not (value := condition()):
             assert self.process.poll() is None, f"kubedns ended with {self.process.returncode}:\n{self.log()}"
-            assert time.monotonic() < deadline, f"not within {timeout} s: {what()}\n{self.log()[-3000:]}"
-            time.sleep(0.01)
+            assert time.monotonic() < begun + timeout, f"not within {timeout} s: {what()}\n{self.log()[-3000:]}"
+            pause(begun)
         return value
 
     # Metrics, log and memory.

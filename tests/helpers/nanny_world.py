@@ -199,7 +199,7 @@ class World:
         """Status and text of a page."""
         wait_for(lambda: self.http, what=self.log)
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}", timeout=5) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}", timeout=60) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -72,13 +72,13 @@ class Sidecar:
         """Requests a page. Returns (status, body)."""
         request = urllib.request.Request(self.url(path), headers=headers or {})
         try:
-            with urllib.request.urlopen(request, timeout=5) as response:
+            with urllib.request.urlopen(request, timeout=60) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
     def headers(self, path):
-        with urllib.request.urlopen(self.url(path), timeout=5) as response:
+        with urllib.request.urlopen(self.url(path), timeout=60) as response:
             return response.headers
 
     def health(self, label):
