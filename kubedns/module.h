@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "lib/flags.h"
 
@@ -25,6 +26,7 @@ struct answer_config;
 struct metrics;
 struct ring_listener;
 struct sandbox;
+struct stage;
 struct workers;
 
 /* What the core must do for an enabled module. The core does what at least one of them needs. */
@@ -56,6 +58,14 @@ struct module {
 
 	unsigned needs; /* MODULE_NEEDS_... */
 
+	/* A stage of answering (answer/stage.h), or NULL. Its order is ORDER_MISSING (names that the
+	 * cluster's zone does not have) or ORDER_OUTSIDE (names outside this zone). It comes after the
+	 * core's stages of the same order. It has `match` and `sentence`, for explanations. The workers
+	 * call it: it must not block or allocate. */
+	const struct stage *stage;
+
+	unsigned counters; /* number of counters for each worker, which stage_count() increments */
+
 	/* Opens sockets and files. Returns the module's state, which the following hooks get. */
 	void *(*open)(const void *options, struct module_core *core);
 
@@ -66,8 +76,8 @@ struct module {
 	/* Starts threads. */
 	void (*start)(void *state, const struct module_core *core);
 
-	/* Writes metric families. */
-	void (*metrics)(void *state, struct metrics *m);
+	/* Writes metric families. `counters` are the sums of all workers. */
+	void (*metrics)(void *state, const uint64_t *counters, struct metrics *m);
 
 	/* Ends threads, and frees the state. Called after every open(), even if start() was not. */
 	void (*stopped)(void *state);

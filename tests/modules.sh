@@ -1,6 +1,7 @@
 #!/bin/sh
 # modules.sh none    compiles the core of kubedns alone, from scratch and without a warning, in $BUILD-none. Runs its unit tests, starts it
-#                    and sends it queries.
+#                    and sends it queries. Then adds the example of docs/contributing.md to a copy of the tree, and tests it.
+# modules.sh example the last part of `none` again.
 # modules.sh each    for each module: copies the tree without the module's folder, its tests and its line in the list. Compiles the copy, and
 #                    runs the core's unit tests. The flags of the module must be unknown.
 # modules.sh all     runs the system tests for `none`, too.
@@ -46,11 +47,29 @@ says_none() {
 	"$none/bin/kubedns" --version | grep -qx 'modules: none'
 }
 
-answers() {
-	BUILD=$none "$PYTHON" -m pytest -c tests/pytest.ini -q -p no:cacheprovider -n 0 "$smoke" </dev/null >"$none/smoke.log" 2>&1 || {
-		cat "$none/smoke.log"
-		return 1
-	}
+# Runs the system test $2 with the programs in $none, and counts it. Its output is in $1.
+test_with() {
+	check "failed: $2" env BUILD="$none" "$PYTHON" -m pytest -c tests/pytest.ini -q -p no:cacheprovider -n 0 "$2" </dev/null >"$1" 2>&1
+	! tail -1 "$1" | grep -qv passed || cat "$1"
+}
+
+# Writes the files of the example to the tree $1. A file is the code block after the line that names it.
+write_example() {
+	mkdir -p "$1/kubedns/modules/whoami"
+	awk -v to="$1/" '
+		/^[0-9]\. Write `kubedns\/modules\/whoami\// { split($0, quoted, "`"); file = to quoted[2] }
+		/^```/ { inside = !inside && file != ""; if (!inside) file = ""; next }
+		inside { print > file }' docs/contributing.md
+}
+
+# The core's objects in $none are newer than the sources of the copy, so make compiles only the example.
+example() {
+	copy=$none/example
+	mkdir -p "$copy"
+	git ls-files -z | xargs -0 cp -a --parents -t "$copy"
+	write_example "$copy"
+	MODULES=whoami VERSION=$(cat "$none/version") check "the example of docs/contributing.md does not compile" compile "$copy" "$none"
+	test_with "$none/example.log" "$copy/tests/system/release/test_example_module.py"
 }
 
 none() {
@@ -60,7 +79,8 @@ none() {
 	[ $failed = 0 ] || return
 	check "--version does not say that there are no modules" says_none
 	unit . "$none"
-	check "the core alone does not answer" answers
+	test_with "$none/smoke.log" "$smoke"
+	example
 }
 
 # Copies the tree to $2, without the module $1.
@@ -99,7 +119,7 @@ all() {
 
 for stage in "$@"; do
 	case $stage in
-	none | each | all) "$stage" ;;
+	none | example | each | all) "$stage" ;;
 	*)
 		echo "modules.sh: no such stage: $stage" >&2
 		exit 2

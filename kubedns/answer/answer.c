@@ -110,8 +110,10 @@ first_of(const struct stage *const *stage, struct lookup *l, enum step otherwise
 {
 	enum step step = STEP_NEXT;
 
-	for (; step == STEP_NEXT && *stage != NULL; stage++)
+	for (; step == STEP_NEXT && *stage != NULL; stage++) {
+		l->stage = *stage;
 		step = (*stage)->answer(l);
+	}
 	return step == STEP_NEXT ? otherwise : step;
 }
 

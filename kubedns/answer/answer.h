@@ -40,7 +40,8 @@ struct answer_config {
 	 * stage is disabled. The stage's header declares the type and a function that returns
 	 * it: zone_config(), reverse_config(), ... */
 	const void *stage_config[STAGE_COUNT];
-	struct stages stages;           /* stages_build() fills them */
+	const struct stage *module_stages[MODULE_STAGES_MAX]; /* of enabled modules */
+	struct stages stages;                                 /* stages_build() fills them */
 	const struct view_config *view; /* NULL if all clients see the same (view.h) */
 	/* If `choice` is NULL, an answer has all endpoints, rotated (nearest.h). */
 	const struct endpoint_choice *choice;
@@ -184,6 +185,7 @@ struct answer_thread {
 	uint64_t *explained, *explain_refused; /* counters; readers load them with relaxed order */
 	/* with --nearest: numbers of answers, by the class of their first endpoint */
 	uint64_t *nearest;
+	uint64_t *modules; /* the counters of modules */
 	/* With --zonal: [0] counts answers with endpoints of the zone, and [1] answers with
 	 * endpoints of the whole Service. */
 	uint64_t *zonal;

@@ -56,6 +56,7 @@ struct lookup {
 	uint8_t alias_count;
 	size_t aliases[CNAME_STEPS_MAX]; /* offsets of the names whose CNAMEs led here */
 	size_t apex; /* offset of the cluster zone's name in the message, or 0 if it is unknown */
+	const struct stage *stage; /* the stage that is called */
 	/* The stage that set this name and handles the result for it, or NULL. */
 	const struct stage *judge;
 	struct search_state search;
@@ -78,6 +79,11 @@ struct stage {
 	enum step (*answer)(struct lookup *lookup);
 	/* Only for a stage that returns STEP_AGAIN and sets `judge`. Handles the result for the name that the stage has set. */
 	enum step (*resume)(struct lookup *lookup, enum step step);
+	/* Only for a stage of a module (kubedns/module.h): the sentence that explains a name. The core sets the module's state, and the
+	 * index of the module's first counter. */
+	const char *sentence;
+	void *state;
+	unsigned first_counter;
 };
 
 /* The value of stage->standard for stages that are always enabled and have no options. */
@@ -86,6 +92,18 @@ static const char stage_without_options[] = "";
 #define STAGE_DECLARE(id, text) extern const struct stage stage_##id;
 STAGES(STAGE_DECLARE)
 #undef STAGE_DECLARE
+
+/* Increments a counter of the module that has the stage. An explanation is not counted. */
+static inline void
+stage_count(const struct lookup *lookup, unsigned counter)
+{
+	const struct answer_thread *thread = lookup->reply->thread;
+
+	if (thread == NULL)
+		return;
+	uint64_t *value = &thread->modules[lookup->stage->first_counter + counter];
+	__atomic_store_n(value, *value + 1, __ATOMIC_RELAXED);
+}
 
 /* Sets `name` (lower case) at offset `owner` as the name to look up next. */
 static inline void

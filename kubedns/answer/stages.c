@@ -9,31 +9,43 @@ static const struct stage *const table[STAGE_COUNT] = {
 #undef STAGE_ROW
 };
 
+/* The next free places in the lists. */
+struct places {
+	unsigned all, context, missing, outside;
+};
+
+static void
+add_stage(struct answer_config *config, struct places *at, const struct stage *stage)
+{
+	struct stages *stages = &config->stages;
+
+	stages->all[at->all++] = stage;
+	if (stage->order == ORDER_CONTEXT)
+		stages->context[at->context++] = stage;
+	if (stage->order == ORDER_MISSING) {
+		stages->missing[at->missing++] = stage;
+		stages->missing_lengths |= stage->lengths(config);
+	}
+	if (stage->order == ORDER_OUTSIDE || stage->order == ORDER_BESIDE)
+		stages->outside[at->outside++] = stage;
+}
+
 void
 stages_build(struct answer_config *config)
 {
-	struct stages *stages = &config->stages;
 	const struct external_zones *external = external_config(config);
 	bool beside_only = external != NULL && external->alone;
-	unsigned context = 0, missing = 0, outside = 0;
+	struct places at = { 0 };
 
-	*stages = (struct stages){ .beside_only = beside_only };
-	for (unsigned i = 0, all = 0; i < STAGE_COUNT; i++) {
-		const struct stage *stage = table[i];
-
+	config->stages = (struct stages){ .beside_only = beside_only };
+	for (unsigned i = 0; i < STAGE_COUNT; i++) {
 		if (config->stage_config[i] == NULL)
-			config->stage_config[i] = stage->standard;
-		if (config->stage_config[i] == NULL ||
-		    (beside_only && stage->order != ORDER_BESIDE))
-			continue;
-		stages->all[all++] = stage;
-		if (stage->order == ORDER_CONTEXT)
-			stages->context[context++] = stage;
-		if (stage->order == ORDER_MISSING) {
-			stages->missing[missing++] = stage;
-			stages->missing_lengths |= stage->lengths(config);
-		}
-		if (stage->order == ORDER_OUTSIDE || stage->order == ORDER_BESIDE)
-			stages->outside[outside++] = stage;
+			config->stage_config[i] = table[i]->standard;
+		if (config->stage_config[i] != NULL &&
+		    (!beside_only || table[i]->order == ORDER_BESIDE))
+			add_stage(config, &at, table[i]);
 	}
+	for (unsigned i = 0; i < MODULE_STAGES_MAX && !beside_only; i++)
+		if (config->module_stages[i] != NULL)
+			add_stage(config, &at, config->module_stages[i]);
 }

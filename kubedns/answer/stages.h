@@ -50,6 +50,9 @@ struct stage;         /* kubedns/answer/stage.h */
 	X(clusterset, "clusterset")                                                                \
 	X(upstream, "upstream")
 
+/* Stages and counters of all modules together (kubedns/module.h). */
+enum { MODULE_STAGES_MAX = 8, MODULE_COUNTERS_MAX = 16 };
+
 enum stage_id {
 #define STAGE_ID(id, text) STAGE_##id,
 	STAGES(STAGE_ID)
@@ -57,7 +60,9 @@ enum stage_id {
 	    STAGE_COUNT
 };
 
-/* The enabled stages, in NULL-terminated lists. One list has all stages, in order. Each of the
+enum { STAGES_MAX = STAGE_COUNT + MODULE_STAGES_MAX };
+
+/* The enabled stages, in NULL-terminated lists. The stages of modules come last. One list has all stages, in order. Each of the
  * other lists has the stages for one kind of name (enum stage_order). */
 struct stages {
 	/* Stages in `missing` only answer names that end in LABEL.ZONE, for a few LABELs. Bit n
@@ -66,9 +71,9 @@ struct stages {
 	uint64_t missing_lengths;
 	/* --external-address: only the external stage is called. */
 	bool beside_only;
-	const struct stage *all[STAGE_COUNT + 1];
-	const struct stage *context[STAGE_COUNT + 1], *missing[STAGE_COUNT + 1],
-	    *outside[STAGE_COUNT + 1];
+	const struct stage *all[STAGES_MAX + 1];
+	const struct stage *context[STAGES_MAX + 1], *missing[STAGES_MAX + 1],
+	    *outside[STAGES_MAX + 1];
 };
 
 /* Fills in config->stages. A stage that is always enabled gets its standard configuration if no

@@ -81,6 +81,30 @@ modules_check(struct module_set *set, const struct flags_common *given)
 	return rc;
 }
 
+void
+modules_add_stages(struct module_set *set, struct answer_config *config)
+{
+	unsigned stages = 0, counters = 0;
+
+	for (size_t i = 0; i < set->count; i++) {
+		struct module_instance *m = &set->instances[i];
+
+		if (!m->enabled)
+			continue;
+		m->first_counter = counters;
+		counters += m->module->counters;
+		assert(counters <= MODULE_COUNTERS_MAX);
+		if (m->module->stage == NULL)
+			continue;
+		m->stage = *m->module->stage;
+		m->stage.first_counter = m->first_counter;
+		assert(m->stage.order == ORDER_MISSING || m->stage.order == ORDER_OUTSIDE);
+		assert(stages < MODULE_STAGES_MAX && m->stage.match != NULL &&
+		       m->stage.sentence != NULL);
+		config->module_stages[stages++] = &m->stage;
+	}
+}
+
 bool
 modules_need(const struct module_set *set, unsigned need)
 {
@@ -102,6 +126,7 @@ modules_open(struct module_set *set, struct module_core *core)
 		if (m->module->open != NULL)
 			m->state = m->module->open(m->options, core);
 		assert(before == NULL || core->listener == before); /* a ring wakes one listener */
+		m->stage.state = m->state;
 		m->open = true;
 	}
 }
@@ -127,11 +152,15 @@ modules_start(const struct module_set *set, const struct module_core *core)
 }
 
 void
-modules_metrics(const struct module_set *set, struct metrics *m)
+modules_metrics(const struct module_set *set, const uint64_t *counters, struct metrics *m)
 {
-	for (size_t i = 0; i < set->count; i++)
-		if (set->instances[i].open && set->instances[i].module->metrics != NULL)
-			set->instances[i].module->metrics(set->instances[i].state, m);
+	for (size_t i = 0; i < set->count; i++) {
+		const struct module_instance *instance = &set->instances[i];
+
+		if (instance->open && instance->module->metrics != NULL)
+			instance->module->metrics(
+			    instance->state, counters + instance->first_counter, m);
+	}
 }
 
 void

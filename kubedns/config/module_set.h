@@ -5,13 +5,16 @@
 #ifndef KUBEDNS_CONFIG_MODULE_SET_H
 #define KUBEDNS_CONFIG_MODULE_SET_H
 
+#include "kubedns/answer/stage.h"
 #include "kubedns/module.h"
 
 struct module_instance {
 	const struct module *module;
 	void *options, *state;
 	bool enabled;
-	bool open; /* open() has been called */
+	bool open;          /* open() has been called */
+	struct stage stage; /* the module's stage, with the state and the index of its counters */
+	unsigned first_counter;
 };
 
 struct module_set {
@@ -28,13 +31,18 @@ void modules_init(struct module_set *set, const struct flag *core_flags);
 /* Returns 0, or -EINVAL if a check() returns an error. Calls all of them. */
 int modules_check(struct module_set *set, const struct flags_common *given);
 
+/* Adds the stages of the enabled modules to config->module_stages. */
+void modules_add_stages(struct module_set *set, struct answer_config *config);
+
 /* Whether an enabled module has this bit (MODULE_NEEDS_...). */
 bool modules_need(const struct module_set *set, unsigned need);
 
 void modules_open(struct module_set *set, struct module_core *core);
 unsigned modules_confine(const struct module_set *set, struct sandbox *sandbox);
 void modules_start(const struct module_set *set, const struct module_core *core);
-void modules_metrics(const struct module_set *set, struct metrics *m);
+
+/* `counters` are the MODULE_COUNTERS_MAX sums of all workers. */
+void modules_metrics(const struct module_set *set, const uint64_t *counters, struct metrics *m);
 
 /* Calls stopped() of each module that was opened. */
 void modules_stopped(struct module_set *set);

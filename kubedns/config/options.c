@@ -516,6 +516,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_audit(o, common), modules_check(&o->modules, common) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
+	modules_add_stages(&o->modules, &o->answers);
 	/* external_names_new() adds the external and clusterset zones later. */
 	stages_build(&o->answers);
 	if (rc < 0)

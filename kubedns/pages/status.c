@@ -346,7 +346,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	}
 	top_metrics(status->observers, status->top_clients, m);
 	observers_metrics(status->observers, m);
-	modules_metrics(&status->options->modules, m);
+	modules_metrics(&status->options->modules, sum->modules, m);
 	objects_metrics(status, m);
 	digest_metrics(status->digest, m);
 	memory_metrics(status->options, m);

@@ -57,6 +57,7 @@ worker_thread_init(struct worker_context *context)
 		.explained = &context->stats->explained,
 		.explain_refused = &context->stats->explain_refused,
 		.nearest = context->stats->nearest,
+		.modules = context->stats->modules,
 		.zonal = context->stats->zonal };
 }
 

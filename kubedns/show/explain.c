@@ -752,11 +752,15 @@ explain_by_stages(struct explanation *e, const struct stage *const *stages)
 	};
 	const struct answer_config *answers = e->config->answers;
 
-	for (; *stages != NULL; stages++) /* a rewrite may change the name */
-		if ((*stages)->match(
-			answers, e->config->tree, &e->name, name_below(&e->name, &answers->zone)) &&
-		    explain[(*stages)->id](e))
+	for (; *stages != NULL; stages++) { /* a rewrite may change the name */
+		if (!(*stages)->match(
+			answers, e->config->tree, &e->name, name_below(&e->name, &answers->zone)))
+			continue;
+		if ((*stages)->sentence != NULL)
+			return fprintf(e->out, "%s\n", (*stages)->sentence) > 0;
+		if (explain[(*stages)->id](e))
 			return true;
+	}
 	return false;
 }
 

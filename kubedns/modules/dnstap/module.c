@@ -62,8 +62,9 @@ start(void *state, const struct module_core *core)
 }
 
 static void
-metrics(void *state, struct metrics *m)
+metrics(void *state, const uint64_t *counters, struct metrics *m)
 {
+	(void)counters;
 	dnstap_metrics(state, m);
 }
 

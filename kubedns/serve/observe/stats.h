@@ -113,6 +113,7 @@ struct stats {
 	uint64_t until_synced;    /* queries sent to --until-synced before the first sync */
 	uint64_t explained;       /* queries for NAME._explain */
 	uint64_t explain_refused;
+	uint64_t modules[MODULE_COUNTERS_MAX]; /* kubedns/module.h */
 	/* With --visibility: queries from clients that are not a known pod. */
 	uint64_t clients_unknown;
 	uint64_t nearest[NEAR_COUNT]; /* answers for headless Services, with --nearest */
