@@ -288,6 +288,16 @@ refusals_add(struct refusals *refusals, char *why)
 		free(why);
 }
 
+/* Takes a reason to refuse a server of the domain, or the domain. */
+static void
+refuse_stub(struct conf_stub *stub, struct refusals *refusals, char *why)
+{
+	stub->refused = true;
+	if (stub->why == NULL)
+		stub->why = xstrdup(why);
+	refusals_add(refusals, why);
+}
+
 /* Parses server `i` of the array. Returns the reason why it is refused (caller frees), or NULL. */
 static char *
 parse_stub_server(
@@ -329,7 +339,6 @@ refuse_mixed(const char *domain, struct conf_stub *stub, bool asks_tls)
 		if (stub->servers[i].tls_name[0] != '\0')
 			stub->servers[kept++] = stub->servers[i];
 	stub->count = kept;
-	stub->refused = true;
 	char *why;
 	conf_refuse(&why, domain, "", mixed);
 	return why;
@@ -348,8 +357,7 @@ parse_stub_servers(const char *domain, struct json_object *array, struct conf_st
 	if (!json_object_is_type(array, json_type_array)) {
 		conf_refuse(&why, domain, "",
 		    "its servers must be an array of strings, such as [\"10.0.0.1\"]");
-		refusals_add(refusals, why);
-		stub->refused = true;
+		refuse_stub(stub, refusals, why);
 		return;
 	}
 	for (size_t i = 0; i < json_object_array_length(array); i++) {
@@ -363,11 +371,10 @@ parse_stub_servers(const char *domain, struct json_object *array, struct conf_st
 			continue;
 		const char *text = json_object_get_string(item);
 		asks_tls |= text != NULL && conf_asks_tls(text, strlen(text));
-		refusals_add(refusals, why);
-		stub->refused = true;
+		refuse_stub(stub, refusals, why);
 	}
 	if ((why = refuse_mixed(domain, stub, asks_tls)) != NULL)
-		refusals_add(refusals, why);
+		refuse_stub(stub, refusals, why);
 }
 
 const char *
@@ -444,10 +451,10 @@ refuse_twice(struct conf_stubs *stubs, struct refusals *refusals)
 			continue;
 		}
 		conf_refuse(&why, stub->domain, "", "is given twice");
-		refusals_add(refusals, why);
 		free(stub->servers);
+		free(stub->why);
 		last->count = 0;
-		last->refused = true;
+		refuse_stub(last, refusals, why);
 	}
 	stubs->count = kept;
 }
@@ -477,16 +484,17 @@ refuse_members_twice(
 		    (i > 1 && strcmp(names[i], names[i - 2]) == 0))
 			continue;
 		conf_refuse(&why, names[i], "", "is given twice");
-		refusals_add(refusals, why);
-		if (conf_name_parse(names[i], domain, &ignored) < 0) {
+		struct conf_stub *stub = NULL;
+		if (conf_name_parse(names[i], domain, &ignored) < 0)
 			stubs->unnamed_tls |= conf_asks_tls(text, len);
+		else
+			stub = conf_stubs_find(stubs, domain);
+		if (stub == NULL) {
+			refusals_add(refusals, why);
 			continue;
 		}
-		struct conf_stub *stub = conf_stubs_find(stubs, domain);
-		if (stub != NULL) {
-			stub->count = 0;
-			stub->refused = true;
-		}
+		stub->count = 0;
+		refuse_stub(stub, refusals, why);
 	}
 	for (size_t i = 0; i < count; i++)
 		free(names[i]);
@@ -589,7 +597,9 @@ keep_encrypted(struct conf_stubs *stubs, const struct conf_stubs *before)
 			stubs->closed_all = true; /* no space for the domain */
 			break;
 		}
-		struct conf_stub kept = { .refused = true, .closed = last->closed };
+		struct conf_stub kept = { .refused = true,
+			.closed = last->closed,
+			.why = last->why != NULL ? xstrdup(last->why) : NULL };
 		strcpy(kept.domain, last->domain);
 		for (size_t k = 0; k < last->count; k++)
 			add_server(&kept, &last->servers[k]);
@@ -632,8 +642,10 @@ conf_stubs_empty(const struct conf_stubs *stubs)
 void
 conf_stubs_free(struct conf_stubs *stubs)
 {
-	for (size_t i = 0; i < stubs->count; i++)
+	for (size_t i = 0; i < stubs->count; i++) {
 		free(stubs->items[i].servers);
+		free(stubs->items[i].why);
+	}
 	free(stubs->items);
 	*stubs = (struct conf_stubs){ 0 };
 }

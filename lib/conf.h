@@ -51,6 +51,7 @@ struct conf_stub {
 	bool refused; /* some or all of the servers in the text were refused; `servers` are the
 		       * others */
 	bool closed;  /* its names get SERVFAIL (lib/conf_closed.h); it has no server */
+	char *why;    /* why its first refused server or the domain is refused; NULL if unknown */
 };
 
 /* Stub domains, sorted by name. The same domains in another order are thus not a change. */

@@ -320,11 +320,13 @@ apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
 /* Puts in force what is left of a refused content without an earlier good value. `text` is NULL if it cannot
  * be read. Returns which names get SERVFAIL and why (caller frees), or NULL. */
 static char *
-apply_closed(
-    struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len, bool *changed)
+apply_closed(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
+    const char *refusal, bool *changed)
 {
 	const struct conf_key_row *row = &conf_key_rows[id];
-	struct conf_content content = { .value = xcalloc(1, row->size), .present = true };
+	struct conf_content content = {
+		.value = xcalloc(1, row->size), .present = true, .refusal = refusal
+	};
 	char *names = row->close(text, len, content.value);
 	char *why = put(keys, id, &content);
 	char *closed = NULL;
@@ -354,7 +356,7 @@ apply_content(struct conf_keys *keys, enum conf_key_id id, const char *text, siz
 
 	state->partly = applied.partly;
 	if (refused && !state->had_good && conf_key_rows[id].close != NULL)
-		closed = apply_closed(keys, id, readable ? text : NULL, len, &applied.changed);
+		closed = apply_closed(keys, id, readable ? text : NULL, len, why, &applied.changed);
 	bool news = closed != NULL && !state->closed;
 	state->closed = closed != NULL;
 	if (conf_keys_applies(keys, id)) {

@@ -45,6 +45,7 @@ struct conf_content {
 		       * the value must zero it */
 	bool present; /* the ConfigMap has the key */
 	bool changed; /* set by the program if the value in force has changed */
+	const char *refusal; /* for the value of a refused text (conf_closed.h): why; else NULL */
 	/* Set by the parser or the program if some entries of the value are refused: why. From malloc(). */
 	char *partly;
 	bool

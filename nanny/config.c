@@ -73,6 +73,7 @@ check_stubs(struct conf_stubs *stubs, const struct config_rules *rules, char **p
 					      "servers: remove one of the two",
 					stub->domain));
 			free(stub->servers);
+			free(stub->why);
 			continue;
 		}
 		check_stub_servers(stub, rules, partly);

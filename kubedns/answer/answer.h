@@ -59,6 +59,13 @@ struct federation {
 	struct dname domain;
 };
 
+/* Why a stub domain has no usable server. */
+struct stub_refusal {
+	uint32_t stub; /* offset of its name in answer_context.stubs */
+	uint32_t
+	    text; /* offset of the sentence in answer_context.stub_refusal_texts; it may be empty */
+};
+
 /* Data that answers need in addition to the tree. The data can change while the process runs.
  * The data is published with the tree, as the tree's context (treecache_context). */
 struct answer_context {
@@ -80,6 +87,10 @@ struct answer_context {
 	bool stubs_inside;
 	/* The stub domains in the first bytes have no usable server. Their names get SERVFAIL. */
 	size_t stubs_closed_len;
+	/* Why, for each of these domains, in the order of `stubs`. */
+	const struct stub_refusal *stub_refusals;
+	size_t stub_refusal_count;
+	const char *stub_refusal_texts;
 	/* A refused key asks for TLS (lib/conf_closed.h). All external names get SERVFAIL. */
 	bool closed;
 	bool

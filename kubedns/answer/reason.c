@@ -49,7 +49,8 @@ static const struct {
 	    "not in $Z, and kubedns has no upstream server" },
 	[REASON_CONFIG_UNREAD] = { EDE_NOT_READY,
 	    "kubedns has not read its ConfigMap yet, which may ask for TLS for this name" },
-	[REASON_STUB_REFUSED] = { EDE_NO_REACHABLE_AUTHORITY,
+	[REASON_STUB_REFUSED] = { EDE_NO_REACHABLE_AUTHORITY, "ConfigMap key stubDomains: $M" },
+	[REASON_STUB_CLOSED] = { EDE_NO_REACHABLE_AUTHORITY,
 	    "all servers of this stub domain are refused (ConfigMap key stubDomains); the log has "
 	    "the reason" },
 	[REASON_ENCRYPTED] = { EDE_OTHER,
@@ -126,6 +127,17 @@ put_name(struct text *text, const uint8_t *wire, unsigned labels)
 	}
 }
 
+/* Writes as much of the message as fits, whole characters only. */
+static void
+put_message(struct text *text, const char *message)
+{
+	for (size_t len; *message != '\0' && !text->cut; message += len) {
+		for (len = 1; ((uint8_t)message[len] & 0xc0) == 0x80;)
+			len++;
+		put(text, message, len);
+	}
+}
+
 static void
 put_argument(struct text *text, const struct reason *reason, char letter)
 {
@@ -155,6 +167,9 @@ put_argument(struct text *text, const struct reason *reason, char letter)
 	case 'C':
 		snprintf(number, sizeof number, "%u", reason->count);
 		put_string(text, number);
+		break;
+	case 'M':
+		put_message(text, reason->text);
 		break;
 	case 'T':
 		put_string(text, type_name(reason->qtype, number));

@@ -10,7 +10,8 @@
  * one lookup in the index of labels, and a look at no more than REASON_OWNERS_MAX Services of the
  * same name and REASON_ENDPOINTS_MAX endpoints.
  *
- * A sentence contains no secrets, only facts that DNS queries reveal. A sentence contains labels of
+ * A sentence contains no secrets, only facts that DNS queries reveal, and the mistake in a refused entry of
+ * stubDomains. A sentence contains labels of
  * the client's query. A sentence names a Service of another namespace only if PTR queries find that
  * Service. The same objects give the same sentence, in whatever order they arrived.
  */
@@ -57,7 +58,8 @@ enum reason_kind {
 	REASON_STALE,
 	REASON_NO_FORWARDER,
 	REASON_CONFIG_UNREAD,
-	REASON_STUB_REFUSED,
+	REASON_STUB_REFUSED, /* the ConfigMap's text has a mistake, which the sentence names */
+	REASON_STUB_CLOSED,
 	REASON_ENCRYPTED, /* the name must be encrypted, and kubedns cannot encrypt queries */
 	REASON_UPSTREAM_FAILED,
 	REASON_FILTERED,
@@ -84,6 +86,7 @@ struct reason {
 	const char *level;    /* the kind of the missing label: "Service" */
 	uint16_t qtype;
 	const struct dname *zone;
+	const char *text; /* the message about a mistake in the ConfigMap */
 };
 
 /*

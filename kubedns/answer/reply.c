@@ -70,6 +70,14 @@ reply_reason(struct reply *reply, const struct reason *reason)
 }
 
 void
+reply_reason_text(struct reply *reply, enum reason_kind kind, const char *text)
+{
+	const struct reason reason = { .kind = kind, .zone = &reply->config->zone, .text = text };
+
+	reply_reason(reply, &reason);
+}
+
+void
 reply_reason_kind(struct reply *reply, enum reason_kind kind)
 {
 	const struct reason reason = { .kind = kind, .zone = &reply->config->zone };

@@ -103,6 +103,9 @@ void reply_reason(struct reply *reply, const struct reason *reason);
 /* Adds an extended error for a kind of reason that needs no other data. */
 void reply_reason_kind(struct reply *reply, enum reason_kind kind);
 
+/* The same for a kind of reason that needs a text. */
+void reply_reason_text(struct reply *reply, enum reason_kind kind, const char *text);
+
 /* Completes the reply. Adds an OPT if the query had an OPT, and sets counts and flags. Returns the length. */
 size_t reply_end(struct reply *reply);
 

@@ -12,6 +12,14 @@
 #include "lib/wire.h"
 #include "lib/utf8.h"
 
+/* If the name is in a stub domain whose servers are all refused, the SERVFAIL has the reason. The engine's reply does not know it. */
+static void
+say_refused(struct reply *reply)
+{
+	if (reply->query->has_edns && answer_stub_closed(reply->tree->context, reply->query->qname))
+		reply_stub_refused(reply, reply->query->qname);
+}
+
 /* Makes a REFUSED or SERVFAIL reply when there is no upstream reply to pass on. */
 static size_t
 give_up(struct reply *reply, const struct upstream_reply *upstream, struct answer_info *info)
@@ -25,10 +33,8 @@ give_up(struct reply *reply, const struct upstream_reply *upstream, struct answe
 		reply->ede = EDE_OTHER;
 		reply->ede_text = upstream->refused_by;
 	} else if (reply->query->has_edns) {
-		reply_reason_kind(
-		    reply, answer_stub_closed(reply->tree->context, reply->query->qname)
-			       ? REASON_STUB_REFUSED
-			       : REASON_UPSTREAM_FAILED);
+		reply_reason_kind(reply, REASON_UPSTREAM_FAILED);
+		say_refused(reply);
 	}
 	return info->len = reply_end(reply);
 }
@@ -214,6 +220,8 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 		return give_up(&reply, upstream, info);
 	}
 	reply.flags |= wire[3] & 15u;
+	if ((wire[3] & 15) == RCODE_SERVFAIL)
+		say_refused(&reply);
 	if (reply.from_peers)
 		reply.flags |= wire_get16(wire + 2) & FLAG_AA;
 	if (wire_get16(wire + 2) & FLAG_TC)

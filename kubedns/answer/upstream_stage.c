@@ -112,6 +112,34 @@ answer_stub_closed(const struct answer_context *context, const uint8_t *name)
 	return stub != NULL && stub < context->stubs + context->stubs_closed_len;
 }
 
+static int
+by_stub(const void *offset, const void *refusal)
+{
+	uint32_t a = *(const uint32_t *)offset, b = ((const struct stub_refusal *)refusal)->stub;
+
+	return (a > b) - (a < b);
+}
+
+const char *
+answer_stub_refusal(const struct answer_context *context, const uint8_t *name)
+{
+	if (!answer_stub_closed(context, name) || context->stub_refusal_count == 0)
+		return NULL;
+	uint32_t offset = (uint32_t)(answer_stub_domain(context, name) - context->stubs);
+	const struct stub_refusal *refusal = bsearch(
+	    &offset, context->stub_refusals, context->stub_refusal_count, sizeof *refusal, by_stub);
+	const char *text = refusal != NULL ? context->stub_refusal_texts + refusal->text : "";
+	return *text != '\0' ? text : NULL;
+}
+
+void
+reply_stub_refused(struct reply *reply, const uint8_t *name)
+{
+	const char *text = answer_stub_refusal(reply->tree->context, name);
+
+	reply_reason_text(reply, text != NULL ? REASON_STUB_REFUSED : REASON_STUB_CLOSED, text);
+}
+
 bool
 answer_stub_takes(
     const struct answer_config *config, const struct answer_context *context, const uint8_t *name)
@@ -190,13 +218,13 @@ refuse_leak(struct reply *reply, const struct answer_info *info, enum answer_out
 	reply->w.len = DNS_HEADER + (size_t)reply->query->question_len;
 	memset(reply->counts, 0, sizeof reply->counts);
 	reply->flags = (reply->flags & ~(unsigned)(FLAG_AA | 15)) | RCODE_SERVFAIL;
-	if (reply->query->has_edns)
-		reply_reason_kind(
-		    reply, context->unread ? REASON_CONFIG_UNREAD
-			   : answer_stub_closed(context,
-				 outcome == ANSWER_CHASE ? info->target.wire : reply->query->qname)
-			       ? REASON_STUB_REFUSED
-			       : REASON_ENCRYPTED);
+	const uint8_t *name = outcome == ANSWER_CHASE ? info->target.wire : reply->query->qname;
+	if (reply->query->has_edns && context->unread)
+		reply_reason_kind(reply, REASON_CONFIG_UNREAD);
+	else if (reply->query->has_edns && answer_stub_closed(context, name))
+		reply_stub_refused(reply, name);
+	else if (reply->query->has_edns)
+		reply_reason_kind(reply, REASON_ENCRYPTED);
 	return ANSWER_REPLY;
 }
 

@@ -42,6 +42,13 @@ const uint8_t *answer_stub_domain(const struct answer_context *context, const ui
 /* Returns whether the name is in a stub domain without a usable server. Call this function in a read section. */
 bool answer_stub_closed(const struct answer_context *context, const uint8_t *name);
 
+/* Sets the extended error for a name in a closed stub domain. */
+void reply_stub_refused(struct reply *reply, const uint8_t *name);
+
+/* Returns why all servers of this closed stub domain are refused, or NULL if that is unknown, or if the
+ * name is in no closed stub domain. */
+const char *answer_stub_refusal(const struct answer_context *context, const uint8_t *name);
+
 /* Returns whether the name is in a stub domain that comes before the zones of this server: in front, if
  * none of our zones is a longer domain of the name. Call this function in a read section. */
 bool answer_stub_takes(

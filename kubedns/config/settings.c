@@ -184,7 +184,7 @@ apply_stubs(void *arg, struct conf_content *content)
 		conf_stubs_settle(stubs, &s->stub_domains);
 		content->closed = conf_stubs_closed_names(stubs);
 	}
-	content->changed = stub_names_take(&s->stubs, stubs);
+	content->changed = stub_names_take(&s->stubs, stubs, content->refusal);
 	conf_stubs_free(&s->stub_domains);
 	s->stub_domains = *stubs;
 	*stubs = (struct conf_stubs){ 0 };
@@ -539,11 +539,21 @@ settings_context(const struct settings *s)
 	    sizeof(struct answer_context) + s->federations.count * sizeof(struct federation);
 	size_t order_size = s->stubs.count * sizeof *s->stubs.order;
 	fixed += -fixed % sizeof *s->stubs.order;
-	struct answer_context *context =
-	    settings_names_context(&s->names, fixed + order_size + s->stubs.len);
+	size_t refusals_size = s->stubs.closed_count * sizeof *s->stubs.refusals;
+	struct answer_context *context = settings_names_context(
+	    &s->names, fixed + order_size + refusals_size + s->stubs.len + s->stubs.texts_len);
 
 	uint32_t *order = (uint32_t *)(void *)((uint8_t *)context + fixed);
-	uint8_t *stubs = (uint8_t *)context + fixed + order_size;
+	void *refusals = (uint8_t *)context + fixed + order_size;
+	uint8_t *stubs = (uint8_t *)refusals + refusals_size;
+	uint8_t *texts = stubs + s->stubs.len;
+	if (refusals_size > 0) {
+		memcpy(refusals, s->stubs.refusals, refusals_size);
+		memcpy(texts, s->stubs.texts, s->stubs.texts_len);
+	}
+	context->stub_refusals = refusals;
+	context->stub_refusal_count = s->stubs.closed_count;
+	context->stub_refusal_texts = (const char *)texts;
 	context->stub_order = order;
 	context->stub_count = s->stubs.count;
 	context->stubs = stubs;
@@ -656,9 +666,7 @@ settings_free(struct settings *s)
 	free(s->subject);
 	free(s->misspelt);
 	conf_stubs_free(&s->stub_domains);
-	free(s->stubs.wires);
-	free(s->stubs.order);
-	free(s->stubs.empty);
+	stub_names_free(&s->stubs);
 	free(s->loops);
 	settings_names_free(&s->names);
 	free(s);

@@ -1,5 +1,6 @@
 #include "kubedns/config/settings_names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -248,8 +249,53 @@ by_wire(const void *a, const void *b, void *wires)
 	    (const char *)wires + *(const uint32_t *)a, (const char *)wires + *(const uint32_t *)b);
 }
 
+/* Adds the reasons of the closed domains, in the order in which add_wires() has added their names. `refusal` is for domains without a
+ * reason of their own. */
+static void
+add_refusals(struct stub_names *names, const struct conf_stubs *stubs, const char *refusal)
+{
+	FILE *out = open_memstream(&names->texts, &names->texts_len);
+	uint32_t stub = 0;
+
+	if (out == NULL)
+		abort();
+	fprintf(out, "%s%c", refusal != NULL ? refusal : "", '\0');
+	names->refusals = xcalloc(stubs->count + 1, sizeof *names->refusals);
+	for (size_t i = 0; i < stubs->count && stub < names->closed_len; i++) {
+		if (!stubs->items[i].closed)
+			continue;
+		const char *why = stubs->items[i].why;
+		uint32_t text = why != NULL ? (uint32_t)ftello(out) : 0;
+
+		if (why != NULL)
+			fprintf(out, "%s%c", why, '\0');
+		names->refusals[names->closed_count++] = (struct stub_refusal){ stub, text };
+		stub += (uint32_t)dname_length(names->wires + stub, DNAME_MAX);
+	}
+	fclose(out);
+}
+
+static bool
+same_refusals(const struct stub_names *a, const struct stub_names *b)
+{
+	return a->closed_count == b->closed_count && a->texts_len == b->texts_len &&
+	       (a->closed_count == 0 ||
+		   (memcmp(a->refusals, b->refusals, a->closed_count * sizeof *a->refusals) == 0 &&
+		       memcmp(a->texts, b->texts, a->texts_len) == 0));
+}
+
+void
+stub_names_free(struct stub_names *names)
+{
+	free(names->wires);
+	free(names->order);
+	free(names->refusals);
+	free(names->texts);
+	free(names->empty);
+}
+
 bool
-stub_names_take(struct stub_names *names, const struct conf_stubs *stubs)
+stub_names_take(struct stub_names *names, const struct conf_stubs *stubs, const char *refusal)
 {
 	struct stub_names now = { .closed_all = stubs->closed_all,
 		.empty = conf_stubs_empty(stubs) };
@@ -263,6 +309,8 @@ stub_names_take(struct stub_names *names, const struct conf_stubs *stubs)
 	now.len = 0;
 	add_wires(&now, stubs, STUB_CLOSED);
 	now.closed_len = now.len;
+	if (now.closed_len > 0)
+		add_refusals(&now, stubs, refusal);
 	add_wires(&now, stubs, STUB_ENCRYPTED);
 	now.encrypted_len = now.len;
 	add_wires(&now, stubs, STUB_PLAIN);
@@ -270,10 +318,9 @@ stub_names_take(struct stub_names *names, const struct conf_stubs *stubs)
 	bool changed =
 	    now.len != names->len || now.encrypted_len != names->encrypted_len ||
 	    now.closed_len != names->closed_len || now.closed_all != names->closed_all ||
+	    !same_refusals(&now, names) ||
 	    (now.len > 0 && names->wires != NULL && memcmp(now.wires, names->wires, now.len) != 0);
-	free(names->wires);
-	free(names->order);
-	free(names->empty);
+	stub_names_free(names);
 	*names = now;
 	return changed;
 }

@@ -48,6 +48,10 @@ struct stub_names {
 			       * closed */
 	size_t closed_len;    /* the first bytes of `wires`: closed domains */
 	bool closed_all;      /* as in struct conf_stubs */
+	struct stub_refusal *refusals; /* of each closed domain, in the order of `wires` */
+	size_t closed_count;
+	char *texts; /* the sentences of `refusals`; each ends with NUL */
+	size_t texts_len;
 	char *empty; /* describes a domain that has no server; NULL: each domain has a server */
 };
 
@@ -81,8 +85,10 @@ struct answer_context *settings_names_context(const struct settings_names *names
 void settings_names_metrics(const struct settings_names *names, struct metrics *m);
 void settings_names_free(struct settings_names *names);
 
-/* Takes the parsed value of the key stubDomains. Returns true if the names have changed. The caller
- * frees `wires` and `empty`. */
-bool stub_names_take(struct stub_names *names, const struct conf_stubs *stubs);
+/* Takes the parsed value of the key stubDomains. `refusal` is the reason for closed
+ * domains that have no reason of their own, or NULL. Returns true if the names or the reasons have changed. Free with
+ * stub_names_free(). */
+bool stub_names_take(struct stub_names *names, const struct conf_stubs *stubs, const char *refusal);
+void stub_names_free(struct stub_names *names);
 
 #endif

@@ -2,6 +2,8 @@
 
 import json
 
+import dns.edns
+import dns.message
 import dns.rcode
 import pytest
 from dnsnet import EXTERNAL, EXTERNAL_TARGET, WEB, WEB_IP, Upstream, answered, query, udp, world
@@ -31,6 +33,11 @@ def up(tmp_path, upstream, *args, **keys):
 
 def rcode(k, name, **kw):
     return dns.rcode.to_text(udp(k, query(name, **kw), timeout=6).rcode())
+
+
+def said(reply):
+    """Returns the code and the text of the extended error."""
+    return next(((option.code, option.text) for option in reply.options if isinstance(option, dns.edns.EDEOption)), None)
 
 
 def sent(upstream):
@@ -63,9 +70,35 @@ def test_a_refused_key_without_tls_falls_back_but_a_stub_domain_does_not(tmp_pat
     with Upstream() as u, up(tmp_path, u, upstreamNameservers=["8.8.8"], stubDomains={"corp.test": ["8.8.8"], "b.test": ["192.0.2.9"]}) as k:
         assert rcode(k, "www.example.com") == "NOERROR"
         reply = udp(k, query("a.corp.test", use_edns=0))
-        assert reply.rcode() == dns.rcode.SERVFAIL and "all servers of this stub domain are refused" in reply.to_text(), reply
+        assert reply.rcode() == dns.rcode.SERVFAIL and said(reply) == (22, 'ConfigMap key stubDomains: "8.8.8" (server 1 of "corp.test"): not an address, such as 10.0.0.10, 10.0.0.10:53 or [fd00::10]:53'), reply
         assert "all servers of the stub domain corp.test. are refused" in k.http("/explain?name=a.corp.test")[1]
         assert sent(u) == ["www.example.com."]
+
+
+def test_in_front_the_servfail_of_the_engine_gets_the_reason(tmp_path):
+    """The engine's SERVFAIL for a stub domain without a usable server has no extended error, or one about the engine."""
+
+    def failing(request, _tcp):
+        reply = dns.message.make_response(request)
+        reply.set_rcode(dns.rcode.SERVFAIL)
+        return reply.to_wire()
+
+    stubs = {"corp.test": ["8.8.8"], "twice.test": ["192.0.2.1"], "Twice.test": ["192.0.2.2"], "good.test": ["192.0.2.9"]}
+    with Upstream(failing) as engine, Upstream() as u, up(tmp_path, u, f"--resolver={engine.address}", stubDomains=stubs) as k:
+        reply = udp(k, query("a.corp.test", use_edns=0))
+        assert reply.rcode() == dns.rcode.SERVFAIL and said(reply)[0] == 22 and '"8.8.8" (server 1 of "corp.test")' in said(reply)[1], reply
+        assert said(udp(k, query("a.twice.test", use_edns=0))) == (22, 'ConfigMap key stubDomains: "twice.test": is given twice')
+        assert said(udp(k, query("a.good.test", use_edns=0))) is None
+        write(tmp_path / "config", stubDomains={"corp.test": ["9.9.9"]})
+        k.wait(lambda: '"9.9.9"' in said(udp(k, query("a.corp.test", use_edns=0)))[1])
+        assert sent(u) == []
+
+
+def test_the_reason_of_a_whole_text_is_that_of_each_of_its_domains(tmp_path):
+    with Upstream() as u, up(tmp_path, u, stubDomains='{"corp.test": ["tls://192.0.2.1#a.test"') as k:
+        code, text = said(udp(k, query("a.corp.test", use_edns=0)))
+        assert code == 22 and text.startswith("ConfigMap key stubDomains: ") and "column" in text, text
+        assert sent(u) == []
 
 
 def test_a_correction_ends_it_and_an_earlier_good_value_prevents_it(tmp_path):
