@@ -98,6 +98,7 @@ ONLY_THE_PROGRAMS = [
     ("stubDomains", '{"cluster.local": ["10.0.0.53"]}'),
     ("stubDomains", '{"corp.example": ["10.0.0.53:99999"]}'),
     ("stubDomains", '{"corp.example": ["10.0.0\\u002e530"]}'),
+    ("stubDomains", '{"a.example": [], "b.example": null}'),
     ("upstreamNameservers", '["224.0.0.1"]'),
     ("upstreamNameservers", json.dumps([f"10.0.0.{n}" for n in range(1, 17)])),
     ("hosts", "10.0.0.5 db..example"),
@@ -107,13 +108,13 @@ ONLY_THE_PROGRAMS = [
 ]
 
 GOOD = [
-    ("stubDomains", ""), ("stubDomains", " \n"), ("stubDomains", "null"), ("stubDomains", "{}"), ("stubDomains", '{"a.example": []}'),
-    ("stubDomains", '{"a.example": null, "10": ["[fd00::53]", "fd00::54", "[fd00::55]:5353", "10.0.0.53:5353", "ns.a.example:53", "10\\u002e0.0.1"]}'),
+    ("stubDomains", ""), ("stubDomains", " \n"), ("stubDomains", "null"), ("stubDomains", "{}"),
+    ("stubDomains", '{"10": ["[fd00::53]", "fd00::54", "[fd00::55]:5353", "10.0.0.53:5353", "ns.a.example:53", "10\\u002e0.0.1"]}'),
     ("stubDomains", '\t{\r\n"10.in-addr.arpa"\n:\n[ "tls://10.0.0.53#ns.corp.example" , "tls:\\/\\/10.0.0.54:853#ns.corp.example" ] , "x_1.example.":["ns"] }\n\n'),
     ("stubDomains", json.dumps({f"d{n}.example": ["10.0.0.53", "ns.example:53"] for n in range(700)})),
     ("stubDomains", json.dumps({f"d{n}.example": ["10.0.0.53"] for n in range(20000)})),
     ("upstreamNameservers", ""), ("upstreamNameservers", "null "), ("upstreamNameservers", "[]"),
-    ("upstreamNameservers", '["127.0.0.1", "64:ff9b::192.0.2.1", "1:2:3:4:5:6:7::"]'),
+    ("upstreamNameservers", '["10.0.0.53", "64:ff9b::192.0.2.1", "1:2:3:4:5:6:7::"]'),
     ("upstreamNameservers", '["tls://[2620:fe::fe]:853#dns.quad9.net", "tls://9.9.9.9#dns.quad9.net."]'),
     ("hosts", ""), ("hosts", "null"), ("hosts", "# only a comment: ü\n\n"), ("hosts", "::FFFF:10.0.0.5 db.example\r\n\t0:0:0:0:0:ffff:a00:5\tx.example#c"),
     ("hosts", "fe80::1%lo0 localhost\n255.255.255.255 broadcasthost\n10.0.0.5"),
