@@ -123,8 +123,8 @@ system() {
 		pytest_phase soak soak -n 0
 		return
 	fi
-	# Compiles all tests once, before each worker would do it.
-	"$PYTHON" -m pytest -c tests/pytest.ini -qq --collect-only -p no:cacheprovider tests/system tests/apiserver tests/modules >/dev/null 2>&1
+	# Compiles all tests once, before each worker would do it. Later runs compile only what has changed.
+	[ -d "$PYTHONPYCACHEPREFIX" ] || "$PYTHON" -m pytest -c tests/pytest.ini -qq --collect-only -p no:cacheprovider tests/system tests/apiserver tests/modules >/dev/null 2>&1
 	pytest_phase system "not soak and not quiet" -n "$PYTEST_JOBS" --dist load
 	pytest_phase quiet "quiet and not soak" -n "$QUIET_JOBS" --dist load
 }

@@ -74,7 +74,7 @@ now_ms(void)
 bool
 receive(int fd, const char *until)
 {
-	int64_t deadline = now_ms() + 5000;
+	int64_t deadline = now_ms() + 60000; /* a busy machine may need seconds for many connections */
 
 	reply_len = 0;
 	reply[0] = '\0';
