@@ -74,7 +74,7 @@ now_ms(void)
 bool
 receive(int fd, const char *until)
 {
-	int64_t deadline = now_ms() + 60000; /* a busy machine may need seconds for many connections */
+	int64_t deadline = now_ms() + 60000; /* seconds are too few on a busy machine */
 
 	reply_len = 0;
 	reply[0] = '\0';
