@@ -28,6 +28,31 @@ def test_every_overlay_is_scraped(tmp_path):
         assert label in expression["values"] and re.fullmatch(regex, label), overlay
 
 
+def relabeled(rules, labels):
+    """Prometheus's relabeling with the actions replace and keep. Returns the labels, or None if a rule drops the target."""
+    labels = dict(labels)
+    for rule in rules:
+        rule = {re.sub("_(.)", lambda m: m[1].upper(), key): value for key, value in rule.items()}
+        found = re.fullmatch(rule.get("regex", "(.*)"), ";".join(labels.get(name, "") for name in rule["sourceLabels"]))
+        if not found and rule.get("action") == "keep":
+            return None
+        if found and rule.get("action", "replace") == "replace":
+            labels[rule["targetLabel"]] = found.expand(re.sub(r"\$(\d)", r"\\\1", rule.get("replacement", "$1")))
+    return labels
+
+
+@pytest.mark.parametrize("ip, host", [("192.0.2.7", "192.0.2.7"), ("2001:db8::7", "[2001:db8::7]")])
+def test_pods_in_the_host_s_network_are_scraped_at_an_address_of_either_family(ip, host):
+    """A bug: an IPv6 address had no brackets, so its last group looked like a part of the port."""
+    (monitor,) = yaml.safe_load_all((ROOT / "conf/kubernetes/components/prometheus/podmonitor.yaml").read_text())
+    (scrape,) = yaml.safe_load((ROOT / "conf/prometheus/scrape.yaml").read_text())["scrape_configs"]
+    for rules in (monitor["spec"]["podMetricsEndpoints"][1]["relabelings"], scrape["relabel_configs"]):
+        for container, port in (("kubedns", 10055), ("dnsmasq", 10056), ("sidecar", 10054)):
+            pod = "__meta_kubernetes_pod_"
+            target = {"__address__": ip, f"{pod}label_k8s_app": "kube-dns-node", f"{pod}container_name": container, f"{pod}ip": ip}
+            assert relabeled(rules, target)["__address__"] == f"{host}:{port}"
+
+
 def test_pods_of_a_kube_dns_that_a_rollback_brings_back_take_a_token(tmp_path):
     """After a rollback the old Deployment uses our ServiceAccount. Its pods must be able to mount a token of this account."""
     made = render(copy(tmp_path))

@@ -11,6 +11,7 @@ import threading
 import dns.message
 import dns.rcode
 import dns.rdatatype
+import dns.reversename
 import dns.rrset
 import pytest
 import yaml
@@ -34,7 +35,7 @@ def endpoints(name, *addresses):
 
 
 BASE = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, service("web", "10.0.0.1"),
-        service("db", "None"), endpoints("db", "10.1.0.1", "10.1.0.2")]
+        service("db", "None"), endpoints("db", "10.1.0.1", "10.1.0.2"), service("six", "fd00:10:96::80")]
 
 
 def kubectl(tmp_path, config="", aliases=()):
@@ -48,7 +49,7 @@ def kubectl(tmp_path, config="", aliases=()):
     path.write_text(f"""#!/bin/sh
 case "$*" in
 *ExternalName*) cat {tmp_path}/aliases ;;
-*"get services"*) printf 'web.default 10.0.0.1 http/TCP\\ndb.default None http/TCP\\n'; sed 's/ .*/ -/' {tmp_path}/aliases ;;
+*"get services"*) printf 'web.default 10.0.0.1 http/TCP\\nsix.default fd00:10:96::80 http/TCP\\ndb.default None http/TCP\\n'; sed 's/ .*/ -/' {tmp_path}/aliases ;;
 *"get endpointslices"*) printf 'db-0.db.default\\ndb-1.db.default\\n' ;;
 *"get configmap coredns "*) cat {tmp_path}/config ;;
 esac
@@ -94,7 +95,7 @@ def test_two_servers_of_one_cluster_do_not_differ(tmp_path, way):
     with server(tmp_path, "a", BASE) as a, server(tmp_path, "b", BASE, "--ttl=5") as b:
         code, out, err = compare(tmp_path, *way, a, b)
     assert (code, out) == (0, "compare: 0 differences, 0 without a reason\n"), out
-    assert "compare: 29 queries" in err
+    assert "compare: 33 queries" in err
 
 
 def test_two_servers_that_do_not_know_the_cluster_are_no_comparison(tmp_path):
@@ -112,7 +113,7 @@ def test_a_missing_service_another_address_and_a_lost_port_are_unexplained(tmp_p
     found = {block.split("\n")[0]: block for block in out.replace("\n    ", "\t").splitlines()}
     names = {line.split("\t")[0] for line in found}
     assert {"web.default.svc.cluster.local A", "_http._tcp.web.default.svc.cluster.local SRV", "db-1.db.default.svc.cluster.local A",
-            "1.0.0.10.in-addr.arpa PTR"} <= names
+            "1.0.0.10.in-addr.arpa PTR", f"{dns.reversename.from_address('fd00:10:96::80').to_text(omit_final_dot=True)} PTR"} <= names
     assert "old: web.default.svc.cluster.local. in a 10.0.0.1\t" in next(line for line in found if line.startswith("web.default.svc.cluster.local A"))
     assert "without a reason" in out and " 0 without" not in out
 
@@ -284,6 +285,8 @@ def test_the_names_of_a_report_are_asked_and_differences_announced(tmp_path):
     (COREFILE, {"git.office.example A", "git.office.example AAAA", "5.0.0.10.in-addr.arpa PTR", "alias.office.example A", "alias.office.example AAAA",
                 "compare.old.example A", "corp.example SOA", "corp.example NS", "corp.example A"}),
     ('{"corp.example": ["10.0.0.53"],\n "b.example": ["10.0.0.54"]}', {f"{n}.example {t}" for n in ("corp", "b") for t in ("SOA", "NS", "A")}),
+    ("2001:DB8::1:0:a six.example\n1:2:3:4:5:6:7:8 full.example\n::1 localhost\n", {"six.example A", "six.example AAAA", "full.example A", "full.example AAAA",
+     "localhost A", "localhost AAAA", *(f"{dns.reversename.from_address(a).to_text(omit_final_dot=True)} PTR" for a in ("2001:db8::1:0:a", "1:2:3:4:5:6:7:8", "::1"))}),
     ("10.42.0.1 node-a node-b.example\n", {"node-a A", "node-a AAAA", "node-b.example A", "node-b.example AAAA", "1.0.42.10.in-addr.arpa PTR"}),
     (".:53 {\n forward . 10.0.0.1 2001:db8::1\n}\n", set()),
     ("dns://b.example:5353 {\n}\n", {"b.example SOA", "b.example NS", "b.example A"}),
