@@ -506,6 +506,30 @@ plugin_forward_uses_tls(const struct corefile_directive *d)
 	return false;
 }
 
+bool
+plugin_forward_has_servers(const struct corefile_block *block, const char *zone)
+{
+	for (size_t i = 0; i < block->count; i++) {
+		const struct corefile_directive *d = &block->directives[i];
+		char text[CONF_SERVER_TEXT_MAX];
+
+		if ((strcmp(d->head.words[0], "forward") != 0 &&
+			strcmp(d->head.words[0], "proxy") != 0) ||
+		    d->head.count < 3)
+			continue;
+		char *from = zone_parse(d->head.words[1]);
+		bool whole =
+		    from != NULL && (strcmp(from, ".") == 0 || conf_name_under(zone, from));
+
+		free(from);
+		if (whole) { /* CoreDNS uses the first such line */
+			enum target target = read_target(d->head.words[2], server_name(d), text);
+			return target == TARGET_SERVER || target == TARGET_TLS;
+		}
+	}
+	return false;
+}
+
 static void
 read_targets(const struct corefile_directive *d, struct outcome *o)
 {

@@ -259,8 +259,9 @@ struct kubernetes_plan {
 	/* in one of the reverse zones, CoreDNS returns NXDOMAIN for names that the cluster does not
 	 * have, or SERVFAIL */
 	bool denied, lost;
-	bool hidden;        /* a block without kubernetes has a reverse zone */
+	bool hidden; /* CoreDNS passes some of the reverse names to a block without kubernetes */
 	bool all_endpoints; /* CoreDNS also has PTR records for endpoints of Services with an IP */
+	struct zone_set *ranges, *above; /* the reverse zones, and the names above each of them */
 	/* value of --reverse-cidrs: the zones for which kubedns can also return NXDOMAIN */
 	char *prefixes;
 };
@@ -306,6 +307,9 @@ plan_reverse_zone(
 	char prefix[32];
 	bool falls_through = falls->all || zone_set_covers(falls->zones, zone);
 
+	zone_set_add(plan->ranges, zone);
+	for (const char *dot = strchr(zone, '.'); dot != NULL; dot = strchr(dot + 1, '.'))
+		zone_set_add(plan->above, dot + 1);
 	plan->reverse = true;
 	plan->whole_v4 |= strcmp(zone, "in-addr.arpa") == 0;
 	plan->whole_v6 |= strcmp(zone, "ip6.arpa") == 0;
@@ -357,16 +361,22 @@ plan_reverse(struct kubernetes_plan *plan, const struct blocks *blocks, size_t n
 	zone_set_free(falls.zones);
 }
 
+/* Whether the block has a reverse zone with reverse names that kubedns answers. A stub domain gets the names in
+ * it, as in CoreDNS. */
 static bool
-has_reverse_zone(const struct blocks *blocks, size_t number, const struct corefile_block *block)
+hides_names(const struct kubernetes_plan *plan, const struct blocks *blocks, size_t number,
+    const struct corefile_block *block)
 {
 	bool found = false;
 
 	for (size_t i = 0; i < block->keys.count && !found; i++) {
 		char *zone = zone_parse(block->keys.words[i]);
 
-		found =
-		    zone != NULL && zone_is_reverse(zone) && blocks_has_zone(blocks, number, zone);
+		found = zone != NULL && zone_is_reverse(zone) &&
+			blocks_has_zone(blocks, number, zone) &&
+			!plugin_forward_has_servers(block, zone) &&
+			(!only_ranges(plan) || zone_set_covers(plan->ranges, zone) ||
+			    zone_set_has(plan->above, zone));
 		free(zone);
 	}
 	return found;
@@ -400,14 +410,14 @@ plugin_kubernetes_plan(
 	size_t len = 0;
 	FILE *prefixes = open_memstream(&plan->prefixes, &len);
 
+	plan->ranges = zone_set_new();
+	plan->above = zone_set_new();
 	if (d != NULL && covers(block, d, services))
 		plan->directive = d;
 	plan->outside = plan->directive == NULL;
 	for (size_t i = 0; i < corefile->count; i++) {
 		block = &corefile->blocks[i];
 		d = corefile_find(block, "kubernetes");
-		if (d == NULL)
-			plan->hidden |= has_reverse_zone(blocks, i, block);
 		if (d == NULL || blocks_fate(blocks, i) != BLOCK_SERVES)
 			continue;
 		plan_reverse(plan, blocks, i, block, d, prefixes);
@@ -415,6 +425,9 @@ plugin_kubernetes_plan(
 			plan->directive = d;
 	}
 	fclose(prefixes);
+	for (size_t i = 0; i < corefile->count; i++)
+		if (corefile_find(&corefile->blocks[i], "kubernetes") == NULL)
+			plan->hidden |= hides_names(plan, blocks, i, &corefile->blocks[i]);
 	free(services);
 	/* A closed cluster has a sentence of its own. */
 	block = blocks_of_name(blocks, ".");
@@ -433,6 +446,8 @@ void
 plugin_kubernetes_plan_free(struct kubernetes_plan *plan)
 {
 	zone_set_free(plan->lines);
+	zone_set_free(plan->ranges);
+	zone_set_free(plan->above);
 	free(plan->prefixes);
 	free(plan);
 }

@@ -80,7 +80,8 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 	return names;
 }
 
-/* Whether CoreDNS passes queries for the reverse name of the address to this block. */
+/* Whether the reverse name of the address gets the same answer as in CoreDNS: CoreDNS passes it to this block, or
+ * in the classic topology, dnsmasq sends it to the servers of the same stub domain. */
 static bool
 serves_address(const struct scope *scope, const struct addr *addr)
 {
@@ -94,7 +95,11 @@ serves_address(const struct scope *scope, const struct addr *addr)
 		    (unsigned)addr->bytes[i] >> 4);
 	snprintf(name + len, sizeof name - len, "%s",
 	    addr->family == AF_INET ? "in-addr.arpa" : "ip6.arpa");
-	return scope_serves(scope, name);
+	const struct corefile_block *block = blocks_of_name(scope->blocks, name);
+	return block == scope->block ||
+	       (report_topology(scope->report) == TOPOLOGY_CLASSIC && block != NULL &&
+		   block != blocks_of_name(scope->blocks, ".") &&
+		   plugin_forward_has_servers(block, name));
 }
 
 /* Reads `ADDRESS NAME...`. If `quiet` is set, a line that is carried over completely is not
@@ -175,13 +180,27 @@ read_hosts_file(struct scope *scope, const struct zone_set *zones, struct corefi
 	free(words);
 }
 
-static void
-read_hosts_head(
-    struct scope *scope, const struct corefile_line *head, const struct zone_set *zones, bool falls)
+/* serves_address() for all addresses in the directive. */
+static bool
+serves_addresses(const struct scope *scope, const struct corefile_directive *d)
 {
+	struct addr addr;
+
+	for (size_t i = 0; i < d->body_count; i++)
+		if (addr_parse(d->body[i].words[0], &addr) == 0 && !serves_address(scope, &addr))
+			return false;
+	return true;
+}
+
+static void
+read_hosts_head(struct scope *scope, const struct corefile_directive *d,
+    const struct zone_set *zones, bool falls)
+{
+	const struct corefile_line *head = &d->head;
 	/* CoreDNS has PTR records only in reverse zones that both the block and the plugin contain. */
-	bool reverse =
-	    !zone_set_covers(zones, "in-addr.arpa") || !zone_set_covers(scope->set, "in-addr.arpa");
+	bool reverse = (!zone_set_covers(zones, "in-addr.arpa") ||
+			   !zone_set_covers(scope->set, "in-addr.arpa")) &&
+		       !(d->head.count < 2 && serves_addresses(scope, d));
 	const char *denied = falls ? ""
 				   : "; other names are looked up like any other name; CoreDNS "
 				     "returns SERVFAIL for them";
@@ -236,7 +255,7 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 	for (size_t i = 0; i < d->body_count; i++)
 		falls = falls || strcmp(d->body[i].words[0], "fallthrough") == 0;
 	falls = falls && leads_on(scope->block);
-	read_hosts_head(scope, &d->head, zones, falls);
+	read_hosts_head(scope, d, zones, falls);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 		struct addr addr;

@@ -65,6 +65,9 @@ void plugin_forward_plan_free(struct forwards *forwards);
 /* Whether some line of the block forwards the whole zone. */
 bool plugin_forward_covers(const struct forwards *forwards, const char *zone);
 
+/* Whether a line of the block sends the names of the whole zone to servers, so that it becomes a stub domain. */
+bool plugin_forward_has_servers(const struct corefile_block *block, const char *zone);
+
 /* Adds the names of a template to scope->templates. Call for all templates of the block first. */
 void plugin_template_plan(struct scope *scope, const struct corefile_directive *d);
 

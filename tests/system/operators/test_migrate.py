@@ -493,7 +493,7 @@ def test_a_reverse_name_of_hosts_in_another_block():
 @pytest.mark.parametrize("block, said", [
     ("lab.example {\n forward b.lab.example 10.0.0.1\n}\n", "no line of this block forwards its names: CoreDNS returns SERVFAIL"),
     ("lab.example {\n errors\n}\n", "no line of this block forwards its names: CoreDNS returns SERVFAIL"),
-    ("10.in-addr.arpa {\n forward . 10.0.0.1\n}\n", "the cluster's reverse names in the reverse zone of another server block"),
+    ("10.in-addr.arpa {\n forward . /etc/resolv.conf\n}\n", "the cluster's reverse names in the reverse zone of another server block"),
 ])
 def test_names_that_a_zone_s_block_does_not_answer(block, said):
     assert said in of(configmap("coredns", Corefile=OPEN + block))[0] and said not in of(configmap("coredns", Corefile=OPEN))[0]
@@ -820,6 +820,14 @@ def test_a_zone_that_file_answers_is_no_stub_domain(option, stub):
     zone = "@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\n"
     data = of(configmap("coredns", Corefile=in_corp(f"file db.corp corp.example{option}"), db__corp=zone))[1]
     assert data.get("stubDomains") == stub and "records" in data
+
+
+@pytest.mark.parametrize("topology, mark", [("front", "~"), ("classic", "=")])
+def test_reverse_names_in_a_stub_domain(topology, mark):
+    """The servers of the stub domain answer the cluster's reverse names, as in CoreDNS. In front, kubedns answers those of hosts."""
+    text = in_root("hosts {\n  10.0.0.5 a.example\n  fallthrough\n }") + "10.in-addr.arpa {\n forward . 10.0.0.1\n}\n"
+    found = verdicts(of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0])
+    assert found["Corefile", 2] == "=" and found["Corefile", line_of(text, "10.0.0.5 a.example")] == mark
 
 
 @pytest.mark.parametrize("topology, mark", [("front", "="), ("classic", "~")])
