@@ -12,17 +12,18 @@ test-corpus: ## compare CoreDNS with kubedns-migrate's translation of Corefiles 
 	@$(call deps,build run test)
 	@$(again) -s all
 	@$(again) $(COREDNS)
-	@BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py $(CORPUS_ARGS) $(CORPUS)
+	@BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py --coredns $(abspath $(COREDNS)) $(CORPUS_ARGS) $(CORPUS)
 .PHONY: test-corpus
 
+# The results of a seed are kept, so a second run with this seed continues the first (tests/migrate/README.md).
 RANDOM_COREFILES ?= 20
-test-random-corefiles: ## the same for random Corefiles (RANDOM_COREFILES=N, SEED=N; Go, kubectl, root)
+test-random-corefiles: ## the same for random Corefiles (RANDOM_COREFILES=N, SEED=N continues; Go, kubectl, root)
 	@$(call deps,build run test)
 	@$(again) -s all
 	@$(again) $(COREDNS)
-	@rm -rf $(BUILD)/random
-	@$(PYTHON) tests/migrate/random_corefiles.py $(if $(SEED),--seed $(SEED)) --count $(RANDOM_COREFILES) $(BUILD)/random
-	@BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py $(CORPUS_ARGS) $(BUILD)/random
+	@seed=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')) && files=$(BUILD)/random/$$seed && rm -rf $$files && \
+		$(PYTHON) tests/migrate/random_corefiles.py --seed $$seed --count $(RANDOM_COREFILES) $$files && \
+		BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py --coredns $(abspath $(COREDNS)) --results $$files.results --directory $$files.work $(CORPUS_ARGS) $$files
 .PHONY: test-random-corefiles
 
 # A real API server and its controllers as a Go program, only for the cluster tests. The first build takes minutes, later builds take seconds.

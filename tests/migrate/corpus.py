@@ -1,7 +1,7 @@
 """
 make test-corpus: compares a real CoreDNS that serves Corefiles with kubedns, the nanny and dnsmasq that serve their translation.
 
-    corpus.py [--coredns FILE] [--topology front] [FILE or FOLDER...]      default: tests/migrate/corpus
+    corpus.py [--coredns FILE] [--topology front] [--results FILE] [--part K/N] [FILE or FOLDER...]      default: tests/migrate/corpus
 
 For each file, CoreDNS, the front and the classic topology get the same 200 queries: for names of the cluster, reverse names, names in the Corefile
 (zones, hosts, rewrites, templates) and external names. The rcode and the answer section are compared, without TTLs.
@@ -90,8 +90,8 @@ def stand_in_answer(query, group):
         reply.set_rcode(dns.rcode.NXDOMAIN)
         reply.authority.append(dns.rrset.from_text("example.", 30, "IN", "SOA", "ns.example. host.example. 1 3600 600 86400 30"))
         return reply
-    records = {"A": f"100.64.{number >> 8}.{number & 255}", "AAAA": f"2001:db8:aaaa::{number:x}", "TXT": f'"{group}"', "MX": f"10 mail-{number}.outside.example.",
-               "PTR": f"host-{number}.outside.example.", "NS": f"ns-{number}.outside.example."}  # fmt: skip
+    records = {"A": f"100.64.{number >> 8}.{number & 255}", "AAAA": f"2001:db8:aaaa::{number:x}", "TXT": f'"{group}" "{text[:200]}"', "MX": f"10 mail-{number}.outside.example.",
+               "PTR": f"host-{number}.outside.example.", "NS": f"ns-{number}.outside.example.", "HINFO": f'"{group}" "x"'}  # fmt: skip
     if first == "alias" and rdtype in ("A", "AAAA"):
         reply.answer.append(dns.rrset.from_text(name, 60, "IN", "CNAME", "target.outside.example."))
         name = "target.outside.example."
@@ -262,6 +262,13 @@ def blocks_of(text):
     return blocks
 
 
+def has_plugin(old, name, plugin):
+    """True if a server block that may answer the name has the plugin."""
+    blocks = [(max((z for z in zones if below(name, z)), key=len, default=None), lines) for zones, lines in blocks_of(old.text())]
+    longest = max((z for z, _ in blocks if z is not None), key=len, default=None)
+    return any(zone == longest and any(words[0] == plugin for _, words, _ in lines) for zone, lines in blocks)
+
+
 def zone_of(word):
     word = re.sub(r"^[a-z]+://", "", word)
     word = re.sub(r":\d+$", "", word)
@@ -389,21 +396,17 @@ class Servers:
                 p.kill()
                 p.wait()
 
-    def wait_answers(self, port, name):
-        """Waits until the cluster's names can be resolved."""
+    def wait_answers(self, name, failures=False):
+        """Waits until the cluster's names can be resolved. With `failures`, SERVFAIL is an answer."""
         deadline = time.monotonic() + 25
         while time.monotonic() < deadline:
             for program, p in self.running:
                 if p.poll() is not None:
                     log = (self.directory / f"{program}.log").read_text(errors="replace").strip().splitlines()
                     raise Skipped(f"{program} does not start: {log[-1][:200] if log else p.returncode}")
-            try:
-                reply = dns.query.udp(dns.message.make_query(name, "A"), "127.0.0.1", port=port, timeout=0.5)
-                if reply.rcode() != dns.rcode.SERVFAIL:
-                    return
-            except (dns.exception.DNSException, OSError):
-                time.sleep(0.1)
-            time.sleep(0.05)
+            if answers_now(name, "A", failures):
+                return
+            time.sleep(0.02)
         raise Skipped(f"{self.running[0][0]} is not ready after 25 s")
 
 
@@ -412,18 +415,59 @@ def record(rdata):
     return rdata.replace(serial=0, minimum=0) if rdata.rdtype == dns.rdatatype.SOA else rdata
 
 
-def ask(port, name, rdtype):
-    """Sends a query. Returns the rcode and the answer section as a text that can be compared."""
-    for _ in range(2):
+IN_FLIGHT = 24  # queries that wait for an answer at the same time
+
+
+def ask_all(questions):
+    """Sends all queries to port 53, twice if there is no answer. Returns [(rcode and answer section as a text that can be compared, lowest TTL)]."""
+    wires = [dns.message.make_query(*q, use_edns=0, payload=4096, id=n).to_wire() for n, q in enumerate(questions)]
+    answers, tries, deadlines, left = [None] * len(wires), [0] * len(wires), {}, collections.deque(range(len(wires)))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect(("127.0.0.1", 53))
+        while left or deadlines:
+            while left and len(deadlines) < IN_FLIGHT:
+                n = left.popleft()
+                deadlines[n], tries[n] = time.monotonic() + 6, tries[n] + 1
+                s.send(wires[n])
+            s.settimeout(max(0.01, min(deadlines.values()) - time.monotonic()))
+            try:
+                wire = s.recv(65535)
+            except OSError:  # nothing arrived in time
+                for n in [n for n, deadline in deadlines.items() if deadline <= time.monotonic()]:
+                    del deadlines[n]
+                    if tries[n] < 2:
+                        left.append(n)
+                    else:
+                        answers[n] = "no answer", None
+                continue
+            n = int.from_bytes(wire[:2], "big")
+            if deadlines.pop(n, None):
+                answers[n] = as_text(wire, wires[n])
+    return answers
+
+
+def as_text(wire, query):
+    try:
+        reply = dns.message.from_wire(wire, ignore_trailing=True)
+        if reply.flags & dns.flags.TC:
+            reply = dns.query.tcp(dns.message.from_wire(query), "127.0.0.1", timeout=6)
+    except (dns.exception.DNSException, OSError, EOFError) as e:
+        return type(e).__name__, None
+    records = sorted(f"{s.name} {dns.rdatatype.to_text(s.rdtype)} {record(r)}".lower() for s in reply.answer for r in s)
+    return " ".join([dns.rcode.to_text(reply.rcode()), *(f"[{r}]" for r in records)]), min((s.ttl for s in reply.answer), default=None)
+
+
+def answers_now(name, rdtype, failures=False):
+    """True if the server on port 53 answers within a second. SERVFAIL only counts with `failures`."""
+    query = dns.message.make_query(name, rdtype)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(1)
+        s.connect(("127.0.0.1", 53))
         try:
-            query = dns.message.make_query(name, rdtype, use_edns=0, payload=4096)
-            reply, _ = dns.query.udp_with_fallback(query, "127.0.0.1", port=port, timeout=6, ignore_unexpected=True)
-        except (dns.exception.DNSException, OSError) as e:
-            last = type(e).__name__
-            continue
-        records = sorted(f"{s.name} {dns.rdatatype.to_text(s.rdtype)} {record(r)}".lower() for s in reply.answer for r in s)
-        return " ".join([dns.rcode.to_text(reply.rcode()), *(f"[{r}]" for r in records)])
-    return last
+            s.send(query.to_wire())
+            return dns.message.from_wire(s.recv(65535)).rcode() != dns.rcode.SERVFAIL or failures
+        except (dns.exception.DNSException, OSError):
+            return False
 
 
 def write_files(old):
@@ -582,7 +626,8 @@ def announced(old, printed, name, domain, answers):
 
 
 def aims_of(path):
-    """Returns [(name, type, first line, last line, plugin, line of the block's keys)], or None if the file has no such list."""
+    """Returns [(name, type, first line, last line, plugin, line of the block's keys, whether the directive sets the TTL)], or None if the file has no
+    such list."""
     aims = path.with_suffix(".json")
     return [tuple(a) for a in json.loads(aims.read_text())] if aims.exists() else None
 
@@ -595,25 +640,46 @@ def reported_lines(printed):
 def announced_for(aims, printed):
     """Returns {(name, type): lines of the report about the directives that the query aims at, and about their server blocks}."""
     lines, found = reported_lines(printed), collections.defaultdict(list)
-    for name, rdtype, first, last, _plugin, key in aims:
+    for name, rdtype, first, last, _plugin, key, _ttl in aims:
         found[name, rdtype] += [lines[n] for n in (*range(first, last + 1), key) if n in lines]
     return found
 
 
+def other_ttls(aims, asked, theirs, ours):
+    """The queries for names whose TTL a directive sets, with equal answers and another TTL. Caches count down, so one second is no difference."""
+    sets = {a[:2] for a in aims if a[6]}
+    return [(q, f"TTL {t[1]}", f"TTL {o[1]}") for q, t, o in zip(asked, theirs, ours) if q in sets and t[0] == o[0] and None not in (t[1], o[1]) and abs(t[1] - o[1]) > 1]
+
+
 def count_directives(aims, printed, differ):
-    """Counts the directives whose queries all had equal answers, and those of them that are carried over."""
-    lines, wrong, counts = reported_lines(printed), {q for q, *_ in differ}, collections.Counter()
+    """Counts the directives whose queries all had equal answers, and those of them that are carried over. Returns the counts, and the report's lines
+    about the others."""
+    lines, wrong, counts, needless = reported_lines(printed), {q for q, *_ in differ}, collections.Counter(), []
     directives = collections.defaultdict(set)
-    for name, rdtype, first, last, plugin, _key in aims:
+    for name, rdtype, first, last, plugin, *_ in aims:
         directives[first, last, plugin].add((name, rdtype))
     for (first, last, plugin), asked in directives.items():
         counts["directives"] += 1
         if not asked & wrong:
-            carried = not any(n in lines for n in range(first, last + 1))
-            counts.update(equal=1, carried=carried)
+            said = [lines[n] for n in range(first, last + 1) if n in lines]
+            counts.update(equal=1, carried=not said)
             counts[f"{plugin} equal"] += 1
-            counts[f"{plugin} carried over"] += carried
-    return counts
+            counts[f"{plugin} carried over"] += not said
+            needless += said[:1]
+    return counts, needless
+
+
+# Results of earlier runs. A run that was interrupted continues with the files that have no result.
+
+
+def programs_stamp(coredns):
+    """A number that changes with the programs."""
+    return zlib.crc32(b"".join(pathlib.Path(p).read_bytes() for p in (coredns, *(BUILD / "bin" / n for n in ("kubedns-migrate", "kubedns", "nanny")))))
+
+
+def earlier_results(path, stamp):
+    rows = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")] if path.exists() else []
+    return {r["file"]: r for r in rows if r["programs"] == stamp}
 
 
 # One file.
@@ -633,8 +699,8 @@ def one(path, arguments, api, servers_of, workspace):
     write_files(old)
     with Servers(directory, api) as s:
         s.start("coredns", [arguments.coredns, "-conf", "/etc/coredns/Corefile"])
-        s.wait_answers(53, f"kubernetes.default.svc.{domain}")
-        theirs = [ask(53, *q) for q in asked]
+        s.wait_answers(f"kubernetes.default.svc.{domain}", not has_plugin(old, f"svc.{domain}", "kubernetes"))
+        theirs = ask_all(asked)
     result = {}
     for topology in arguments.topology:
         printed = migrate(old, topology, directory)
@@ -642,12 +708,15 @@ def one(path, arguments, api, servers_of, workspace):
         with Servers(directory, api) as s:
             s.start("kubedns", [BUILD / "bin/kubedns", *args["kubedns"]])
             s.start("nanny", [BUILD / "bin/nanny", *args["dnsmasq"]])
-            s.wait_answers(53, f"kubernetes.default.svc.{domain}")
+            s.wait_answers(f"kubernetes.default.svc.{domain}")
             wait_upstream()
-            ours = [ask(53, *q) for q in asked]
+            ours = ask_all(asked)
         aimed = announced_for(aims, printed) if aims else {}
-        differ = [(q, t, o, announced(old, printed, q[0], domain, t + o) or aimed.get(q) or documented(*q, t, o, topology)) for q, t, o in zip(asked, theirs, ours) if t != o]
-        result[topology] = differ, len(asked), count_directives(aims or [], printed, differ)
+        differ = [(q, t, o, announced(old, printed, q[0], domain, t + o) or aimed.get(q) or documented(*q, t, o, topology))
+                  for q, (t, _), (o, _) in zip(asked, theirs, ours) if t != o]  # fmt: skip
+        differ += [(*d, aimed.get(d[0])) for d in other_ttls(aims or [], asked, theirs, ours)]
+        counts, needless = count_directives(aims or [], printed, differ)
+        result[topology] = {"asked": len(asked), "differ": len(differ), "silent": sum(not why for *_, why in differ), "directives": counts, "needless": needless}
         with open(directory / f"differences-{topology}", "w", encoding="utf-8") as f:
             for (name, rdtype), t, o, why in differ:
                 f.write(f"{'announced' if why else 'UNANNOUNCED'} {name} {rdtype}\n    CoreDNS: {t}\n    here:    {o}\n" + "".join(f"    {w}\n" for w in why[:3]))
@@ -657,13 +726,8 @@ def one(path, arguments, api, servers_of, workspace):
 def wait_upstream():
     """Waits until dnsmasq answers, with any result."""
     deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            if dns.query.udp(dns.message.make_query("ready.outside.example", "TXT"), "127.0.0.1", timeout=1).rcode() != dns.rcode.SERVFAIL:
-                return
-        except (dns.exception.DNSException, OSError):
-            pass
-        time.sleep(0.2)
+    while time.monotonic() < deadline and not answers_now("ready.outside.example", "TXT"):
+        time.sleep(0.02)
 
 
 def run(arguments):
@@ -699,38 +763,54 @@ def run(arguments):
             sh("mount", "-t", "overlay", "overlay", "-o", "lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work", "/etc")
         else:
             sh("mount", "-t", "tmpfs", "-o", "mode=1777", "none", place)
-    total = {t: collections.Counter() for t in arguments.topology}
-    directives = {t: collections.Counter() for t in arguments.topology}
-    unannounced = 0
     with ApiServer() as api:
         api.put_all(OBJECTS)
         api.service_account("/run/secrets/kubernetes.io/serviceaccount")
         for path in arguments.files:
-            try:
-                result = one(path, arguments, api, servers_of, workspace)
-            except (Skipped, yaml.YAMLError) as e:
-                print(f"{path.name:28} skipped: {str(e).splitlines()[0]}", flush=True)
-                for t in total.values():
-                    t["skipped"] += 1
+            if str(path) in arguments.earlier:
                 continue
-            line = []
-            for topology, (differ, asked, counts) in result.items():
-                silent = sum(not why for *_, why in differ)
-                total[topology].update(files=1, equal=asked - len(differ), announced=len(differ) - silent, unannounced=silent, all_equal=int(not differ))
-                directives[topology].update(counts)
-                unannounced += silent
-                line.append(f"{topology}: {asked - len(differ)} equal, {len(differ) - silent} announced, {silent} unannounced")
-            print(f"{path.name:28} {'; '.join(line)}", flush=True)
+            begin = time.monotonic()
+            try:
+                row = {"topologies": one(path, arguments, api, servers_of, workspace)}
+            except (Skipped, yaml.YAMLError) as e:
+                row = {"skipped": str(e).splitlines()[0]}
+            row = {"file": str(path), "programs": arguments.stamp, **row, "seconds": round(time.monotonic() - begin, 2)}
+            arguments.earlier[str(path)] = row
+            with open(arguments.results, "a", encoding="utf-8") as f:
+                f.write(json.dumps(row) + "\n")
+            print(f"{path.name:28} {line_of(row)}", flush=True)
     stand.kill()
     stand.wait()
+    return summary(arguments, [arguments.earlier[str(p)] for p in arguments.files])
+
+
+def line_of(row):
+    if "skipped" in row:
+        return f"skipped: {row['skipped']}"
+    return "; ".join(f"{t}: {r['asked'] - r['differ']} equal, {r['differ'] - r['silent']} announced, {r['silent']} unannounced" for t, r in row["topologies"].items())
+
+
+def summary(arguments, rows):
+    """Prints the tables of all files. Returns the exit status."""
     print("\n| | equal | announced | unannounced | files equal in all | files skipped |\n|---|---|---|---|---|---|")
-    for topology, t in total.items():
-        print(f"| {topology} | {t['equal']:,} | {t['announced']:,} | {t['unannounced']:,} | {t['all_equal']} of {t['files']} | {t['skipped']} |")
-    for topology, counts in directives.items():
-        if counts["equal"]:
-            print(f"\n{topology}: {counts['directives']} directives; of {counts['equal']} with only equal answers, {counts['carried']} are carried over. By plugin:",
-                  ", ".join(f"{p}: {counts[p + ' carried over']} of {n}" for p, n in ((k[:-6], v) for k, v in sorted(counts.items()) if k.endswith(" equal"))))  # fmt: skip
-    print(f"\nReports and differences: {workspace}")
+    skipped, unannounced = sum("skipped" in r for r in rows), 0
+    for topology in arguments.topology:
+        found = [r["topologies"][topology] for r in rows if topology in r.get("topologies", ())]
+        asked, differ, silent = (sum(r[k] for r in found) for k in ("asked", "differ", "silent"))
+        unannounced += silent
+        print(f"| {topology} | {asked - differ:,} | {differ - silent:,} | {silent:,} | {sum(not r['differ'] for r in found)} of {len(found)} | {skipped} |")
+    for topology in arguments.topology:
+        found = [r["topologies"][topology] for r in rows if topology in r.get("topologies", ())]
+        counts = sum((collections.Counter(r["directives"]) for r in found), collections.Counter())
+        if not counts["equal"]:
+            continue
+        print(f"\n{topology}: {counts['directives']} directives; of {counts['equal']} with only equal answers, {counts['carried']} are carried over"
+              f" ({100 * counts['carried'] / counts['equal']:.1f} %). By plugin:",
+              ", ".join(f"{p}: {counts[p + ' carried over']} of {n}" for p, n in ((k[:-6], v) for k, v in sorted(counts.items()) if k.endswith(" equal"))))  # fmt: skip
+        print("Announced although the answers are equal:")
+        for said, n in collections.Counter(re.sub(r"^(\S+).*?: ", r"\1: ", x) for r in found for x in r["needless"]).most_common(12):
+            print(f"    {n:4} {said}")
+    print(f"\nReports and differences: {arguments.directory}. Results: {arguments.results}")
     return 1 if unannounced else 0
 
 
@@ -739,6 +819,8 @@ def main():
     p.add_argument("--coredns", default=BUILD / "coredns", help="CoreDNS 1.14.7 of the default build")
     p.add_argument("--topology", action="append", choices=["front", "classic"], help="both without it")
     p.add_argument("--directory", default=BUILD / "corpus", help="where reports and differences are left")
+    p.add_argument("--results", type=pathlib.Path, help="file of results; files that have one are not run again (default: a new file in --directory)")
+    p.add_argument("--part", default="1/1", metavar="K/N", help="run only every Nth file, from the Kth on")
     p.add_argument("--stand-in", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("paths", nargs="*", default=[ROOT / "tests/migrate/corpus"], type=pathlib.Path)
     a = p.parse_args()
@@ -747,7 +829,14 @@ def main():
     if os.environ.get("CORPUS_INSIDE") != "1":
         os.execvpe("unshare", ["unshare", "--net", "--mount", sys.executable, *sys.argv], {**os.environ, "CORPUS_INSIDE": "1"})
     a.topology = a.topology or ["front", "classic"]
-    a.files = [f for path in a.paths for f in (sorted(x for x in path.iterdir() if x.suffix in (".corefile", ".yaml")) if path.is_dir() else [path])]
+    files = [f for path in a.paths for f in (sorted(x for x in path.iterdir() if x.suffix in (".corefile", ".yaml")) if path.is_dir() else [path])]
+    part, parts = map(int, a.part.split("/"))
+    a.files, a.stamp = files[part - 1 :: parts], programs_stamp(a.coredns)
+    os.makedirs(a.directory, exist_ok=True)
+    if not a.results:
+        a.results = pathlib.Path(a.directory, "results")
+        a.results.unlink(missing_ok=True)
+    a.earlier = earlier_results(a.results, a.stamp)
     return run(a)
 
 

@@ -8,6 +8,7 @@ have zone files. NAME.json has [[name, type, first line, last line, plugin]]: th
 """
 
 import argparse
+import ipaddress
 import json
 import pathlib
 import random
@@ -16,6 +17,7 @@ import yaml
 
 ZONES = ["corp.example", "a.corp.example", "lab.example", "deep.lab.example", "apps.test", "internal", "10.in-addr.arpa", "168.192.in-addr.arpa"]
 TYPES = ("A", "AAAA", "TXT")
+NAMES = 20
 INSIDE = ["web.shop.svc.cluster.local", "db.shop.svc.cluster.local", "kubernetes.default.svc.cluster.local", "ext.shop.svc.cluster.local"]
 
 
@@ -25,11 +27,15 @@ class Writer:
     def __init__(self, rng):
         self.rng, self.lines, self.files, self.aims = rng, [], {}, []
 
-    def directive(self, indent, plugin, head, body, names):
+    def directive(self, indent, plugin, head, body, names, zone=None, ttl=()):
+        """Adds a directive. `names` are names or (name, type). More names below `zone` follow, up to NAMES names. The directive sets the TTL of the
+        names in `ttl`."""
         first = len(self.lines) + 1
         self.lines += [f"{indent}{head}{' {' if body else ''}"] + ([f"{indent}    {b}" for b in body] + [f"{indent}}}"] if body else [])
         questions = dict.fromkeys(q if isinstance(q, tuple) else (q, t) for q in names for t in ([q[1]] if isinstance(q, tuple) else TYPES))
-        self.aims += [[name.lower().rstrip("."), rdtype, first, len(self.lines), plugin] for name, rdtype in questions]
+        while zone and len({name for name, _ in questions}) < NAMES:
+            questions.setdefault((below(self.rng, zone), "A"))
+        self.aims += [[name.lower().rstrip("."), rdtype, first, len(self.lines), plugin, name in ttl] for name, rdtype in questions]
 
 
 def below(rng, zone):
@@ -45,28 +51,32 @@ def names_below(rng, zone, count):
 def forward(w, zone, servers):
     rng = w.rng
     to = rng.choice(servers)
-    body = []
+    body, excepted = [], []
     if rng.random() < 0.2:
-        body.append(f"except {below(rng, zone).split('.', 1)[1]}" if zone == "." else f"except x.{zone}")
+        excepted.append(below(rng, zone).split(".", 1)[1] if zone == "." else f"x.{zone}")
+        body.append(f"except {excepted[0]}")
     if rng.random() < 0.2:
         body.append(rng.choice(["max_concurrent 1000", "policy sequential", "prefer_udp", "max_fails 3", "health_check 5s", "expire 10s"]))
     source = "." if rng.random() < 0.85 else below(rng, zone).split(".", 1)[1]
-    names = names_below(rng, zone, 10) + [f"x.{zone}".rstrip("."), below(rng, source)]
-    w.directive("    ", "forward", f"forward {source} {to}", body, names if not zone.endswith("arpa") else [(f"{n}.1.1.{zone}", "PTR") for n in range(20)])
+    if zone.endswith("arpa"):
+        w.directive("    ", "forward", f"forward {source} {to}", body, [*((f"{n}.1.1.{zone}", "PTR") for n in range(NAMES - 2)), (f"1.x.{zone}", "PTR"), (f"x.{zone}", "PTR")])
+        return
+    names = [*names_below(rng, zone, 6), f"x.{zone}".rstrip("."), *names_below(rng, source, 2), *(n for e in excepted for n in (e, f"www1.{e}", f"nx2.{e}"))]
+    w.directive("    ", "forward", f"forward {source} {to}", body, names, zone)
 
 
 def hosts(w, zone):
     rng = w.rng
-    lines, names = [], []
+    lines, names, own_names = [], [], []
     for n in range(rng.randint(1, 3)):
         own = [below(rng, zone if rng.random() < 0.8 else ".") for _ in range(rng.randint(1, 2))]
         address = f"10.5.{rng.randrange(200)}.{n + 1}" if rng.random() < 0.8 else f"fd00:5::{n + 1}"
         lines.append(f"{address} {' '.join(own)}")
         names += own + [f"www.{o}" for o in own[:1]]
-        if "." in address:
-            names.append((".".join(reversed(address.split("."))) + ".in-addr.arpa", "PTR"))
-    lines += [line for line, chance in (("ttl 60", 0.3), ("fallthrough", 0.97 if zone == "." else 0.8), ("no_reverse", 0.1), ("reload 0", 0.1)) if rng.random() < chance]
-    w.directive("    ", "hosts", "hosts", lines, names + names_below(rng, zone, 3))
+        own_names += own
+        names.append((ipaddress.ip_address(address).reverse_pointer, "PTR"))
+    options = [line for line, chance in ((f"ttl {rng.choice((60, 30, 5))}", 0.3), ("fallthrough", 0.97 if zone == "." else 0.8), ("no_reverse", 0.1), ("reload 0", 0.1)) if rng.random() < chance]
+    w.directive("    ", "hosts", "hosts", lines + options, names, zone, own_names if any(o.startswith("ttl") for o in options) else ())
 
 
 def rewrite(w, zone):
@@ -77,54 +87,55 @@ def rewrite(w, zone):
     name = below(rng, zone if rng.random() < 0.85 else ".")
     base = name.split(".", 1)[1]
     if kind in ("exact", "default"):
-        w.directive("    ", "rewrite", f"rewrite {mode}name {'exact ' if kind == 'exact' else ''}{name} {target}", [], [name, f"www.{name}", *names_below(rng, zone, 5)])
+        w.directive("    ", "rewrite", f"rewrite {mode}name {'exact ' if kind == 'exact' else ''}{name} {target}", [], [name, f"www.{name}"], zone)
     elif kind == "suffix":
         dot, tail = rng.choice(["", "."]), rng.choice(["", " answer auto"])
         suffix = f"s{rng.randrange(9)}.{base}"
         w.directive("    ", "rewrite", f"rewrite {mode}name suffix {dot}{suffix} {dot}shop.svc.cluster.local{tail}", [],
-                    [f"{n}.{suffix}" for n in ("web", "db", "nx", "nohost")] + [suffix, f"x{suffix}", *names_below(rng, zone, 2)])  # fmt: skip
+                    [f"{n}.{suffix}" for n in ("web", "db", "nx", "nohost", "db-0.db", "ext")] + [suffix, f"x{suffix}"], zone)  # fmt: skip
     elif kind == "regex":
         suffix = f"r{rng.randrange(9)}.{base}"
         escaped = suffix.replace(".", "\\.")
         pattern = rng.choice([f"(.*)\\.{escaped}", f"^(.*)\\.{escaped}\\.?$", f"(.+)\\.{escaped}$", f"^([a-z]+)\\.{escaped}\\.$"])
-        w.directive("    ", "rewrite", f"rewrite {mode}name regex {pattern} {{1}}.shop.svc.cluster.local", [], [f"{n}.{suffix}" for n in ("web", "db", "nx", "a.web")] + [suffix, *names_below(rng, zone, 3)])
+        w.directive("    ", "rewrite", f"rewrite {mode}name regex {pattern} {{1}}.shop.svc.cluster.local", [], [f"{n}.{suffix}" for n in ("web", "db", "nx", "a.web", "ext")] + [suffix, f"web.x{suffix}", f"web.{suffix}.org"], zone)
     elif kind == "ttl":
-        w.directive("    ", "rewrite", f"rewrite ttl exact {name} 30", [], [name])
+        w.directive("    ", "rewrite", f"rewrite ttl exact {name} 30", [], [name], zone, [name])
     elif kind == "type":
-        w.directive("    ", "rewrite", "rewrite type ANY HINFO", [], names_below(rng, zone, 3))
+        w.directive("    ", "rewrite", "rewrite type ANY HINFO", [], [*((n, "ANY") for n in names_below(rng, zone, 4)), (f"web.{zone}".rstrip("."), "HINFO")], zone)
     else:
-        w.directive("    ", "rewrite", f"rewrite {mode}name {kind} {name[:3]} zz", [], [name, *names_below(rng, zone, 6)])
+        w.directive("    ", "rewrite", f"rewrite {mode}name {kind} {name[:3]} zz", [], [name, *(f"{x}{name[:3].strip('.')}.{www}{base}" for x in ("", "x") for www in ("", "www."))], zone)
 
 
 def template(w, zone):
     rng = w.rng
-    own = f"t{rng.randrange(9)}.{below(rng, zone).split('.', 1)[1]}"
+    outer = below(rng, zone).split(".", 1)[1]
+    own = f"t{rng.randrange(9)}.{outer}" if rng.random() < 0.9 else outer
     kind = rng.choices(["zone", "match", "below", "nxdomain", "aaaa", "computed"], [4, 2, 3, 2, 2, 1])[0]
-    names = [own, f"www.{own}", f"a.b.{own}", f"x{own}", *names_below(rng, zone, 3)]
+    names = [own, f"www.{own}", f"a.b.{own}", f"x{own}", f"www.{own}.org", *names_below(rng, zone, 3)]
     escaped = own.replace(".", "\\.")
     answer = 'answer "{{ .Name }} 60 IN A 192.168.2.1"'
     if kind == "zone":
-        w.directive("    ", "template", f"template IN A {own}", [answer], names)
+        w.directive("    ", "template", f"template IN A {own}", [answer], names, zone)
     elif kind in ("match", "below"):
         match = f"^{escaped}\\.$" if kind == "match" else rng.choice([f".*\\.{escaped}", f"^(.*\\.)?{escaped}\\.$"])
-        w.directive("    ", "template", "template IN A", [f'match "{match}"', answer, "fallthrough"], names)
+        w.directive("    ", "template", "template IN A", [f'match "{match}"', answer, "fallthrough"], names, zone)
     elif kind == "nxdomain":
-        w.directive("    ", "template", f"template ANY ANY {own}", ["rcode NXDOMAIN"], names)
+        w.directive("    ", "template", f"template ANY ANY {own}", ["rcode NXDOMAIN"], names, zone)
     elif kind == "aaaa":
-        w.directive("    ", "template", "template IN AAAA .", ["rcode NOERROR"], names)
+        w.directive("    ", "template", "template IN AAAA .", ["rcode NOERROR"], [*((n, "AAAA") for n in (*names, *names_below(rng, zone, NAMES))), ("dual.shop.svc.cluster.local", "AAAA")])
     else:
-        w.directive("    ", "template", f"template IN A {own}", ['match "^ip-(?P<a>[0-9]*)-1"', 'answer "{{ .Name }} 60 IN A 10.0.0.{{ .Group.a }}"', "fallthrough"], [*names, f"ip-7-1.{own}"])
+        w.directive("    ", "template", f"template IN A {own}", ['match "^ip-(?P<a>[0-9]*)-1"', 'answer "{{ .Name }} 60 IN A 10.0.0.{{ .Group.a }}"', "fallthrough"], [*names, f"ip-7-1.{own}"], zone)
 
 
 def zone_file(w, zone):
     rng = w.rng
-    own = f"z{rng.randrange(9)}.{below(rng, zone).split('.', 1)[1]}"
-    key = f"db.{own}"
-    outer = own.split(".", 1)[1]
+    outer = below(rng, zone).split(".", 1)[1]
+    own = f"z{rng.randrange(9)}.{outer}" if rng.random() < 0.9 else outer
+    key, outer = f"db.{own}", own.split(".", 1)[-1]
     owner = rng.choices(["@", f"{outer}."], [4, 1])[0]
     w.files[key] = "\n".join([f"{owner} 3600 IN SOA ns.{own}. host.{own}. 1 3600 600 86400 60", f"{own}. 3600 IN NS ns.{own}.", f"ns.{own}. IN A 10.8.0.1", "www IN A 10.8.0.2",
                               "*.wild IN A 10.8.0.3", "alias2 IN CNAME www", *([f"www.{outer}. IN A 10.8.0.4"] if rng.random() < 0.3 else [])]) + "\n"  # fmt: skip
-    w.directive("    ", "file", f"file /etc/coredns/{key} {own}", [], [own, *(f"{n}.{own}" for n in ("www", "nx1", "ns", "q.wild", "alias2")), f"www.{outer}", f"z.{outer}"])
+    w.directive("    ", "file", f"file /etc/coredns/{key} {own}", [], [own, *(f"{n}.{own}" for n in ("www", "nx1", "ns", "q.wild", "alias2")), f"www.{outer}", f"z.{outer}"], zone)
 
 
 def kubernetes(w, zone, questions):
@@ -144,8 +155,12 @@ def block(w, zone, questions, servers, plain):
     start = len(w.lines) + 1
     port = rng.choice(["", ":53"]) if plain or rng.random() < 0.93 else ":5353"
     w.lines.append(f"{zone}{port} {{")
+    aims = len(w.aims)
+    foreign = False
     if not plain and rng.random() < 0.04:
-        w.lines += ["    view inside {", "        expr incidr(client_ip(), '10.9.0.0/24')", "    }"]
+        network = rng.choice(["127.0.0.0/8", "10.9.0.0/24"])  # with and without the client of the test
+        foreign = network.startswith("10.")
+        w.lines += ["    view inside {", f"        expr incidr(client_ip(), '{network}')", "    }"]
     w.lines += [f"    {p}" for p in ("errors", "loadbalance", "cache 30", "any", "bufsize 1232") if rng.random() < 0.4]
     parts = []
     if zone == ".":
@@ -161,6 +176,12 @@ def block(w, zone, questions, servers, plain):
     for part in parts:
         part()
     w.lines.append("}")
+    if not plain:  # in a zone's block, kubernetes answers only names that a rewrite has made, with its own TTL
+        rewritten = [a for a in w.aims[aims:] if a[4] == "rewrite"]
+        for first, last in {(a[2], a[3]) for a in w.aims[aims:] if a[4] == "kubernetes"}:
+            w.aims += [[a[0], a[1], first, last, "kubernetes", True] for a in rewritten]
+    if foreign or port == ":5353":
+        del w.aims[aims:]  # the client of the test never reaches this block
     return start, len(w.lines)
 
 
@@ -175,7 +196,7 @@ def corefile(rng, questions):
         servers = [f"10.0.{n}.1", f"10.0.{n}.1 10.0.{n}.2", f"10.0.{n}.1:5353"] + ["/etc/resolv.conf"] * (4 if zone == "." else 1)
         blocks.append(block(w, zone, questions, servers, zone == "."))
     keys = {line: first for first, last in blocks for line in range(first, last + 1)}
-    return "\n".join(w.lines) + "\n", w.files, [[*aim, keys[aim[2]]] for aim in w.aims]
+    return "\n".join(w.lines) + "\n", w.files, [[*aim[:5], keys[aim[2]], aim[5]] for aim in w.aims]
 
 
 def main():
@@ -189,7 +210,7 @@ def main():
     print(f"seed {a.seed}")
     a.folder.mkdir(parents=True, exist_ok=True)
     for n in range(a.count):
-        text, files, aims = corefile(random.Random(f"{a.seed}/{n}"), list(cluster_questions("cluster.local")))
+        text, files, aims = corefile(random.Random(f"{a.seed}/{n}"), [*cluster_questions("cluster.local"), (ipaddress.ip_address("192.168.0.2").reverse_pointer, "PTR")])
         config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "coredns", "namespace": "kube-system"}, "data": {"Corefile": text, **files}}
         (a.folder / f"{a.seed}-{n}.yaml").write_text(yaml.safe_dump(config))
         (a.folder / f"{a.seed}-{n}.json").write_text(json.dumps(aims))
