@@ -563,6 +563,8 @@ def concerns(words, said, name, domain, answers):
         return any(below(name, zone_of(w)) for w in words[1:])
     if plugin in OF_CLUSTER:
         return cluster
+    if "the cluster's own domain is never forwarded" in said:
+        return below(name, domain)
     if plugin in OF_SERVERS:
         zone = zone_of(words[1]) if len(words) > 1 and plugin in ("forward", "proxy", "grpc") else ""
         return below(name, zone) and (not below(name, domain) or " cname " in answers)
