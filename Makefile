@@ -298,6 +298,7 @@ fuzzers: $(fuzzers)
 lint: ## check formatting, code, manual pages, scripts and documents
 	@$(call deps,build run test lint)
 	@$(again) -s BUILD=build archives all
+	@! command -v go >/dev/null || $(again) -s BUILD=build actionlint
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 

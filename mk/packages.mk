@@ -23,6 +23,17 @@ release: ## write the committed source, chart, manifests, packages, images, SBOM
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) SIGN='$(SIGN)' sh conf/release.sh $(VERSION) $(BUILD)/release
 .PHONY: release
 
+# Programs from Go modules.
+ACTIONLINT := $(BUILD)/tools/actionlint
+$(ACTIONLINT): MODULE = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+$(ACTIONLINT):
+	@command -v go >/dev/null || { echo "make: $(@F) needs Go 1.26: https://go.dev/dl/" >&2; exit 1; }
+	@mkdir -p $(@D)
+	GOBIN=$(abspath $(@D)) GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go install -trimpath $(MODULE)
+
+actionlint: $(ACTIONLINT) ## build the checker of .github/workflows for `make lint` (Go)
+.PHONY: actionlint
+
 test-deb: ## test the Debian packages in a container with systemd (docker; after make deb)
 	@$(if $(filter kubedns-base:%,$(BASE)),$(call deps,image))
 	@BUILD=$(BUILD) BASE=$(if $(filter kubedns-base:%,$(BASE)),kubedns-base:$(CODENAME),$(BASE)) bash tests/packages/run.sh

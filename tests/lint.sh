@@ -119,6 +119,7 @@ scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.g
 	step python "$python" -m pyflakes $python_files
 	step modules "$python" tests/module_names.py
 	! command -v gofmt >/dev/null || step go check_go
+	! command -v go >/dev/null || step workflows build/tools/actionlint
 	step analysis analyse
 	[ -z "$pages" ] || step manuals mandoc -Tlint -W warning $pages
 	[ -z "$scripts" ] || step scripts shellcheck $scripts
