@@ -60,7 +60,7 @@ struct module {
 
 	/* A stage of answering (answer/stage.h), or NULL. Its order is ORDER_MISSING (names that the
 	 * cluster's zone does not have) or ORDER_OUTSIDE (names outside this zone). It comes after the
-	 * core's stages of the same order. It has `match` and `sentence`, for explanations. The workers
+	 * core's stages of the same order. It has `sentence`, for explanations. The workers
 	 * call it: it must not block or allocate. */
 	const struct stage *stage;
 

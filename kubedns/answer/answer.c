@@ -114,6 +114,8 @@ first_of(const struct stage *const *stage, struct lookup *l, enum step otherwise
 		l->stage = *stage;
 		step = (*stage)->answer(l);
 	}
+	if (step != STEP_NEXT && l->stage->sentence != NULL)
+		lookup_reason(l, STAGE_MODULE, REASON_EXISTS, l->stage->sentence);
 	return step == STEP_NEXT ? otherwise : step;
 }
 
@@ -192,6 +194,7 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 	} while (step == STEP_AGAIN);
 	if (step != STEP_OTHERS)
 		return ANSWER_REPLY;
+	lookup_reason(&l, STAGE_upstream, REASON_SENT, NULL);
 	return l.asked ? ANSWER_FORWARD : ANSWER_CHASE;
 }
 

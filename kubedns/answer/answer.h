@@ -20,6 +20,7 @@
 #include "lib/dname.h"
 #include "lib/wire.h"
 
+struct answer_reason;   /* kubedns/answer/reason.h */
 struct endpoint_choice; /* kubedns/answer/nearest.h */
 struct tree;            /* treecache/treecache.h: a snapshot of the cluster */
 struct tree_path;
@@ -220,6 +221,9 @@ struct answer_request {
 	struct answer_thread *thread; /* if NULL, there are no clock and no explanations */
 	/* for the shares of clients in explanations; NULL is one client */
 	const struct sockaddr *client;
+	/* Gets the reason of the answer, which points into `info` and the tree (reason.h). NULL for
+	 * clients, who get it as an extended error. */
+	struct answer_reason *reason;
 };
 
 /* Answers one message. */

@@ -95,16 +95,6 @@ put_imported(struct lookup *l, const struct dname *zone, const struct tree *tree
 	return true;
 }
 
-static bool
-clusterset_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	const struct external_zones *zones = clusterset_config(config);
-
-	(void)tree;
-	return below < 0 && external_zone_of(zones, name) == zones->clusterset;
-}
-
 static enum step
 clusterset_answer(struct lookup *l)
 {
@@ -112,10 +102,9 @@ clusterset_answer(struct lookup *l)
 
 	if (external_zone_of(zones, &l->name) != zones->clusterset)
 		return STEP_NEXT;
-	return external_answer(l, zones->clusterset, put_imported);
+	return external_answer(l, STAGE_clusterset, zones->clusterset, put_imported);
 }
 
-const struct stage stage_clusterset = { .id = STAGE_clusterset,
-	.order = ORDER_BESIDE,
-	.match = clusterset_match,
-	.answer = clusterset_answer };
+const struct stage stage_clusterset = {
+	.id = STAGE_clusterset, .order = ORDER_BESIDE, .answer = clusterset_answer
+};

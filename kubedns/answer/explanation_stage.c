@@ -78,18 +78,6 @@ put_lines(struct reply *reply, const char *text, size_t len)
 	reply_record(reply, DNS_HEADER, TYPE_TXT, 0, rdata, strings_of(text, len, rdata, capacity));
 }
 
-static bool
-explanation_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	static const uint8_t label[] = "\10_explain";
-
-	(void)tree;
-	(void)config;
-	return below > 0 &&
-	       memcmp(name->wire + name->offsets[below - 1], label, sizeof label - 1) == 0;
-}
-
 static uint64_t
 explanation_lengths(const struct answer_config *config)
 {
@@ -97,7 +85,7 @@ explanation_lengths(const struct answer_config *config)
 	return UINT64_C(1) << 8;
 }
 
-/* Returns the text for the name, which explanation_match() accepts, or NULL. */
+/* Returns the text for the name before the label `_explain`. */
 static char *
 text_for(struct lookup *l, size_t *text_len)
 {
@@ -131,8 +119,8 @@ explain_name(struct lookup *l)
 		text = text_for(l, &len);
 	if (text == NULL) {
 		reply->flags |= RCODE_REFUSED;
-		if (reply->query->has_edns)
-			reply_reason_kind(reply, REASON_EXPLAIN_BUSY);
+		reply->ede = EDE_OTHER;
+		reply->ede_text = "too many explanations at once: try again in a second";
 		return STEP_DONE;
 	}
 	reply_existence(reply, FOUND, l->apex);
@@ -144,13 +132,13 @@ explain_name(struct lookup *l)
 static enum step
 explanation_answer(struct lookup *l)
 {
-	return explanation_match(l->reply->config, l->reply->tree, &l->name, l->below)
-		   ? explain_name(l)
-		   : STEP_NEXT;
+	static const uint8_t label[] = "\10_explain";
+	const uint8_t *top = l->name.wire + l->name.offsets[l->below - 1];
+
+	return memcmp(top, label, sizeof label - 1) == 0 ? explain_name(l) : STEP_NEXT;
 }
 
 const struct stage stage_explanation = { .id = STAGE_explanation,
 	.order = ORDER_MISSING,
 	.lengths = explanation_lengths,
-	.match = explanation_match,
 	.answer = explanation_answer };

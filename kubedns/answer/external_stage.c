@@ -150,7 +150,8 @@ put_alias(struct lookup *l, const struct rrset *cname)
 }
 
 enum step
-external_answer(struct lookup *l, const struct dname *zone, external_put *put_endpoints)
+external_answer(
+    struct lookup *l, enum stage_id stage, const struct dname *zone, external_put *put_endpoints)
 {
 	struct reply *reply = l->reply;
 	const struct tree *tree = tree_current(external_config(reply->config)->tree);
@@ -158,6 +159,7 @@ external_answer(struct lookup *l, const struct dname *zone, external_put *put_en
 	const struct rrset *cname;
 
 	if (tree == NULL || !tree->synced) {
+		lookup_reason(l, stage, REASON_NOT_SYNCED, zone);
 		reply_existence(reply, NOT_READY, 0);
 		return STEP_DONE;
 	}
@@ -165,11 +167,14 @@ external_answer(struct lookup *l, const struct dname *zone, external_put *put_en
 	    external_find_name(reply->config, reply->tree, tree, &l->name, zone);
 	bool has_records = found.node != NULL && !found.wildcard && found.node->records != NULL;
 	if (!has_records && put_endpoints(l, zone, tree)) {
+		lookup_reason(l, stage, EXTERNAL_ENDPOINTS, zone);
 		if (reply->counts[SECTION_ANSWER] == before && !reply->truncated)
 			return deny(l, zone, tree, NODATA);
 	} else if (found.node == NULL) {
+		lookup_reason(l, stage, REASON_MISSING, zone);
 		return deny(l, zone, tree, NXDOMAIN);
 	} else {
+		lookup_reason(l, stage, found.wildcard ? REASON_WILDCARD : REASON_EXISTS, zone);
 		cname = node_rrset(found.node, TYPE_CNAME);
 		if (cname != NULL && reply->query->qtype != TYPE_ANY)
 			return put_alias(l, cname);
@@ -180,17 +185,6 @@ external_answer(struct lookup *l, const struct dname *zone, external_put *put_en
 	return STEP_DONE;
 }
 
-static bool
-external_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	const struct external_zones *zones = external_config(config);
-	const struct dname *zone = external_zone_of(zones, name);
-
-	(void)tree;
-	return below < 0 && zone != NULL && zone != zones->clusterset;
-}
-
 static enum step
 external_pass(struct lookup *l)
 {
@@ -199,10 +193,9 @@ external_pass(struct lookup *l)
 
 	if (zone == NULL || zone == zones->clusterset)
 		return STEP_NEXT;
-	return external_answer(l, zone, put_headless);
+	return external_answer(l, STAGE_external, zone, put_headless);
 }
 
-const struct stage stage_external = { .id = STAGE_external,
-	.order = ORDER_BESIDE,
-	.match = external_match,
-	.answer = external_pass };
+const struct stage stage_external = {
+	.id = STAGE_external, .order = ORDER_BESIDE, .answer = external_pass
+};

@@ -7,9 +7,13 @@
 #ifndef KUBEDNS_ANSWER_EXTERNAL_ZONES_H
 #define KUBEDNS_ANSWER_EXTERNAL_ZONES_H
 
-#include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/reason.h"
 
 struct treecache;
+
+/* Own reason of both stages: the name exists because of endpoints (--external-headless, a headless
+ * ServiceImport). The object of all their reasons is the zone. */
+enum { EXTERNAL_ENDPOINTS = REASON_OF_STAGE };
 
 /* The configuration of both stages. For a stage without a zone, the configuration is NULL. */
 struct external_zones {

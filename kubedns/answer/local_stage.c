@@ -119,14 +119,6 @@ put_targets(struct reply *reply, const struct name *name, size_t owner, size_t b
 	reply->section = SECTION_ANSWER;
 }
 
-static bool
-local_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	(void)below;
-	return own_ask(config, tree, name).kind != OWN_NONE;
-}
-
 static enum step
 local_answer(struct lookup *l)
 {
@@ -140,6 +132,12 @@ local_answer(struct lookup *l)
 	if (own.kind == OWN_NONE || ((qtype == TYPE_SOA || qtype == TYPE_NS) &&
 					zone_index(reply->config, l->name.wire) >= 0))
 		return STEP_NEXT;
+	lookup_reason(l, STAGE_local_names,
+	    own.kind == OWN_DENIED  ? REASON_MISSING
+	    : own.kind == OWN_EMPTY ? REASON_EMPTY
+	    : own.wildcard          ? REASON_WILDCARD
+				    : REASON_EXISTS,
+	    own.kind == OWN_FOUND ? own.name : own.zone);
 	if (own.kind != OWN_FOUND) {
 		deny(l, &own);
 		return STEP_DONE;
@@ -168,5 +166,4 @@ local_answer(struct lookup *l)
 const struct stage stage_local_names = { .id = STAGE_local_names,
 	.order = ORDER_CONTEXT,
 	.standard = stage_without_options,
-	.match = local_match,
 	.answer = local_answer };

@@ -12,7 +12,7 @@
 static const struct {
 	int ede;
 	const char *sentence;
-} reasons[REASON_COUNT] = {
+} reasons[REASON_SENTENCES] = {
 	[REASON_NONE] = { EDE_OTHER, "" },
 	[REASON_NAME] = { EDE_OTHER, "no name $L in $Z" },
 	[REASON_SVC_MISSING] = { EDE_OTHER, "the label svc is missing: use $S.$N.svc.$Z" },
@@ -57,8 +57,6 @@ static const struct {
 	    "the ConfigMap asks for TLS for this name, and kubedns cannot encrypt queries" },
 	[REASON_UPSTREAM_FAILED] = { EDE_NO_REACHABLE_AUTHORITY, "no upstream server answered" },
 	[REASON_FILTERED] = { EDE_FILTERED, "filtered: $T" },
-	[REASON_EXPLAIN_BUSY] = { EDE_OTHER,
-	    "too many explanations at once: try again in a second" },
 };
 
 int
@@ -202,6 +200,33 @@ reason_text(const struct reason *reason, char out[REASON_TEXT_MAX])
 	}
 	*text.at = '\0';
 	return (size_t)(text.at - out);
+}
+
+/* --- reasons of answers --- */
+
+/* Returns where the label is in the copy of the name. Labels of the tree are not copied. */
+static const uint8_t *
+moved(const uint8_t *label, const struct name *from, const struct name *to)
+{
+	size_t at = (uintptr_t)label - (uintptr_t)from->wire;
+
+	return at < from->len ? to->wire + at : label;
+}
+
+void
+reason_keep(struct answer_reason *answer, const struct reason *reason)
+{
+	struct reason *denial = &answer->denial;
+
+	*denial = *reason;
+	if (reason->name == NULL)
+		return;
+	answer->denied = name_copy(&answer->denied_buf, reason->name->wire, reason->name->len);
+	denial->name = &answer->denied;
+	denial->label = moved(reason->label, reason->name, denial->name);
+	denial->service = moved(reason->service, reason->name, denial->name);
+	denial->namespace = moved(reason->namespace, reason->name, denial->name);
+	denial->other = moved(reason->other, reason->name, denial->name);
 }
 
 /* --- finding the reason --- */

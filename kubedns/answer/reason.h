@@ -63,8 +63,16 @@ enum reason_kind {
 	REASON_ENCRYPTED, /* the name must be encrypted, and kubedns cannot encrypt queries */
 	REASON_UPSTREAM_FAILED,
 	REASON_FILTERED,
-	REASON_EXPLAIN_BUSY,
-	REASON_COUNT
+	/* The kinds before this number have a sentence. The others say how a stage has answered. */
+	REASON_SENTENCES,
+	REASON_EXISTS = REASON_SENTENCES,
+	REASON_WILDCARD, /* a wildcard matches the name, or the name has wildcards */
+	REASON_EMPTY,    /* the name exists, without records */
+	REASON_MISSING,
+	REASON_SENT, /* other servers are queried for the name */
+	REASON_COUNT,
+	/* A stage's own reasons begin with this number. */
+	REASON_OF_STAGE = REASON_COUNT
 };
 
 enum {
@@ -88,6 +96,29 @@ struct reason {
 	const struct dname *zone;
 	const char *text; /* the message about a mistake in the ConfigMap */
 };
+
+/*
+ * The reason of a whole answer, for a request that asks for it (struct answer_request). The first
+ * stage that answers the query's name sets `stage`, `kind` and `object`. The stage may also have
+ * set another name before.
+ */
+struct answer_reason {
+	enum stage_id stage; /* the caller of answer() sets it to STAGE_COUNT before */
+	unsigned kind;       /* an enum reason_kind, or one of the stage's own reasons */
+	/* What `kind` refers to, as the stage defines it. For the zone stage, `resolved` or NULL. */
+	const void *object;
+	struct name name; /* the query's name, or the name that a rewrite replaced it with */
+	int below;        /* number of labels before the cluster zone's name, or -1 */
+	struct resolved resolved;
+	/* The reason of the extended error, which may be about the target of an alias. The kind is
+	 * REASON_NONE if there is none. */
+	struct reason denial;
+	struct name denied; /* denial.name */
+	struct name_buf name_buf, denied_buf;
+};
+
+/* Copies the reason of an extended error. */
+void reason_keep(struct answer_reason *answer, const struct reason *reason);
 
 /*
  * Finds the reason why the first `below` labels (at least one) of `name`, which resolve() has

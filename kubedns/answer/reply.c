@@ -34,13 +34,14 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 
 	if (size > request->max)
 		size = request->max;
-	memset(reply, 0, offsetof(struct reply, reason));
+	memset(reply, 0, offsetof(struct reply, reason_text));
 	reply->w.buf = request->out;
 	reply->config = request->config;
 	reply->tree = request->tree;
 	reply->rotation = request->rotation;
 	reply->thread = request->thread;
 	reply->client = request->client;
+	reply->reason = request->reason;
 	reply->query = query;
 	const struct endpoint_choice *choice = request->config->choice;
 	reply->ordered = choice != NULL && choice->nearest;
@@ -65,8 +66,10 @@ reply_reason(struct reply *reply, const struct reason *reason)
 	if (reason->kind == REASON_NONE)
 		return;
 	reply->ede = reason_ede(reason->kind);
-	reason_text(reason, reply->reason);
-	reply->ede_text = reply->reason;
+	reason_text(reason, reply->reason_text);
+	reply->ede_text = reply->reason_text;
+	if (reply->reason != NULL)
+		reason_keep(reply->reason, reason);
 }
 
 void
@@ -315,7 +318,7 @@ reply_negative(struct reply *reply, enum existence existence, size_t soa_owner, 
 	if (existence == NOT_READY) {
 		reply->flags |= RCODE_SERVFAIL;
 		reply->not_ready = true;
-		if (reply->query->has_edns)
+		if (reply_has_reason(reply))
 			reply_reason_kind(reply, REASON_NOT_SYNCED);
 		return;
 	}

@@ -80,9 +80,10 @@ struct reply {
 	struct record_table *table;   /* NULL if no record occurs twice */
 	struct answer_thread *thread; /* the thread of the request */
 	const struct sockaddr *client;
-	struct search_walk *search; /* the search state in the query's answer_info */
+	struct search_walk *search;   /* the search state in the query's answer_info */
+	struct answer_reason *reason; /* the request's */
 	/* `ede_text` may point to this text. reply_begin() does not clear it. */
-	char reason[REASON_TEXT_MAX];
+	char reason_text[REASON_TEXT_MAX];
 };
 
 /* Returns whether a walk over endpoints continues. A walk continues while the section may have space for a record and the budget is not
@@ -97,10 +98,17 @@ reply_goes_on(const struct reply *reply)
 void reply_begin(struct reply *reply, const struct answer_request *request,
     const struct query *query, bool forwarding);
 
-/* Adds an extended error for this reason if the query has an OPT. Adds nothing for REASON_NONE. */
+/* Returns whether anybody gets the reason of a negative answer. */
+static inline bool
+reply_has_reason(const struct reply *reply)
+{
+	return reply->query->has_edns || reply->reason != NULL;
+}
+
+/* Sets the reason of a negative answer, which becomes an extended error if the query has an OPT. REASON_NONE sets nothing. */
 void reply_reason(struct reply *reply, const struct reason *reason);
 
-/* Adds an extended error for a kind of reason that needs no other data. */
+/* Does the same for a kind of reason that needs no other data. */
 void reply_reason_kind(struct reply *reply, enum reason_kind kind);
 
 /* The same for a kind of reason that needs a text. */

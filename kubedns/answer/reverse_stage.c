@@ -232,18 +232,18 @@ put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_a
 	return true;
 }
 
-/* Returns whether a name is below the name of this prefix. Such a name is an address with a PTR record, or a reverse zone. */
-static bool
-anything_below(const struct reply *reply, const struct addr *prefix, unsigned bits)
+bool
+reverse_has_below(const struct answer_config *answers, const struct tree *tree,
+    const struct addr *prefix, unsigned bits)
 {
-	const struct reverse_config *config = reverse_config(reply->config);
+	const struct reverse_config *config = reverse_config(answers);
 	struct addr first = *prefix;
 
 	/* Finding an address that this client may see could take a walk over all addresses. The answer "there is none" would sometimes
 	 * be wrong. */
-	if (view_limited(reply->tree))
+	if (view_limited(tree))
 		return true;
-	if (reverse_seek(reply->tree, &first) && addr_in_prefix(&first, prefix, bits))
+	if (reverse_seek(tree, &first) && addr_in_prefix(&first, prefix, bits))
 		return true;
 	for (size_t i = 0; i < config->zone_count; i++)
 		if (config->zones[i].bits > bits &&
@@ -311,17 +311,6 @@ finish_reverse(struct reply *reply, enum existence existence, size_t soa, bool a
 	reply->tree = own;
 }
 
-static bool
-reverse_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	struct addr addr;
-
-	(void)tree;
-	return below < 0 && (resolve_reverse_name(name, &addr) >= 0 ||
-				reverse_zone_of_name(config, name) != NULL);
-}
-
 /* Answers the name of the first `bits` bits of an address. */
 static enum step
 answer_address(struct lookup *l, const struct addr *addr, unsigned bits)
@@ -337,18 +326,23 @@ answer_address(struct lookup *l, const struct addr *addr, unsigned bits)
 	if (!reply->tree->synced) {
 		if (zone == NULL && !is_private(addr, bits))
 			return STEP_NEXT;
+		lookup_reason(l, STAGE_reverse, REASON_NOT_SYNCED, NULL);
 		reply_existence(reply, NOT_READY, 0);
 		return STEP_DONE;
 	}
 	bool exists = whole ? put_address(reply, l->owner, addr)
-			    : apex || (zone != NULL && anything_below(reply, addr, bits));
+			    : apex || (zone != NULL && reverse_has_below(
+							   reply->config, reply->tree, addr, bits));
 	if (!exists && clusterset_config(reply->config) != NULL && (whole || zone != NULL) &&
 	    !find_imported(reply, l->owner, addr, bits, whole, &exists) && zone != NULL) {
+		lookup_reason(l, STAGE_reverse, REASON_NOT_SYNCED, NULL);
 		reply_existence(reply, NOT_READY, 0);
 		return STEP_DONE;
 	}
 	if (zone == NULL && !exists)
 		return STEP_NEXT;
+	lookup_reason(l, STAGE_reverse, exists ? REASON_EXISTS : REASON_MISSING,
+	    zone == NULL ? NULL : &zone->name);
 	/* Outside our zones the apex is unknown, so the SOA's owner is the name itself. */
 	size_t soa =
 	    zone == NULL ? l->owner : zone_in_message(reply, &l->name, l->owner, &zone->name);
@@ -375,6 +369,8 @@ reverse_answer(struct lookup *l)
 	const struct dname *zone = reverse_zone_of_name(reply->config, &l->name);
 	if (zone == NULL)
 		return STEP_NEXT;
+	lookup_reason(
+	    l, STAGE_reverse, reply->tree->synced ? REASON_MISSING : REASON_NOT_SYNCED, zone);
 	finish_reverse(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
 	    zone_in_message(reply, &l->name, l->owner, zone), false, l->owner);
 	return STEP_DONE;
@@ -382,8 +378,6 @@ reverse_answer(struct lookup *l)
 
 static const struct reverse_config standard;
 
-const struct stage stage_reverse = { .id = STAGE_reverse,
-	.order = ORDER_OUTSIDE,
-	.standard = &standard,
-	.match = reverse_match,
-	.answer = reverse_answer };
+const struct stage stage_reverse = {
+	.id = STAGE_reverse, .order = ORDER_OUTSIDE, .standard = &standard, .answer = reverse_answer
+};

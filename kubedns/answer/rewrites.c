@@ -380,16 +380,6 @@ rewrites_come_back(const struct answer_context *context, const struct name *name
 
 /* --- the stage --- */
 
-static bool
-rewrites_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	const struct answer_context *context = tree->context;
-
-	(void)config, (void)name, (void)below;
-	return context != NULL && context->rewrites != NULL;
-}
-
 /* Replaces the query's name. The following stages answer it. */
 static enum step
 rewrites_answer(struct lookup *l)
@@ -411,5 +401,4 @@ rewrites_answer(struct lookup *l)
 const struct stage stage_rewrites = { .id = STAGE_rewrites,
 	.order = ORDER_CONTEXT,
 	.standard = stage_without_options,
-	.match = rewrites_match,
 	.answer = rewrites_answer };

@@ -27,7 +27,7 @@
 #ifndef KUBEDNS_ANSWER_SEARCH_H
 #define KUBEDNS_ANSWER_SEARCH_H
 
-#include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/reason.h"
 
 struct reply;
 
@@ -80,6 +80,9 @@ void search_settle_ttl(struct reply *reply);
 
 /* --- for explanations: the steps along a search list --- */
 
+/* The search stage's own reason: the search list was walked. */
+enum { SEARCH_WALKED = REASON_OF_STAGE };
+
 enum search_step {
 	SEARCH_STEP_NOTHING,  /* the candidate is in our zones and does not exist */
 	SEARCH_STEP_DENIED,   /* the candidate is in a local zone and does not exist */
@@ -87,11 +90,6 @@ enum search_step {
 	SEARCH_STEP_FOUND,    /* the candidate is in our zones and exists: the walk ends */
 	SEARCH_STEP_OUTSIDE,  /* the candidate is looked up at other servers */
 };
-
-/* Returns what happens to a query for a name that does not exist. For SEARCH_REFUSED, sets
- * `*refusal` to the reason. */
-enum search_form search_form(const struct answer_config *config, const struct tree *tree,
-    const struct name *name, unsigned below, uint16_t qtype, enum search_refusal *refusal);
 
 /* Calls `each` for the candidates of a declared or inferred name, in order, up to the first
  * candidate that is found. */

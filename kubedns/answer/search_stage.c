@@ -215,19 +215,6 @@ candidate_make(const struct answer_config *config, const struct tree *tree,
 
 /* --- for explanations --- */
 
-enum search_form
-search_form(const struct answer_config *config, const struct tree *tree, const struct name *name,
-    unsigned below, uint16_t qtype, enum search_refusal *refusal)
-{
-	if (below < 3 || !search_may_complete(config, name, below))
-		return SEARCH_NONE;
-	const struct asked asked = asked_of(name, below);
-	if (asked.declared)
-		return SEARCH_DECLARED;
-	*refusal = refusal_of(config, tree, &asked, qtype);
-	return *refusal == SEARCH_REFUSALS ? SEARCH_INFERRED : SEARCH_REFUSED;
-}
-
 void
 search_steps(const struct answer_config *config, const struct tree *tree, const struct name *name,
     unsigned below, void (*each)(void *arg, enum search_step step, const struct dname *candidate),
@@ -352,7 +339,7 @@ ask_outside(struct lookup *l, const struct name *candidate)
 		return no_candidate(l);
 	}
 	reply->flags |= RCODE_REFUSED;
-	if (reply->query->has_edns)
+	if (reply_has_reason(reply))
 		reply_reason_kind(reply, REASON_NO_FORWARDER);
 	l->judge = NULL;
 	return STEP_DONE;
@@ -392,19 +379,25 @@ walk_on(struct lookup *l)
 
 /* --- the stage --- */
 
-static bool
-search_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	(void)tree;
-	return below > 0 && search_may_complete(config, name, (unsigned)below);
-}
-
 /* Returns a bitmap with the length of `s` and, with the inferred form, the length of `svc`. */
 static uint64_t
 search_lengths(const struct answer_config *config)
 {
 	return UINT64_C(1) << 1 | (search_config(config)->inferred ? UINT64_C(1) << 3 : 0);
+}
+
+/* Returns what happens to a query for a name that does not exist. For SEARCH_REFUSED, sets `*refusal` to the reason. */
+static enum search_form
+form_of(const struct answer_config *config, const struct tree *tree, const struct name *name,
+    unsigned below, uint16_t qtype, enum search_refusal *refusal)
+{
+	if (below < 3 || !search_may_complete(config, name, below))
+		return SEARCH_NONE;
+	const struct asked asked = asked_of(name, below);
+	if (asked.declared)
+		return SEARCH_DECLARED;
+	*refusal = refusal_of(config, tree, &asked, qtype);
+	return *refusal == SEARCH_REFUSALS ? SEARCH_INFERRED : SEARCH_REFUSED;
 }
 
 OWN_FRAME static enum step
@@ -420,15 +413,17 @@ search_begin(struct lookup *l)
 		return STEP_NEXT;
 	walk->asking = false;
 	if (below < 3 && search_is_declared(&l->name, below)) { /* `s`, or a namespace below it */
+		lookup_reason(l, STAGE_search, REASON_EMPTY, NULL);
 		reply_existence(reply, NODATA, l->apex);
 		return STEP_DONE;
 	}
-	walk->form = (uint8_t)search_form(
+	walk->form = (uint8_t)form_of(
 	    reply->config, reply->tree, &l->name, below, reply->query->qtype, &refusal);
 	if (walk->form == SEARCH_REFUSED)
 		walk->refusal = (uint8_t)refusal;
 	if (!search_walked(walk))
 		return STEP_NEXT;
+	lookup_reason(l, STAGE_search, SEARCH_WALKED, NULL);
 	/* In the inferred form, the first step is the query's name, which does not exist. */
 	l->search = (struct search_state){ .step = walk->form == SEARCH_DECLARED ? 0 : STEP_SVC,
 		.ttl_s = walk->ttl_s,
@@ -440,8 +435,8 @@ search_begin(struct lookup *l)
 static enum step
 search_answer(struct lookup *l)
 {
-	return search_match(l->reply->config, l->reply->tree, &l->name, l->below) ? search_begin(l)
-										  : STEP_NEXT;
+	return search_may_complete(l->reply->config, &l->name, (unsigned)l->below) ? search_begin(l)
+										   : STEP_NEXT;
 }
 
 /* Handles the stages' result for a candidate. */
@@ -472,6 +467,5 @@ const struct stage stage_search = { .id = STAGE_search,
 	.order = ORDER_MISSING,
 	.standard = &standard,
 	.lengths = search_lengths,
-	.match = search_match,
 	.answer = search_answer,
 	.resume = search_resume };

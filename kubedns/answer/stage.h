@@ -72,10 +72,6 @@ struct stage {
 	uint64_t (*lengths)(const struct answer_config *config);
 	/* The stage's configuration if the options set none. If `standard` is NULL too, the stage is disabled. */
 	const void *standard;
-	/* Returns whether the stage handles the name. `below` is as in struct lookup. Only explanations use this function. answer() does
-	 * not call it. */
-	bool (*match)(const struct answer_config *config, const struct tree *tree,
-	    const struct name *name, int below);
 	enum step (*answer)(struct lookup *lookup);
 	/* Only for a stage that returns STEP_AGAIN and sets `judge`. Handles the result for the name that the stage has set. */
 	enum step (*resume)(struct lookup *lookup, enum step step);
@@ -115,6 +111,17 @@ lookup_set(struct lookup *lookup, const struct dname *name, size_t owner)
 	lookup->path = NULL;
 }
 
+/* Does the work of lookup_reason(). */
+void lookup_report(struct lookup *lookup, enum stage_id stage, unsigned kind, const void *object);
+
+/* Reports how the stage answers the name, if the request asks for the reason. Only the first report about the query's name counts. */
+static inline void
+lookup_reason(struct lookup *lookup, enum stage_id stage, unsigned kind, const void *object)
+{
+	if (__builtin_expect(lookup->reply->reason != NULL, 0))
+		lookup_report(lookup, stage, kind, object);
+}
+
 /* The zone stage, which always exists, for answer.c. */
 enum step zone_answer(struct lookup *lookup);
 
@@ -125,9 +132,9 @@ enum step zone_deny(struct lookup *lookup);
  * false if there are no such endpoints. */
 typedef bool external_put(struct lookup *lookup, const struct dname *zone, const struct tree *tree);
 
-/* Answers a name in `zone`, for the external and clusterset stages. */
-enum step external_answer(
-    struct lookup *lookup, const struct dname *zone, external_put *put_endpoints);
+/* Answers a name in `zone`, for `stage`, which is external or clusterset. */
+enum step external_answer(struct lookup *lookup, enum stage_id stage, const struct dname *zone,
+    external_put *put_endpoints);
 
 /*
  * Returns the offset of `zone` in the message. `name` is in this zone, and is at offset `owner`. If the query was rewritten, its name may

@@ -11,7 +11,7 @@ static const struct stage *const table[STAGE_COUNT] = {
 
 /* The next free places in the lists. */
 struct places {
-	unsigned all, context, missing, outside;
+	unsigned context, missing, outside;
 };
 
 static void
@@ -19,7 +19,6 @@ add_stage(struct answer_config *config, struct places *at, const struct stage *s
 {
 	struct stages *stages = &config->stages;
 
-	stages->all[at->all++] = stage;
 	if (stage->order == ORDER_CONTEXT)
 		stages->context[at->context++] = stage;
 	if (stage->order == ORDER_MISSING) {
@@ -28,6 +27,24 @@ add_stage(struct answer_config *config, struct places *at, const struct stage *s
 	}
 	if (stage->order == ORDER_OUTSIDE || stage->order == ORDER_BESIDE)
 		stages->outside[at->outside++] = stage;
+}
+
+void
+lookup_report(struct lookup *l, enum stage_id stage, unsigned kind, const void *object)
+{
+	struct answer_reason *reason = l->reply->reason;
+
+	if (reason->stage != STAGE_COUNT || !l->asked)
+		return;
+	reason->stage = stage;
+	reason->kind = kind;
+	reason->object = object;
+	reason->name = name_copy(&reason->name_buf, l->name.wire, l->name.len);
+	reason->below = l->below;
+	if (object != &l->resolved)
+		return;
+	reason->resolved = l->resolved;
+	reason->object = &reason->resolved;
 }
 
 void

@@ -25,7 +25,8 @@
  * Each stage has its own configuration, which its header declares. kubedns/config/ sets it. For
  * explanations, main.c sets it. A stage without a configuration is disabled: stages_build() omits
  * the stage from the lists. answer.c walks over the lists, except that it calls the stages `zone` and
- * `upstream` by name. kubedns/show/explain.c walks over the same lists with the explanations.
+ * `upstream` by name. A stage reports how it has answered a name (lookup_reason()), and
+ * kubedns/show/explain.c prints that.
  */
 #ifndef KUBEDNS_ANSWER_STAGES_H
 #define KUBEDNS_ANSWER_STAGES_H
@@ -57,13 +58,14 @@ enum stage_id {
 #define STAGE_ID(id, text) STAGE_##id,
 	STAGES(STAGE_ID)
 #undef STAGE_ID
-	    STAGE_COUNT
+	    STAGE_COUNT,
+	STAGE_MODULE /* any stage of a module */
 };
 
 enum { STAGES_MAX = STAGE_COUNT + MODULE_STAGES_MAX };
 
-/* The enabled stages, in NULL-terminated lists. The stages of modules come last. One list has all stages, in order. Each of the
- * other lists has the stages for one kind of name (enum stage_order). */
+/* The enabled stages, in NULL-terminated lists. Each list has the stages for one kind of name
+ * (enum stage_order), in order. The stages of modules come last. */
 struct stages {
 	/* Stages in `missing` only answer names that end in LABEL.ZONE, for a few LABELs. Bit n
 	 * of this bitmap is set if one of these LABELs has n bytes. Most missing names end in
@@ -71,7 +73,6 @@ struct stages {
 	uint64_t missing_lengths;
 	/* --external-address: only the external stage is called. */
 	bool beside_only;
-	const struct stage *all[STAGES_MAX + 1];
 	const struct stage *context[STAGES_MAX + 1], *missing[STAGES_MAX + 1],
 	    *outside[STAGES_MAX + 1];
 };

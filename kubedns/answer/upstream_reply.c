@@ -16,7 +16,8 @@
 static void
 say_refused(struct reply *reply)
 {
-	if (reply->query->has_edns && answer_stub_closed(reply->tree->context, reply->query->qname))
+	if (reply_has_reason(reply) &&
+	    answer_stub_closed(reply->tree->context, reply->query->qname))
 		reply_stub_refused(reply, reply->query->qname);
 }
 
@@ -32,7 +33,7 @@ give_up(struct reply *reply, const struct upstream_reply *upstream, struct answe
 	if (refused) {
 		reply->ede = EDE_OTHER;
 		reply->ede_text = upstream->refused_by;
-	} else if (reply->query->has_edns) {
+	} else if (reply_has_reason(reply)) {
 		reply_reason_kind(reply, REASON_UPSTREAM_FAILED);
 		say_refused(reply);
 	}
@@ -59,9 +60,11 @@ is_left_to_others(const struct reply *reply, const struct dname *owner)
 		return resolved.kind == RESOLVED_NOTHING;
 	}
 	int bits = resolve_reverse_name(&name, &addr);
-	/* the name of a prefix is ours, and any other name is not */
+	if (bits < 0)
+		return true;
 	if (bits != 32 && bits != 128)
-		return bits < 0;
+		return zone_index(config, owner->wire) < 0 &&
+		       !reverse_has_below(config, reply->tree, &addr, (unsigned)bits);
 	reverse_find(&walk, reply->tree, &addr);
 	return !reverse_next(&walk, &ref);
 }
@@ -115,8 +118,8 @@ static void
 copy_ede_text(struct reply *reply, const uint8_t *text, size_t len)
 {
 	static const char head[] = "upstream: ";
-	char *out = reply->reason;
-	size_t n = sizeof head - 1, max = sizeof reply->reason - 1, size;
+	char *out = reply->reason_text;
+	size_t n = sizeof head - 1, max = sizeof reply->reason_text - 1, size;
 	uint32_t cp;
 
 	memcpy(out, head, n);
@@ -148,7 +151,7 @@ take_ede(struct reply *reply, const struct record *opt)
 			continue;
 		reply->ede = (int)wire_get16(option + 4);
 		copy_ede_text(reply, option + 6, len - 2);
-		reply->ede_text = reply->reason;
+		reply->ede_text = reply->reason_text;
 		return;
 	}
 }

@@ -38,7 +38,7 @@ filter_answer(struct reply *reply, enum answer_outcome outcome, struct answer_in
 	/* The apex of the name's zone is unknown here. The SOA's owner is therefore the name itself. For an alias, the owner is the
 	 * target, which is the last name in the message. */
 	size_t owner = chase ? reply->w.len - info->target.len : DNS_HEADER;
-	if (query->has_edns)
+	if (reply_has_reason(reply))
 		reply_reason(
 		    reply, &(struct reason){ .kind = REASON_FILTERED, .qtype = query->qtype });
 	reply->section = SECTION_AUTHORITY;
@@ -156,26 +156,18 @@ answer_stub_takes(
 	return stub != NULL;
 }
 
-static bool
-stub_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	(void)below;
-	return answer_stub_takes(config, tree->context, name->wire);
-}
-
 static enum step
 stub_answer(struct lookup *l)
 {
-	return answer_stub_takes(l->reply->config, l->reply->tree->context, l->name.wire)
-		   ? STEP_OTHERS
-		   : STEP_NEXT;
+	if (!answer_stub_takes(l->reply->config, l->reply->tree->context, l->name.wire))
+		return STEP_NEXT;
+	lookup_reason(l, STAGE_stub_domains, REASON_SENT, NULL);
+	return STEP_OTHERS;
 }
 
 const struct stage stage_stub_domains = { .id = STAGE_stub_domains,
 	.order = ORDER_CONTEXT,
 	.standard = stage_without_options,
-	.match = stub_match,
 	.answer = stub_answer };
 
 /* --- names that must be encrypted --- */
@@ -190,6 +182,21 @@ is_encrypted(const struct answer_context *context, const uint8_t *name)
 		return false;
 	const uint8_t *stub = answer_stub_domain(context, name);
 	return stub != NULL && stub < context->stubs + context->stubs_encrypted_len;
+}
+
+struct reason
+answer_closed_reason(const struct answer_context *context, const uint8_t *name)
+{
+	struct reason reason = { .text = answer_stub_refusal(context, name) };
+	bool encrypted = context->front ? context->closed : is_encrypted(context, name);
+
+	if (context->unread)
+		reason.kind = REASON_CONFIG_UNREAD;
+	else if (answer_stub_closed(context, name))
+		reason.kind = reason.text != NULL ? REASON_STUB_REFUSED : REASON_STUB_CLOSED;
+	else if (encrypted)
+		reason.kind = REASON_ENCRYPTED;
+	return reason;
 }
 
 /* Returns whether the outcome would be such a query. The engine behind kubedns can encrypt a query, so a
@@ -218,13 +225,10 @@ refuse_leak(struct reply *reply, const struct answer_info *info, enum answer_out
 	reply->w.len = DNS_HEADER + (size_t)reply->query->question_len;
 	memset(reply->counts, 0, sizeof reply->counts);
 	reply->flags = (reply->flags & ~(unsigned)(FLAG_AA | 15)) | RCODE_SERVFAIL;
-	const uint8_t *name = outcome == ANSWER_CHASE ? info->target.wire : reply->query->qname;
-	if (reply->query->has_edns && context->unread)
-		reply_reason_kind(reply, REASON_CONFIG_UNREAD);
-	else if (reply->query->has_edns && answer_stub_closed(context, name))
-		reply_stub_refused(reply, name);
-	else if (reply->query->has_edns)
-		reply_reason_kind(reply, REASON_ENCRYPTED);
+	const struct reason reason = answer_closed_reason(
+	    context, outcome == ANSWER_CHASE ? info->target.wire : reply->query->qname);
+	if (reply_has_reason(reply))
+		reply_reason(reply, &reason);
 	return ANSWER_REPLY;
 }
 
@@ -278,23 +282,15 @@ upstream_ask(struct reply *reply, struct answer_info *info, enum answer_outcome 
 	}
 	if (forward) {
 		reply->flags |= RCODE_REFUSED;
-		if ((reply->flags & FLAG_RA) == 0 && reply->query->has_edns)
+		if ((reply->flags & FLAG_RA) == 0 && reply_has_reason(reply))
 			reply_reason_kind(reply, REASON_NO_FORWARDER);
 	}
 	/* If no server may be queried, the answer ends with the CNAME. */
 	return ANSWER_REPLY;
 }
 
-static bool
-upstream_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	(void)config, (void)tree, (void)name;
-	return below < 0;
-}
-
 static const struct upstream_config standard;
 
 const struct stage stage_upstream = {
-	.id = STAGE_upstream, .order = ORDER_LAST, .standard = &standard, .match = upstream_match
+	.id = STAGE_upstream, .order = ORDER_LAST, .standard = &standard
 };

@@ -54,6 +54,10 @@ const char *answer_stub_refusal(const struct answer_context *context, const uint
 bool answer_stub_takes(
     const struct answer_config *config, const struct answer_context *context, const uint8_t *name);
 
+/* Returns why the name gets SERVFAIL unless it is sent to an engine that can encrypt queries. Otherwise the kind is REASON_NONE. Call this function in a read
+ * section. */
+struct reason answer_closed_reason(const struct answer_context *context, const uint8_t *name);
+
 /* Returns whether the targets of CNAMEs that leave our zones are looked up at other servers. */
 static inline bool
 may_chase(const struct reply *reply)

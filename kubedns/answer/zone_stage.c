@@ -85,8 +85,9 @@ put_match(void *arg, const struct resolved *resolved)
 
 /* Answers a query with wildcards. Several of the matching names may have the same address or target, so records are deduplicated. */
 OWN_FRAME static void
-answer_wildcard(struct reply *reply, const struct name *name, unsigned below, size_t apex)
+answer_wildcard(struct lookup *l)
 {
+	struct reply *reply = l->reply;
 	struct record_table table, *outer = reply->table;
 
 	if (outer == NULL) {
@@ -94,14 +95,16 @@ answer_wildcard(struct reply *reply, const struct name *name, unsigned below, si
 		reply->table = &table;
 	}
 	reply->dedup = true;
-	bool any = wildcard_each(reply->config, reply->tree, name, below, put_match, reply);
+	bool any = wildcard_each(
+	    reply->config, reply->tree, &l->name, (unsigned)l->below, put_match, reply);
+	lookup_reason(l, STAGE_zone, any ? REASON_WILDCARD : REASON_MISSING, NULL);
 	reply->dedup = false;
 	reply->table = outer;
 	reply_existence(reply,
 	    !any                                                    ? NXDOMAIN
 	    : reply->counts[SECTION_ANSWER] > 0 || reply->truncated ? FOUND
 								    : NODATA,
-	    apex);
+	    l->apex);
 }
 
 /* Writes the CNAME of the name and sets `*target`. Returns false if the name has no CNAME. */
@@ -145,7 +148,7 @@ put_existing(struct lookup *l)
 	bool any = put_resolved(reply, l->owner, &l->resolved, qtype);
 
 	reply_existence(reply, any ? FOUND : NODATA, l->apex);
-	if (!any && reply->query->has_edns)
+	if (!any && reply_has_reason(reply))
 		give_reason(reply, &l->name, (unsigned)l->below, &l->resolved, qtype);
 }
 
@@ -159,17 +162,10 @@ zone_deny(struct lookup *l)
 	enum denial denial = denial_of(config, reply->tree, &l->name, below, resolved);
 
 	reply_negative(reply, NXDOMAIN, l->apex, denial_ttl_s(config, denial));
-	if (reply->query->has_edns)
+	lookup_reason(l, STAGE_zone, REASON_MISSING, &l->resolved);
+	if (reply_has_reason(reply))
 		give_reason(reply, &l->name, below, resolved, reply->query->qtype);
 	return STEP_DONE;
-}
-
-static bool
-zone_match(
-    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
-{
-	(void)config, (void)tree, (void)name;
-	return below >= 0;
 }
 
 /* Gives the negative answer for the target of an alias or a candidate of a search list. */
@@ -190,6 +186,7 @@ zone_answer(struct lookup *l)
 	unsigned below = (unsigned)l->below;
 
 	if (!reply->tree->synced) {
+		lookup_reason(l, STAGE_zone, REASON_NOT_SYNCED, NULL);
 		reply_existence(reply, NOT_READY, 0);
 		return STEP_DONE;
 	}
@@ -199,16 +196,18 @@ zone_answer(struct lookup *l)
 	if (below == 0) {
 		bool any = reply_apex(reply, reply->query->qtype, l->owner);
 
+		lookup_reason(l, STAGE_zone, REASON_EXISTS, NULL);
 		reply_existence(reply, any ? FOUND : NODATA, l->apex);
 		return STEP_DONE;
 	}
 	if (zone_config(config)->wildcards && l->asked && wildcard_in(&l->name, below)) {
-		answer_wildcard(reply, &l->name, below, l->apex);
+		answer_wildcard(l);
 		return STEP_DONE;
 	}
 	resolve(config, reply->tree, &l->name, below, l->path, resolved);
 	if (resolved->kind == RESOLVED_NOTHING)
 		return l->asked ? STEP_MISSING : deny_target(l);
+	lookup_reason(l, STAGE_zone, REASON_EXISTS, resolved);
 	if (put_cname(reply, l->owner, resolved, &l->info->target))
 		return STEP_ALIAS;
 	put_existing(l);
@@ -217,8 +216,6 @@ zone_answer(struct lookup *l)
 
 static const struct zone_config standard;
 
-const struct stage stage_zone = { .id = STAGE_zone,
-	.order = ORDER_ZONE,
-	.standard = &standard,
-	.match = zone_match,
-	.answer = zone_answer };
+const struct stage stage_zone = {
+	.id = STAGE_zone, .order = ORDER_ZONE, .standard = &standard, .answer = zone_answer
+};

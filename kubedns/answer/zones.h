@@ -59,6 +59,10 @@ int zone_index(const struct answer_config *config, const uint8_t *name);
 const struct reverse_zone *zone_of_address(
     const struct answer_config *config, const struct addr *addr, unsigned bits);
 
+/* Returns whether a name is below the name of this prefix. Such a name is an address with a PTR record, or a reverse zone. */
+bool reverse_has_below(const struct answer_config *config, const struct tree *tree,
+    const struct addr *prefix, unsigned bits);
+
 /* Returns the closest of our reverse zones that contains this name, or NULL. The name need not spell an address. */
 const struct dname *reverse_zone_of_name(
     const struct answer_config *config, const struct name *name);

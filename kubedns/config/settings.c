@@ -532,6 +532,12 @@ has_stub_inside(const struct settings *s)
 	return false;
 }
 
+bool
+settings_refuses(const struct settings *s, enum conf_key_id key)
+{
+	return s->keys.states[key].error != NULL || s->keys.states[key].partly;
+}
+
 struct answer_context *
 settings_context(const struct settings *s)
 {

@@ -17,6 +17,7 @@
 
 #include "kubedns/config/options.h"
 #include "lib/addr.h"
+#include "lib/conf_keys.h"
 
 struct hosts_maps;
 struct metrics;
@@ -74,6 +75,9 @@ uint64_t settings_reads(const struct settings *settings);
 const struct server *settings_upstreams(const struct settings *settings, size_t *count);
 
 bool settings_has_federations(const struct settings *settings);
+
+/* Returns whether the current content of the key, or an entry of it, is refused. */
+bool settings_refuses(const struct settings *settings, enum conf_key_id key);
 
 /* Makes an answer_context of the active settings. The caller passes it to the tree. */
 struct answer_context *settings_context(const struct settings *settings);

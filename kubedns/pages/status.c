@@ -429,7 +429,7 @@ handle_explain(const struct http_request *request, struct http_response *respons
 		.store = status->store,
 		.external = external_names_claims(status->external),
 		.clusterset = external_names_clusterset(status->external),
-		.synced = status->synced };
+		.stubs_refused = settings_refuses(status->settings, CONF_KEY_STUBS) };
 	response->body = explain_text(&config, name, &response->len);
 	explain_kept(status, name, response);
 }

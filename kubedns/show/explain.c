@@ -7,14 +7,20 @@
 #include <curl/curl.h>
 
 #include "kubedns/answer/explanation_stage.h"
+#include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
-#include "kubedns/answer/reason.h"
 #include "kubedns/show/explain_internal.h"
 #include "lib/log.h"
 #include "lib/percent.h"
 #include "lib/spelling.h"
 #include "lib/xalloc.h"
+
+static const uint8_t *
+label_at(const struct explanation *e, unsigned i)
+{
+	return e->reason->name.wire + e->reason->name.offsets[i];
+}
 
 static void
 say_source(const struct explanation *e, const struct store_source *source)
@@ -40,7 +46,7 @@ say_service(const struct explanation *e)
 
 	if (e->below < 2 || explain_is_brief(e))
 		return;
-	explain_label(e->name.wire + e->name.offsets[e->below - 2], namespace);
+	explain_label(label_at(e, e->below - 2), namespace);
 	if (store_find_namespace(e->config->store, namespace, &source)) {
 		fprintf(e->out, "  from ");
 		say_source(e, &source);
@@ -48,7 +54,7 @@ say_service(const struct explanation *e)
 	}
 	if (e->below < 3)
 		return;
-	explain_label(e->name.wire + e->name.offsets[e->below - 3], service);
+	explain_label(label_at(e, e->below - 3), service);
 	if (store_find_service(e->config->store, namespace, service, &source)) {
 		fprintf(e->out, "  from ");
 		say_source(e, &source);
@@ -101,343 +107,37 @@ say_slices(const struct explanation *e, const struct resolved *resolved)
 	}
 }
 
-/* Explains NODATA. The name is an empty non-terminal, or a name of --zonal without endpoints in its zone. */
 static void
-say_nodata(const struct explanation *e, const struct resolved *resolved)
+explain_not_synced(const struct explanation *e)
 {
 	char text[REASON_TEXT_MAX];
-	struct reason reason = { .kind = REASON_ONLY_BELOW };
 
-	if (e->below > 0)
-		reason_find(&reason, e->config->answers, e->config->tree, &e->name, e->below,
-		    resolved, TYPE_A);
-	if (reason.kind != REASON_ZONE && reason.kind != REASON_ZONE_UNKNOWN) {
-		fprintf(e->out, "  no records of this name (NODATA), only of names below it\n");
-		return;
-	}
-	reason_text(&reason, text);
-	fprintf(e->out, "  no records (NODATA): %s (--zonal)\n", text);
+	reason_text(&e->reason->denial, text);
+	if (e->answer->info.until_synced)
+		fprintf(e->out, "Sent to other servers (--until-synced): %s.\n", text);
+	else
+		fprintf(e->out, "SERVFAIL: %s.\n", text);
+	fprintf(e->out, "The page /readiness of kubedns shows the reason.\n");
 }
 
 static void
-say_answers(const struct explanation *e, const struct resolved *resolved)
+explain_existing(const struct explanation *e)
 {
-	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_TXT, TYPE_NS,
-		TYPE_PTR };
-	unsigned records = 0;
+	const struct resolved *resolved = e->reason->object;
 
-	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-		unsigned before = records;
-
-		explain_query(e, e->name.wire, types[i], &records);
-		/* A CNAME answers every type, so one query is enough. */
-		if (e->below > 0 && records > before && types[i] == TYPE_A &&
-		    (resolved->kind == RESOLVED_CNAME ||
-			(resolved->kind == RESOLVED_NODE &&
-			    node_rrset(resolved->node, TYPE_CNAME) != NULL)))
-			return;
-	}
-	if (records == 0)
-		say_nodata(e, resolved);
-}
-
-static void
-say_not_synced(const struct explanation *e)
-{
-	fprintf(e->out,
-	    "%s: kubedns has not read the cluster yet; its page /readiness shows the reason.\n",
-	    upstream_config(e->config->answers)->until_synced
-		? "Sent to other servers (--until-synced)"
-		: "SERVFAIL");
-}
-
-/* Called for a name that does not exist. If --fallthrough applies, prints that other servers are queried. */
-static void
-say_fallthrough(const struct explanation *e)
-{
-	if (answer_falls_through(e->config->answers, &e->name))
-		fprintf(e->out,
-		    "Because of --fallthrough, the query is sent to the upstream servers.\n");
-}
-
-static void explain_missing(const struct explanation *e, const struct resolved *resolved);
-
-/* Explains the name with the first of these stages that matches it and has an explanation. */
-static bool explain_by_stages(struct explanation *e, const struct stage *const *stages);
-
-/* Explains e->name, which is in our zone. */
-static void
-explain_ours(struct explanation *e)
-{
-	struct resolved resolved = { .kind = RESOLVED_NODE };
-
-	if (!e->config->synced) {
-		say_not_synced(e);
-		return;
-	}
-	if (e->below > 0)
-		resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
-	if (resolved.kind == RESOLVED_NOTHING &&
-	    explain_by_stages(e, e->config->answers->stages.missing))
-		return;
-	if (resolved.kind == RESOLVED_NOTHING) {
-		explain_missing(e, &resolved);
-		say_fallthrough(e);
-		return;
-	}
 	fprintf(e->out, "%s exists.\n", e->text);
-	say_answers(e, &resolved);
-	if (resolved.kind == RESOLVED_POD)
+	explain_records(e, "");
+	if (resolved == NULL) /* the zone itself */
+		return;
+	if (resolved->kind == RESOLVED_POD)
 		fprintf(e->out, "  a pod's name, which contains its address (--pods)\n");
-	else if (resolved.kind == RESOLVED_CNAME)
+	else if (resolved->kind == RESOLVED_CNAME)
 		fprintf(e->out, "  the name of a federation\n");
 	else
 		say_service(e);
-	say_slices(e, &resolved);
-	explain_nearest(e, &resolved);
+	say_slices(e, resolved);
+	explain_nearest(e, resolved);
 	explain_visibility(e);
-}
-
-static void
-explain_address(struct explanation *e, const struct addr *addr)
-{
-	struct reverse_walk walk;
-	struct reverse_ref ref;
-	unsigned records = 0, shown = 0;
-	int rcode = explain_query(e, e->name.wire, TYPE_PTR, &records);
-
-	if (rcode < 0 && reverse_config(e->config->answers)->cidrs_only) {
-		fprintf(e->out,
-		    "The address is not in --reverse-cidrs, and with --ptr=cidrs kubedns has no "
-		    "names for other addresses: the query is sent to the upstream servers.\n");
-		return;
-	}
-	if (rcode < 0)
-		fprintf(e->out, "No Service or endpoint has this address, and it is not in "
-				"--reverse-cidrs: the query is sent to the upstream servers.\n");
-	else if (records == 0)
-		fprintf(e->out, "NXDOMAIN: no Service or endpoint has this address, which is in "
-				"--reverse-cidrs.\n");
-	reverse_find(&walk, e->config->tree, addr);
-	while (!explain_is_brief(e) && reverse_next(&walk, &ref))
-		if (ref.slice != NULL && !say_slice(e, ref.slice, &shown))
-			return;
-}
-
-/* Explains a name in a reverse zone that is not the name of a whole address. The name may be the zone itself, the name of a prefix, or a
- * name that spells no address. */
-static void
-explain_prefix(const struct explanation *e, const struct dname *zone)
-{
-	unsigned records = 0;
-	char text[DNAME_TEXT_MAX];
-
-	dname_to_text(zone->wire, text);
-	if (e->name.len == zone->len) {
-		fprintf(e->out, "%s is a zone of --reverse-cidrs.\n", e->text);
-		explain_query(e, e->name.wire, TYPE_NS, &records);
-	} else if (explain_query(e, e->name.wire, TYPE_PTR, &records) == RCODE_NOERROR) {
-		fprintf(e->out,
-		    "%s exists, in the zone %s of --reverse-cidrs.\n  no records of this name "
-		    "(NODATA), only of names below it\n",
-		    e->text, text);
-	} else {
-		fprintf(e->out,
-		    "NXDOMAIN: %s is in the zone %s of --reverse-cidrs, and no Service or endpoint "
-		    "has an address in it.\n",
-		    e->text, text);
-		say_fallthrough(e);
-	}
-}
-
-static const uint8_t *
-stub_domain(const struct explanation *e)
-{
-	return answer_stub_domain(e->config->tree->context, e->name.wire);
-}
-
-static void
-explain_outside(const struct explanation *e)
-{
-	const struct answer_context *context = e->config->tree->context;
-	const uint8_t *stub = stub_domain(e);
-	char text[DNAME_TEXT_MAX];
-
-	fprintf(e->out, "%s is %s: ", e->text,
-	    answer_stub_takes(e->config->answers, context, e->name.wire)
-		? "in a stub domain, which comes before the zones of this server"
-		: "not in a zone of this server");
-	if (context != NULL && context->unread)
-		fprintf(e->out,
-		    "SERVFAIL, because kubedns has not read the ConfigMap of --config-map yet, "
-		    "which "
-		    "may ask for TLS. The page /readiness shows the state of the API server.\n");
-	else if (answer_stub_closed(context, e->name.wire))
-		fprintf(e->out,
-		    "SERVFAIL, because all servers of the stub domain %s are refused (ConfigMap "
-		    "key "
-		    "stubDomains). The upstream servers do not get the query. The log has the "
-		    "reason.\n",
-		    dname_to_text(stub, text));
-	else if (context != NULL && context->closed)
-		fprintf(e->out,
-		    "SERVFAIL, because ConfigMap key %s is refused and asks, or seems to ask, for "
-		    "encryption. A query in plain text is not sent instead. The log has the "
-		    "reason.\n",
-		    "upstreamNameservers or stubDomains");
-	else if (stub != NULL)
-		fprintf(e->out,
-		    "it is in the stub domain %s, so dnsmasq or unbound sends the query to that "
-		    "domain's servers (ConfigMap key stubDomains), not to the upstream servers.\n",
-		    dname_to_text(stub, text));
-	else if (context != NULL && !context->forwarding)
-		fprintf(e->out, "REFUSED, because there is no upstream server.\n");
-	else
-		fprintf(e->out, "the query is sent to the upstream servers.\n");
-	if (context == NULL)
-		return;
-	if (filter_holds(e->config->answers, context, TYPE_AAAA, e->name.wire))
-		fprintf(e->out, "  AAAA queries get NODATA with EDE 17 instead (--filter-aaaa)\n");
-	if (filter_holds(e->config->answers, context, TYPE_A, e->name.wire))
-		fprintf(e->out, "  A queries get NODATA with EDE 17 instead (--filter-a)\n");
-}
-
-/* Warns about a stub domain inside one of our zones. dnsmasq or unbound sends names of the stub domain to the stub servers, unless kubedns answers
- * first. */
-static void
-say_shadow(const struct explanation *e)
-{
-	const struct answer_context *context = e->config->tree->context;
-	const uint8_t *stub = stub_domain(e);
-	char text[DNAME_TEXT_MAX];
-
-	if (stub == NULL)
-		return;
-	dname_to_text(stub, text);
-	if (context->front)
-		fprintf(e->out,
-		    "The stub domain %s (stubDomains) has no effect on this name: kubedns is in "
-		    "front of dnsmasq or unbound and answers first.\n",
-		    text);
-	else
-		fprintf(e->out,
-		    "But clients do not get this answer: the name is in the stub domain %s "
-		    "(stubDomains), so dnsmasq or unbound sends the query to that domain's "
-		    "servers.\n",
-		    text);
-}
-
-/* --- short names --- */
-
-static bool
-exists(const struct explanation *e)
-{
-	struct resolved resolved;
-
-	if (e->below == 0)
-		return false;
-	resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
-	return resolved.kind != RESOLVED_NOTHING;
-}
-
-static bool
-namespace_exists(const struct explanation *e, const uint8_t *label)
-{
-	static const uint8_t svc[16] = "\3svc";
-	const struct tree *tree = e->config->tree;
-	const struct node *node = tree_child(tree, tree->root, svc);
-
-	return node != NULL && tree_child(tree, node, label) != NULL;
-}
-
-/* Returns which suffix a name probably lacks: 0 for a name such as "web.prod", 1 for "web.prod.svc", -1 for other names. */
-static int
-meant_suffix(const struct explanation *e)
-{
-	static const uint8_t svc[16] = "\3svc";
-	const uint8_t *last = e->name.wire + e->name.offsets[e->name.count - 1];
-
-	if (*last == *svc && memcmp(last, svc, 4) == 0)
-		return 1;
-	return namespace_exists(e, last) ? 0 : -1;
-}
-
-/* Number of Services that an explanation examines. Anybody may request explanations over DNS, and most Services may be in namespaces
- * that are not shown. */
-enum { OWNERS_LOOKED_AT_MAX = 1000 };
-
-/* Explains a single label such as "web". A pod's resolver looks it up in the pod's own namespace. */
-static void
-explain_lone_label(const struct explanation *e)
-{
-	const struct answer_config *answers = e->config->answers;
-	char label[DNAME_TEXT_MAX], zone[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX];
-	struct owner_walk walk;
-	const struct owner *owner;
-	unsigned count = 0, looked_at = 0;
-
-	explain_label(e->name.wire, label);
-	dname_to_text(answers->zone.wire, zone);
-	fprintf(e->out,
-	    "%s is a short name: a pod's resolver queries %s.NAMESPACE.svc.%s, with the pod's own "
-	    "namespace, then %s.svc.%s, %s.%s and %s itself.\n",
-	    label, label, zone, label, zone, label, zone, e->text);
-	owners_find(&walk, e->config->tree, e->name.wire);
-	while ((owner = owners_next(&walk)) != NULL && count <= REASON_OWNERS_MAX) {
-		if (looked_at++ == OWNERS_LOOKED_AT_MAX) {
-			fprintf(e->out,
-			    "  more than %u namespaces have a Service %s: the others were not "
-			    "examined\n",
-			    OWNERS_LOOKED_AT_MAX, label);
-			return;
-		}
-		if (!reason_may_name(answers, e->config->tree, owner))
-			continue;
-		if (count++ == REASON_OWNERS_MAX)
-			fprintf(e->out, "  and in others\n");
-		else
-			fprintf(e->out, "  Service %s is in namespace %s\n", label,
-			    explain_label(owner->name + 1 + owner->name[0], text));
-	}
-	if (count == 0)
-		fprintf(e->out, "  no namespace has a Service %s with records\n", label);
-}
-
-static bool
-explain_short(struct explanation *e, const struct dname *asked)
-{
-	enum { SUFFIXES = 2 };
-	static const char *const suffixes[SUFFIXES] = { "svc.", "." };
-	const struct dname *zone = &e->config->answers->zone;
-	char text[DNAME_TEXT_MAX];
-	struct dname suffix, name;
-
-	if (!e->config->synced || e->name.count == 0)
-		return false;
-	if (e->name.count == 1) {
-		explain_lone_label(e);
-		return true;
-	}
-	int meant = meant_suffix(e);
-	dname_to_text(asked->wire, text);
-	for (int i = 0; i < SUFFIXES; i++) {
-		name = *asked;
-		dname_from_text(&suffix, suffixes[i]);
-		if (dname_append(&name, suffix.wire) < 0 || dname_append(&name, zone->wire) < 0)
-			continue;
-		explain_set_name(e, &name);
-		bool found = exists(e);
-		if (!found && i != meant)
-			continue;
-		fprintf(e->out, "%s is a short name: a pod's search list completes it to %s\n",
-		    text, e->text);
-		explain_ours(e);
-		if (!found)
-			fprintf(e->out, "The resolver then queries %s itself.\n", text);
-		return true;
-	}
-	explain_set_name(e, asked);
-	return false;
 }
 
 /* --- names that do not exist --- */
@@ -601,21 +301,6 @@ say_nearest(const struct explanation *e, const struct node *parent, const struct
 		fprintf(e->out, "Nearest there: %s\n", nearest.best);
 }
 
-/* Returns the deepest existing node on the path to the name. */
-static const struct node *
-last_node(const struct explanation *e)
-{
-	const struct node *node = e->config->tree->root, *child;
-	unsigned left = e->below;
-
-	while (left > 0 && (child = tree_child(e->config->tree, node,
-				e->name.wire + e->name.offsets[left - 1])) != NULL) {
-		node = child;
-		left--;
-	}
-	return node;
-}
-
 /* Prints that a namespace exists but --namespace-labels does not select it. */
 static void
 say_left_out(const struct explanation *e)
@@ -624,7 +309,7 @@ say_left_out(const struct explanation *e)
 
 	if (e->config->store == NULL || e->below < 2)
 		return;
-	explain_label(e->name.wire + e->name.offsets[e->below - 2], namespace);
+	explain_label(label_at(e, e->below - 2), namespace);
 	if (store_leaves_namespace_out(e->config->store, namespace))
 		fprintf(e->out,
 		    "The namespace %s is in the cluster, but its labels are not those "
@@ -632,92 +317,357 @@ say_left_out(const struct explanation *e)
 		    namespace);
 }
 
-static void
-explain_missing(const struct explanation *e, const struct resolved *resolved)
+/* Returns the deepest existing node on the path to the name. */
+static const struct node *
+last_node(const struct explanation *e)
 {
-	char text[REASON_TEXT_MAX];
-	struct reason reason;
+	const struct resolved *resolved = e->reason->object;
 
-	reason_find(
-	    &reason, e->config->answers, e->config->tree, &e->name, e->below, resolved, TYPE_A);
-	reason_text(&reason, text);
-	fprintf(e->out, "NXDOMAIN: %s does not exist.\nWhy: %s.\n", e->text, text);
+	return e->reason->stage != STAGE_zone || resolved == NULL ? e->config->tree->root
+								  : resolved->node;
+}
+
+static void
+explain_missing(const struct explanation *e)
+{
+	const struct reason *reason = &e->reason->denial;
+	char text[REASON_TEXT_MAX];
+
+	reason_text(reason, text);
+	explain_search_refusal(e);
+	fprintf(e->out, "NXDOMAIN: %s does not exist.\n", e->text);
+	if (reason->kind == REASON_NONE)
+		return;
+	fprintf(e->out, "Why: %s.\n", text);
 	say_left_out(e);
-	say_todo(e, &reason);
-	switch (reason.kind) {
+	say_todo(e, reason);
+	switch (reason->kind) {
 	case REASON_NAME:
 	case REASON_NAMESPACE:
 	case REASON_SERVICE:
 	case REASON_MEMBER:
-		say_nearest(e, last_node(e), &reason);
+		say_nearest(e, last_node(e), reason);
 		break;
 	default:
 		break;
 	}
 }
 
-/* --- the stages, in the order in which a query passes them (answer/stages.h) --- */
+/* --- the answers of each stage --- */
 
-bool
-explain_zone(struct explanation *e)
+/* The query for a missing name may be sent to other servers. */
+static void
+say_fallthrough(const struct explanation *e)
 {
-	explain_ours(e);
-	say_shadow(e);
-	return true;
+	if (!e->answer->info.fell_through)
+		return;
+	fprintf(e->out, "Because of --fallthrough, ");
+	explain_sent(e, e->reason->name.wire, e->answer->info.direct);
+	explain_filtered(e);
 }
 
-bool
-explain_stub_domains(struct explanation *e)
+/* Warns about a stub domain that contains our name. dnsmasq or unbound sends names of the stub domain to the stub servers, unless kubedns
+ * answers first. */
+static void
+say_shadow(const struct explanation *e)
 {
-	explain_outside(e);
-	return true;
-}
+	const struct answer_context *context = e->config->tree->context;
+	const uint8_t *stub = answer_stub_domain(context, e->reason->name.wire);
+	char text[DNAME_TEXT_MAX];
 
-bool
-explain_reverse(struct explanation *e)
-{
-	const struct dname *zone = reverse_zone_of_name(e->config->answers, &e->name);
-	struct addr addr;
-	int bits = resolve_reverse_name(&e->name, &addr);
-	bool whole = bits == 32 || bits == 128;
-
-	if (zone == NULL && !whole)
-		return false;
-	if (zone != NULL && !e->config->synced)
-		say_not_synced(e);
-	else if (whole)
-		explain_address(e, &addr);
+	if (stub == NULL || e->answer->outcome == ANSWER_FORWARD || e->answer->info.fell_through)
+		return;
+	dname_to_text(stub, text);
+	if (context->front)
+		fprintf(e->out,
+		    "The stub domain %s (stubDomains) has no effect on this name: kubedns is in "
+		    "front of dnsmasq or unbound and answers first.\n",
+		    text);
 	else
-		explain_prefix(e, zone);
-	say_shadow(e);
-	return true;
+		fprintf(e->out,
+		    "But clients do not get this answer: the name is in the stub domain %s "
+		    "(stubDomains), so dnsmasq or unbound sends the query to that domain's "
+		    "servers.\n",
+		    text);
 }
 
-/* Prints nothing. `_explain` was removed from the name, and the other stages explain the remaining name. */
-bool
-explain_explanation(struct explanation *e)
+static void
+explain_zone(const struct explanation *e)
 {
-	(void)e;
+	switch (e->reason->kind) {
+	case REASON_NOT_SYNCED:
+		explain_not_synced(e);
+		break;
+	case REASON_EXISTS:
+		explain_existing(e);
+		break;
+	case REASON_WILDCARD:
+		fprintf(e->out, "%s has the records of all names that match it (--wildcards).\n",
+		    e->text);
+		explain_records(e, "");
+		break;
+	default:
+		explain_missing(e);
+		say_fallthrough(e);
+		break;
+	}
+	say_shadow(e);
+}
+
+static void
+say_slices_of_address(const struct explanation *e, const struct addr *addr)
+{
+	struct reverse_walk walk;
+	struct reverse_ref ref;
+	unsigned shown = 0;
+
+	reverse_find(&walk, e->config->tree, addr);
+	while (!explain_is_brief(e) && reverse_next(&walk, &ref))
+		if (ref.slice != NULL && !say_slice(e, ref.slice, &shown))
+			return;
+}
+
+/* Explains a name in a reverse zone, or of an address that the cluster has. */
+static void
+explain_reverse(const struct explanation *e)
+{
+	const struct name *name = &e->reason->name;
+	const struct dname *zone = e->reason->object;
+	struct addr addr;
+	int bits = resolve_reverse_name(name, &addr);
+	bool whole = bits == 32 || bits == 128;
+	char text[DNAME_TEXT_MAX];
+
+	if (zone != NULL)
+		dname_to_text(zone->wire, text);
+	if (e->reason->kind == REASON_NOT_SYNCED) {
+		explain_not_synced(e);
+	} else if (e->reason->kind == REASON_MISSING) {
+		if (whole)
+			fprintf(e->out, "NXDOMAIN: no Service or endpoint has this address, which "
+					"is in --reverse-cidrs.\n");
+		else
+			fprintf(e->out,
+			    "NXDOMAIN: %s is in the zone %s of --reverse-cidrs, and no Service or "
+			    "endpoint has an address in it.\n",
+			    e->text, text);
+		say_fallthrough(e);
+	} else if (whole) {
+		fprintf(e->out, "%s is the name of an address in the cluster.\n", e->text);
+		explain_records(e, "");
+		say_slices_of_address(e, &addr);
+	} else {
+		if (name->len == zone->len)
+			fprintf(e->out, "%s is a zone of --reverse-cidrs.\n", e->text);
+		else
+			fprintf(e->out, "%s exists, in the zone %s of --reverse-cidrs.\n", e->text,
+			    text);
+		explain_records(e, "only names below it have records");
+	}
+	say_shadow(e);
+}
+
+/* Prints why kubedns has no records of this name, as the start of a sentence. */
+static void
+say_outside(const struct explanation *e)
+{
+	struct addr addr;
+	int bits = resolve_reverse_name(&e->reason->name, &addr);
+
+	if (e->reason->stage == STAGE_stub_domains)
+		fprintf(e->out,
+		    "%s is in a stub domain, which comes before the zones of this server: ",
+		    e->text);
+	else if (bits != 32 && bits != 128)
+		fprintf(e->out, "%s is not in a zone of this server: ", e->text);
+	else if (reverse_config(e->config->answers)->cidrs_only)
+		fprintf(e->out, "The address is not in --reverse-cidrs, and with --ptr=cidrs "
+				"kubedns has no names for other addresses: ");
+	else
+		fprintf(e->out, "No Service or endpoint has this address, and it is not in "
+				"--reverse-cidrs: ");
+}
+
+static void
+explain_outside(const struct explanation *e)
+{
+	const struct answer_context *context = e->config->tree->context;
+	const struct reason *reason = &e->reason->denial;
+	const uint8_t *name = e->reason->name.wire;
+	char text[REASON_TEXT_MAX];
+
+	say_outside(e);
+	if (reason->kind == REASON_NONE || reason->kind == REASON_FILTERED) {
+		explain_sent(e, name, e->answer->info.direct);
+	} else {
+		reason_text(reason, text);
+		fprintf(e->out, "%s: %s.\n",
+		    e->answer->info.rcode == RCODE_REFUSED ? "REFUSED" : "SERVFAIL", text);
+		say_shadow(e);
+	}
+	explain_filtered(e);
+	if (context != NULL && context->closed && !context->unread)
+		fprintf(e->out,
+		    "ConfigMap key %s is refused and asks, or seems to ask, for encryption. A "
+		    "query in plain text is not sent instead. The log has the reason.\n",
+		    "upstreamNameservers or stubDomains");
+	else if (e->config->stubs_refused && answer_stub_domain(context, name) == NULL)
+		fprintf(e->out, "ConfigMap key stubDomains is refused, so a new stub domain in it "
+				"is not in force. The log has the reason.\n");
+}
+
+/* --- short names --- */
+
+static bool
+namespace_exists(const struct explanation *e, const uint8_t *label)
+{
+	static const uint8_t svc[16] = "\3svc";
+	const struct tree *tree = e->config->tree;
+	const struct node *node = tree_child(tree, tree->root, svc);
+
+	return node != NULL && tree_child(tree, node, label) != NULL;
+}
+
+/* Returns which suffix a name probably lacks: 0 for a name such as "web.prod", 1 for "web.prod.svc", -1 for other names. */
+static int
+meant_suffix(const struct explanation *e)
+{
+	static const uint8_t svc[16] = "\3svc";
+	const uint8_t *last = label_at(e, e->reason->name.count - 1);
+
+	if (*last == *svc && memcmp(last, svc, 4) == 0)
+		return 1;
+	return namespace_exists(e, last) ? 0 : -1;
+}
+
+/* Number of Services that an explanation examines. Anybody may request explanations over DNS, and most Services may be in namespaces
+ * that are not shown. */
+enum { OWNERS_LOOKED_AT_MAX = 1000 };
+
+/* Explains a single label such as "web". A pod's resolver looks it up in the pod's own namespace. */
+static void
+explain_lone_label(const struct explanation *e)
+{
+	const struct answer_config *answers = e->config->answers;
+	char label[DNAME_TEXT_MAX], zone[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX];
+	struct owner_walk walk;
+	const struct owner *owner;
+	unsigned count = 0, looked_at = 0;
+
+	explain_label(e->reason->name.wire, label);
+	dname_to_text(answers->zone.wire, zone);
+	fprintf(e->out,
+	    "%s is a short name: a pod's resolver queries %s.NAMESPACE.svc.%s, with the pod's own "
+	    "namespace, then %s.svc.%s, %s.%s and %s itself.\n",
+	    label, label, zone, label, zone, label, zone, e->text);
+	owners_find(&walk, e->config->tree, e->reason->name.wire);
+	while ((owner = owners_next(&walk)) != NULL && count <= REASON_OWNERS_MAX) {
+		if (looked_at++ == OWNERS_LOOKED_AT_MAX) {
+			fprintf(e->out,
+			    "  more than %u namespaces have a Service %s: the others were not "
+			    "examined\n",
+			    OWNERS_LOOKED_AT_MAX, label);
+			return;
+		}
+		if (!reason_may_name(answers, e->config->tree, owner))
+			continue;
+		if (count++ == REASON_OWNERS_MAX)
+			fprintf(e->out, "  and in others\n");
+		else
+			fprintf(e->out, "  Service %s is in namespace %s\n", label,
+			    explain_label(owner->name + 1 + owner->name[0], text));
+	}
+	if (count == 0)
+		fprintf(e->out, "  no namespace has a Service %s with records\n", label);
+}
+
+/* Returns the answer to A. If that is only filtered, returns the answer to AAAA or TXT, which shows which servers get the other queries. */
+static struct explained *
+first_answer(const struct explain_config *config, const struct dname *qname)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_TXT };
+	struct explained *answer = NULL;
+
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+		free(answer);
+		answer = explain_query(config, qname->wire, types[i]);
+		if (answer->reason.denial.kind != REASON_FILTERED ||
+		    search_walked(&answer->info.search))
+			break;
+	}
+	return answer;
+}
+
+/* Explains the answer of a module's stage. */
+static void
+explain_module(const struct explanation *e)
+{
+	const char *sentence = e->reason->object;
+
+	fprintf(e->out, "%s\n", sentence);
+	explain_records(e, "");
+}
+
+static void explain_name(FILE *out, const struct explain_config *config, const struct dname *qname);
+
+/* Makes the name that a pod's search list makes of a short name. Returns false if it is too long. */
+static bool
+complete(const struct explanation *e, const char *suffix_text, struct dname *name)
+{
+	struct dname suffix;
+
+	*name = *e->qname;
+	dname_from_text(&suffix, suffix_text);
+	return dname_append(name, suffix.wire) == 0 &&
+	       dname_append(name, e->config->answers->zone.wire) == 0;
+}
+
+/* Returns false if the name is no short name of the cluster. */
+static bool
+explain_short(const struct explanation *e)
+{
+	static const char *const suffixes[] = { "svc.", "." };
+	int meant = meant_suffix(e);
+	char text[DNAME_TEXT_MAX];
+	struct dname name;
+
+	for (int i = 0; i < 2; i++) {
+		if (!complete(e, suffixes[i], &name))
+			continue;
+		struct explained *answer = explain_query(e->config, name.wire, TYPE_A);
+		bool found = explain_exists(answer);
+
+		free(answer);
+		if (!found && i != meant)
+			continue;
+		fprintf(e->out, "%s is a short name: a pod's search list completes it to %s\n",
+		    e->asked, dname_to_text(name.wire, text));
+		explain_name(e->out, e->config, &name);
+		if (!found)
+			fprintf(e->out, "The resolver then queries %s itself.\n", e->asked);
+		return true;
+	}
 	return false;
 }
 
 /* Explains that an external name of two labels is no short name of a Service: the cluster does not have its namespace. */
 static void
-say_no_namespace(const struct explanation *e, const struct dname *asked)
+say_no_namespace(const struct explanation *e)
 {
-	struct explanation full = { .out = e->out, .config = e->config };
-	struct resolved resolved = { .kind = RESOLVED_NOTHING };
-	struct dname svc, name = *asked;
 	char text[REASON_TEXT_MAX];
-	struct reason reason;
+	struct dname name;
 
-	dname_from_text(&svc, "svc.");
-	if (!e->config->synced || e->name.count != 2 || dname_append(&name, svc.wire) < 0 ||
-	    dname_append(&name, e->config->answers->zone.wire) < 0)
+	if (e->reason->name.count != 2 || !complete(e, "svc.", &name))
 		return;
-	explain_set_name(&full, &name);
-	reason_find(&reason, e->config->answers, e->config->tree, &full.name, full.below, &resolved,
-	    TYPE_A);
+	struct explained *answer = first_answer(e->config, &name);
+	struct explanation full = *e;
+	struct reason reason = answer->reason.denial;
+	if (reason.namespace == NULL) { /* a local name or a search list */
+		free(answer);
+		return;
+	}
+	full.answer = answer;
+	full.reason = &answer->reason;
 	/* Without the guess that a search list completed the name. Here that is certain. */
 	if (reason.kind != REASON_NAMESPACE_OTHER)
 		reason.kind = REASON_NAMESPACE;
@@ -725,69 +675,70 @@ say_no_namespace(const struct explanation *e, const struct dname *asked)
 	fprintf(e->out, "If it is meant as SERVICE.NAMESPACE: %s.\n", text);
 	if (reason.kind == REASON_NAMESPACE)
 		say_nearest(&full, last_node(&full), &reason);
-}
-
-bool
-explain_upstream(struct explanation *e)
-{
-	struct dname asked = { .len = e->name.len };
-
-	memcpy(asked.wire, e->name.wire, asked.len);
-	if (stub_domain(e) != NULL) {
-		explain_outside(e);
-	} else if (!explain_short(e, &asked)) {
-		explain_outside(e);
-		say_no_namespace(e, &asked);
-	}
-	return true;
-}
-
-static bool
-explain_by_stages(struct explanation *e, const struct stage *const *stages)
-{
-	static bool (*const explain[STAGE_COUNT])(struct explanation * e) = {
-#define STAGE_EXPLAIN(id, text) [STAGE_##id] = explain_##id,
-		STAGES(STAGE_EXPLAIN)
-#undef STAGE_EXPLAIN
-	};
-	const struct answer_config *answers = e->config->answers;
-
-	for (; *stages != NULL; stages++) { /* a rewrite may change the name */
-		if (!(*stages)->match(
-			answers, e->config->tree, &e->name, name_below(&e->name, &answers->zone)))
-			continue;
-		if ((*stages)->sentence != NULL)
-			return fprintf(e->out, "%s\n", (*stages)->sentence) > 0;
-		if (explain[(*stages)->id](e))
-			return true;
-	}
-	return false;
+	free(answer);
 }
 
 static void
-explain(struct explanation *e, const char *text)
+explain_upstream(const struct explanation *e)
 {
-	struct dname qname;
+	const struct answer_context *context = e->config->tree->context;
+	bool may_be_short = e->reason->name.count > 0 && e->config->tree->synced &&
+			    answer_stub_domain(context, e->reason->name.wire) == NULL;
 
-	if (*text == '\0' || dname_from_text(&qname, text) < 0) {
-		fprintf(e->out, "Not a DNS name: a label has 1 to 63 bytes, a name 255 at most.\n");
-		return;
+	if (may_be_short && e->reason->name.count == 1) {
+		explain_lone_label(e);
+	} else if (!may_be_short || !explain_short(e)) {
+		explain_outside(e);
+		if (may_be_short)
+			say_no_namespace(e);
 	}
-	dname_lower(qname.wire, qname.len);
-	explain_set_name(e, &qname);
-	explain_by_stages(e, e->config->answers->stages.all);
+}
+
+static void
+explain_name(FILE *out, const struct explain_config *config, const struct dname *qname)
+{
+	static void (*const explain[])(const struct explanation *e) = {
+		[STAGE_local_names] = explain_local_names,
+		[STAGE_stub_domains] = explain_outside,
+		[STAGE_zone] = explain_zone,
+		[STAGE_search] = explain_search,
+		[STAGE_reverse] = explain_reverse,
+		[STAGE_external] = explain_external,
+		[STAGE_clusterset] = explain_clusterset,
+		[STAGE_upstream] = explain_upstream,
+		[STAGE_MODULE] = explain_module,
+	};
+	struct explained *answer = first_answer(config, qname);
+	struct explanation e = { .out = out,
+		.config = config,
+		.qname = qname,
+		.answer = answer,
+		.reason = &answer->reason };
+	e.below = e.reason->below < 0 ? 0 : (unsigned)e.reason->below;
+	dname_to_text(qname->wire, e.asked);
+	dname_to_text(e.reason->name.wire, e.text);
+	if (answer->info.rewritten)
+		fprintf(out, "%s is looked up as %s (ConfigMap key rewrites).\n", e.asked, e.text);
+	explain[e.reason->stage](&e);
+	free(answer);
 }
 
 char *
 explain_text(const struct explain_config *config, const char *name, size_t *len)
 {
 	char *text = NULL;
-	struct explanation e = { .out = open_memstream(&text, len), .config = config };
+	struct dname qname;
+	FILE *out = open_memstream(&text, len);
 
-	if (e.out == NULL)
+	if (out == NULL)
 		abort(); /* fails only if memory runs out */
-	explain(&e, name);
-	fclose(e.out);
+	if (*name == '\0' || dname_from_text(&qname, name) < 0) {
+		fprintf(out, "Not a DNS name: a label has 1 to 63 bytes, a name 255 at most.\n");
+	} else {
+		dname_lower(qname.wire, qname.len);
+		explain_name(out, config, &qname);
+	}
+	fclose(out);
 	return text;
 }
 
@@ -795,9 +746,7 @@ char *
 explain_brief(
     const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len)
 {
-	const struct explain_config config = {
-		.answers = answers, .tree = tree, .synced = tree->synced
-	};
+	const struct explain_config config = { .answers = answers, .tree = tree };
 
 	return explain_text(&config, name, len);
 }

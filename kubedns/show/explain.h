@@ -7,6 +7,9 @@
  *	the sidecar's page, /ask ------+--> explain_text() --.
  *	dig TXT NAME._explain.ZONE ------> explain_brief() --+--> one explanation
  *
+ * The text is made from the reason that the answer itself carries (answer/reason.h), so it cannot
+ * contradict the answer.
+ *
  * A short name ("web", "web.prod") is explained as a pod's search list completes it.
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_H
@@ -31,7 +34,7 @@ struct explain_config {
 	const struct external *external;
 	/* NULL without --clusterset-domain, and for requests over DNS. */
 	const struct clusterset *clusterset;
-	bool synced;
+	bool stubs_refused; /* the ConfigMap key stubDomains is refused, at least in part */
 };
 
 /* Returns the explanation of `name` (text, with or without a final dot) as lines of text. Sets

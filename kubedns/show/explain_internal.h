@@ -1,7 +1,7 @@
 /*
- * Declarations that the three files of explain.h share. explain_records.c has records as a client
- * gets them. explain_names.c has names that belong to a feature. explain.c has the stages in their
- * order, names of the cluster's zone, and short names.
+ * Declarations that the three files of explain.h share. explain_records.c has answers as a client
+ * gets them. explain_names.c has names that belong to a feature. explain.c has names of the
+ * cluster's zone, addresses, names of other servers, and short names.
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
 #define KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
@@ -11,28 +11,55 @@
 #include "kubedns/answer/stage.h"
 #include "kubedns/show/explain.h"
 
+/* The answer to a query of this type, as if a client had sent it, and its reason. */
+struct explained {
+	uint16_t type;
+	enum answer_outcome outcome;
+	struct answer_info info;
+	struct answer_reason reason;
+	uint8_t wire[]; /* not with ANSWER_FORWARD */
+};
+
 struct explanation {
 	FILE *out;
 	const struct explain_config *config;
-	/* The name to explain. `below` is the number of labels before the zone's name, or 0 if
-	 * the name is outside the zone. */
-	struct name name;
-	unsigned below;
-	char text[DNAME_TEXT_MAX];
-	struct name_buf buf;
+	const struct dname *qname; /* the name to explain */
+	/* The answer to A. If that is only filtered (--filter-a), the answer to another type. */
+	const struct explained *answer;
+	const struct answer_reason *reason; /* the reason of `answer` */
+	unsigned below; /* number of labels of reason->name before the zone's name, or 0 */
+	/* The text of `qname`, and of reason->name, which differs if the name was rewritten. */
+	char asked[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX];
 };
 
 /* Writes a label as text and returns that text. The text is escaped, because a client may have
  * chosen the label. */
 const char *explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX]);
 
-/* Answers a query of this type as if a client had sent it. Prints the records, and adds their
- * number to `*records`. Returns the rcode, or -1 if the name is not ours. */
-int explain_query(
-    const struct explanation *e, const uint8_t *qname, uint16_t type, unsigned *records);
+/* Gets the answer to a query. The caller frees it with free(). */
+struct explained *explain_query(
+    const struct explain_config *config, const uint8_t *qname, uint16_t type);
 
-/* Changes the name to explain. */
-void explain_set_name(struct explanation *e, const struct dname *name);
+/* Returns whether the name of this answer exists in the cluster's zone, or is a local name. */
+bool explain_exists(const struct explained *answer);
+
+/* Prints the records of all types, why A and AAAA have none, and which servers get the query for
+ * the target of an alias. If no type has records, prints `empty` or the reason. */
+void explain_records(const struct explanation *e, const char *empty);
+
+/* Prints which queries are filtered, for a name that other servers have (--filter-a, --filter-aaaa). */
+void explain_filtered(const struct explanation *e);
+
+/* Prints which servers get the query for this name (wire format), as the end of a sentence. If
+ * `direct`, the query is not sent to dnsmasq or unbound. */
+void explain_sent(const struct explanation *e, const uint8_t *name, bool direct);
+
+/* Returns whether the answer depends on other servers, which are queried for a candidate of a
+ * search list. */
+bool explain_waits(const struct explained *answer);
+
+/* For such an answer: gets the answer if other servers have none of the candidates. */
+void explain_query_denied(const struct explanation *e, struct explained *answer);
 
 /* Returns whether the explanation is brief, without names of objects. */
 static inline bool
@@ -41,12 +68,14 @@ explain_is_brief(const struct explanation *e)
 	return e->config->store == NULL;
 }
 
-/* The explanation functions of the stages, explain_<stage>(). Each function returns true if it
- * has explained e->name. Otherwise the next stage's function is called. A function is only
- * called for names that its stage matches. */
-#define STAGE_EXPLAIN(id, text) bool explain_##id(struct explanation *e);
-STAGES(STAGE_EXPLAIN)
-#undef STAGE_EXPLAIN
+/* Explain the answers of one stage. */
+void explain_local_names(const struct explanation *e);
+void explain_search(const struct explanation *e);
+void explain_external(const struct explanation *e);
+void explain_clusterset(const struct explanation *e);
+
+/* Prints why search completion does not apply, if it was considered. */
+void explain_search_refusal(const struct explanation *e);
 
 /* With --visibility, prints which namespaces see the name. The name must exist. Prints nothing
  * for requests over DNS. */

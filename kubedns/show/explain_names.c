@@ -1,5 +1,6 @@
 /* Explains names that belong to a feature: local names, rewrites, external and clusterset zones,
  * search completion, views and places. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
@@ -31,7 +32,7 @@ say_sets(const struct explanation *e, const struct own_name *own)
 			size_t len = wire_get16(record + 10);
 
 			if (shown > 0) {
-				fprintf(e->out, "  %s %u %s ", e->text, wire_get32(record + 6),
+				fprintf(e->out, "  %s %u %s ", e->asked, wire_get32(record + 6),
 				    type_name(set->type, type));
 				rdata_print(e->out, set->type, record + 12, len);
 				fprintf(e->out, "\n");
@@ -45,60 +46,36 @@ say_sets(const struct explanation *e, const struct own_name *own)
 		fprintf(e->out, "  and %u more\n", left);
 }
 
-/* Prints the records that an alias leads to, for type A. */
-static void
-say_alias(const struct explanation *e)
+void
+explain_local_names(const struct explanation *e)
 {
-	unsigned records = 0;
-
-	fprintf(e->out, "It is an alias (CNAME). An A query gets:\n");
-	explain_query(e, e->name.wire, TYPE_A, &records);
-}
-
-bool
-explain_local_names(struct explanation *e)
-{
-	const struct own_answer own = own_ask(e->config->answers, e->config->tree, &e->name);
+	const struct own_name *own = e->reason->object; /* the name, its wildcard or its zone */
+	const struct answer_context *context = e->config->tree->context;
+	const char *source = local_names_source(context->names, own);
 	char text[DNAME_TEXT_MAX];
 
-	const struct answer_context *context = e->config->tree->context;
-	const struct own_name *of = own.kind == OWN_FOUND ? own.name : own.zone;
-	const char *source = local_names_source(context->names, of);
-	dname_to_text(of->wire, text);
-	if (own.kind == OWN_DENIED)
-		fprintf(e->out, "%s does not exist in the zone %s of %s.\n", e->text, text, source);
-	else if (own.kind == OWN_EMPTY)
+	dname_to_text(own->wire, text);
+	switch (e->reason->kind) {
+	case REASON_MISSING:
+		fprintf(e->out, "NXDOMAIN: %s does not exist in the zone %s of %s.\n", e->text,
+		    text, source);
+		return;
+	case REASON_EMPTY:
 		fprintf(e->out,
 		    "%s has no records (NODATA) in the zone %s of %s: only names below it.\n",
 		    e->text, text, source);
-	else if (own.wildcard)
+		return;
+	case REASON_WILDCARD:
 		fprintf(e->out, "%s matches %s, in %s.\n", e->text, text, source);
-	else
+		break;
+	default:
 		fprintf(e->out, "%s is in %s.\n", e->text, source);
-	if (own.kind != OWN_FOUND)
-		return true;
-	say_sets(e, own.name);
-	if (own_name_rrset(own.name, TYPE_CNAME) != NULL)
-		say_alias(e);
-	return true;
-}
-
-/* --- rewritten names --- */
-
-/* Prints the rewrite. The following stages then explain the new name. */
-bool
-explain_rewrites(struct explanation *e)
-{
-	const struct answer_context *context = e->config->tree->context;
-	char other[DNAME_TEXT_MAX];
-	struct dname to;
-
-	if (rewrites_apply(context->rewrites, &e->name, &to) != REWRITE_DONE)
-		return false;
-	fprintf(e->out, "%s is looked up as %s (ConfigMap key rewrites).\n", e->text,
-	    dname_to_text(to.wire, other));
-	explain_set_name(e, &to);
-	return false;
+		break;
+	}
+	if (own_name_rrset(own, TYPE_CNAME) != NULL)
+		explain_records(e, NULL);
+	else
+		say_sets(e, own);
 }
 
 /* --- the cluster set --- */
@@ -138,40 +115,35 @@ say_import(const struct explanation *e, const char *namespace, const char *name)
 			       : "");
 }
 
-bool
-explain_clusterset(struct explanation *e)
+void
+explain_clusterset(const struct explanation *e)
 {
-	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS, TYPE_TXT };
-	const struct external_zones *zones = clusterset_config(e->config->answers);
-	const struct tree *tree = tree_current(zones->tree);
-	struct resolved resolved;
-	unsigned below = (unsigned)name_below(&e->name, zones->clusterset), records = 0;
+	const struct name *name = &e->reason->name;
+	const struct dname *zone = e->reason->object;
+	unsigned below = (unsigned)name_below(name, zone);
 	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX];
 
-	if (!tree->synced) {
+	switch (e->reason->kind) {
+	case REASON_NOT_SYNCED:
 		fprintf(e->out, "SERVFAIL: %s is --clusterset-domain, not synced yet.\n",
-		    dname_to_text(zones->clusterset->wire, text));
-		return true;
-	}
-	enum resolved_kind kind = import_resolve(tree, &e->name, &resolved);
-	if (kind == RESOLVED_NOTHING) {
+		    dname_to_text(zone->wire, text));
+		return;
+	case REASON_MISSING:
 		fprintf(e->out,
 		    "NXDOMAIN: %s is in --clusterset-domain, and no ServiceImport has this name.\n",
 		    e->text);
-	} else {
+		break;
+	default:
 		fprintf(e->out, "%s exists, in --clusterset-domain.\n", e->text);
-		for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-			explain_query(e, e->name.wire, types[i], &records);
-		if (records == 0)
-			fprintf(e->out, "  no records (NODATA)\n");
+		explain_records(e, "");
+		break;
 	}
 	if (below < 3 || e->config->clusterset == NULL)
-		return true;
+		return;
 	/* SERVICE.NAMESPACE.svc */
-	explain_label(e->name.wire + e->name.offsets[below - 2], namespace);
-	explain_label(e->name.wire + e->name.offsets[below - 3], service);
+	explain_label(name->wire + name->offsets[below - 2], namespace);
+	explain_label(name->wire + name->offsets[below - 3], service);
 	say_import(e, namespace, service);
-	return true;
 }
 
 /* --- external zones --- */
@@ -222,8 +194,8 @@ say_wildcard(const struct explanation *e, const struct dname *zone)
 	char text[DNAME_TEXT_MAX];
 
 	/* The search goes from the name's parent upwards. The first wildcard that exists matches the name. */
-	for (unsigned i = 1; i < e->name.count; i++) {
-		const uint8_t *parent = e->name.wire + e->name.offsets[i];
+	for (unsigned i = 1; i < e->reason->name.count; i++) {
+		const uint8_t *parent = e->reason->name.wire + e->reason->name.offsets[i];
 		struct dname wildcard = { .len = (uint8_t)dname_length(parent, DNAME_MAX) };
 		struct external_source source;
 		bool differs;
@@ -239,82 +211,60 @@ say_wildcard(const struct explanation *e, const struct dname *zone)
 	}
 }
 
-/* Explains a name of --external-headless, which has records although no object claims it. `exists` is true if the name is in the tree of
- * claimed names, like the ports of a claimed Service. */
-static bool
-say_headless(
-    const struct explanation *e, const uint8_t *qname, const struct dname *zone, bool exists)
+/* Prints the Service to which a name of --external-headless belongs. */
+static void
+say_headless(const struct explanation *e, const struct dname *zone)
 {
-	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV };
-	unsigned below = (unsigned)name_below(&e->name, zone), records = 0;
+	const struct name *name = &e->reason->name;
+	unsigned below = (unsigned)name_below(name, zone);
 	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
-	struct external_source source;
-	bool differs;
 
-	if (below < 2 || below > (exists ? 3 : 4) || e->config->external == NULL ||
-	    external_find(e->config->external, qname, 0, &source, &differs))
-		return false;
-	explain_label(e->name.wire + e->name.offsets[below - 1], namespace);
-	explain_label(e->name.wire + e->name.offsets[below - 2], service);
-	struct store_source from;
-	if (!store_find_service(e->config->store, namespace, service, &from))
-		return false;
-	fprintf(e->out, "%s, from a headless Service (--external-headless):\n", e->text);
-	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-		explain_query(e, qname, types[i], &records);
-	fprintf(e->out,
-	    records == 0
-		? "  no records: Service %s/%s is not headless, or has no such ready endpoint\n"
-		: "  from Service %s/%s\n",
-	    namespace, service);
-	return true;
+	if (below < 2 || e->config->external == NULL)
+		return;
+	explain_label(name->wire + name->offsets[below - 1], namespace);
+	explain_label(name->wire + name->offsets[below - 2], service);
+	fprintf(e->out, "  from Service %s/%s\n", namespace, service);
 }
 
-bool
-explain_external(struct explanation *e)
+void
+explain_external(const struct explanation *e)
 {
-	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS };
-	const struct external_zones *zones = external_config(e->config->answers);
-	const struct dname *zone = external_zone_of(zones, &e->name);
+	const struct dname *zone = e->reason->object;
+	const uint8_t *wire = e->reason->name.wire;
+	struct external_source source;
 	char text[DNAME_TEXT_MAX];
-	const uint8_t *qname = e->name.wire;
-	unsigned records = 0;
+	bool differs;
 
 	dname_to_text(zone->wire, text);
-	const struct tree *tree = tree_current(zones->tree);
-	if (!tree->synced) {
+	switch (e->reason->kind) {
+	case REASON_NOT_SYNCED:
 		fprintf(e->out, "SERVFAIL: %s is one of --external-zones, not synced yet.\n", text);
-		return true;
-	}
-	struct external_name found =
-	    external_find_name(e->config->answers, e->config->tree, tree, &e->name, zone);
-	if (zones->headless && say_headless(e, qname, zone, found.node != NULL && !found.wildcard))
-		return true;
-	if (found.node == NULL) {
+		break;
+	case REASON_MISSING:
 		fprintf(e->out,
 		    "NXDOMAIN: %s is in %s of --external-zones, and no Service, Ingress, Gateway "
 		    "or route with an address has this name.\n",
 		    e->text, text);
-		return true;
+		break;
+	case EXTERNAL_ENDPOINTS:
+		fprintf(e->out, "%s exists in %s, from a headless Service (--external-headless).\n",
+		    e->text, text);
+		explain_records(e, "only names below it have records");
+		say_headless(e, zone);
+		break;
+	default:
+		fprintf(e->out, "%s exists, in %s of --external-zones.\n", e->text, text);
+		explain_records(
+		    e, e->config->external != NULL && e->reason->kind == REASON_EXISTS &&
+			       external_find(e->config->external, wire, 0, &source, &differs)
+			   ? "an object that has no address yet claims the name"
+			   : "only names below it have records");
+		if (e->config->external != NULL && e->reason->kind == REASON_WILDCARD)
+			say_wildcard(e, zone);
+		else if (e->config->external != NULL)
+			say_claims(e, wire);
+		break;
 	}
-	fprintf(e->out, "%s exists, in %s of --external-zones.\n", e->text, text);
-	/* The records are the same for every type. */
-	bool alias = node_rrset(found.node, TYPE_CNAME) != NULL;
-	for (size_t i = 0; i < (alias ? 1 : sizeof types / sizeof types[0]); i++)
-		explain_query(e, qname, types[i], &records);
-	struct external_source source;
-	bool differs;
-	if (records == 0)
-		fprintf(e->out, "  no records (NODATA): %s\n",
-		    e->config->external != NULL && !found.wildcard &&
-			    external_find(e->config->external, qname, 0, &source, &differs)
-			? "an object that has no address yet claims the name"
-			: "only names below it");
-	if (e->config->external != NULL && found.wildcard)
-		say_wildcard(e, zone);
-	else if (e->config->external != NULL)
-		say_claims(e, qname);
-	return true;
 }
 
 /* --- search completion --- */
@@ -337,8 +287,8 @@ say_step(void *arg, enum search_step step, const struct dname *candidate)
 		fprintf(arg, "  %s %s\n", dname_to_text(candidate->wire, text), words[step]);
 }
 
-static void
-say_refusal(FILE *out, enum search_refusal refusal)
+void
+explain_search_refusal(const struct explanation *e)
 {
 	static const char *const words[SEARCH_REFUSALS] = {
 		[SEARCH_TYPE] = "only A and AAAA queries are completed",
@@ -350,44 +300,77 @@ say_refusal(FILE *out, enum search_refusal refusal)
 		[SEARCH_FALLS_THROUGH] = "--fallthrough sends it to other servers",
 		[SEARCH_NO_RESOLVER] = "there is no server for external names",
 	};
+	const struct search_walk *walk = &e->answer->info.search;
 
-	fprintf(out, "Search completion does not apply: %s.\n", words[refusal]);
+	/* The answer to TXT stands for the filtered answers to A and AAAA. */
+	if (walk->form == SEARCH_REFUSED && walk->refusal != SEARCH_TYPE)
+		fprintf(e->out, "Search completion does not apply: %s.\n", words[walk->refusal]);
 }
 
-bool
-explain_search(struct explanation *e)
+/* Writes the answer if no candidate exists. */
+static void
+write_denial(char *out, size_t max, const struct explained *answer, bool waits)
 {
-	const struct answer_config *config = e->config->answers;
-	const struct tree *tree = e->config->tree;
-	const struct name *name = &e->name;
-	unsigned below = e->below;
-	enum search_refusal refusal;
-	FILE *out = e->out;
+	unsigned rcode = answer->info.rcode;
+	char text[REASON_TEXT_MAX];
 
-	if (below < 3 && search_is_declared(name, below)) {
-		fprintf(out, "It has no records (NODATA); search lists are walked below it, for "
-			     "X.NAMESPACE.s.\n");
-		return true;
+	reason_text(&answer->reason.denial, text);
+	snprintf(out, max, "%s%s%s%s", waits ? "If none exists: " : "",
+	    rcode == RCODE_NXDOMAIN   ? "NXDOMAIN"
+	    : rcode == RCODE_REFUSED  ? "REFUSED"
+	    : rcode == RCODE_SERVFAIL ? "SERVFAIL"
+				      : "NODATA",
+	    *text == '\0' ? "" : ": ", text);
+}
+
+/* Prints what follows from the search list for A and AAAA, which differ if one of them is filtered. */
+static void
+say_completed(const struct explanation *e)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA };
+	char texts[2][REASON_TEXT_MAX + 40] = { "", "" };
+	bool found = false;
+
+	for (size_t i = 0; i < 2; i++) {
+		struct explained *answer = explain_query(e->config, e->qname->wire, types[i]);
+		bool waits = explain_waits(answer);
+
+		if (waits)
+			explain_query_denied(e, answer);
+		if (waits || (answer->outcome == ANSWER_REPLY && wire_get16(answer->wire + 6) == 0))
+			write_denial(texts[i], sizeof texts[i], answer, waits);
+		else
+			found = true;
+		free(answer);
 	}
-	switch (search_form(config, tree, name, below, TYPE_A, &refusal)) {
-	case SEARCH_DECLARED:
-		fprintf(out, "Search completion, because the name ends in a declared search list: "
-			     "the first of these names that exists answers.\n");
-		break;
-	case SEARCH_INFERRED:
-		fprintf(out,
-		    "The name itself does not exist. Search completion is inferred for A and AAAA: "
-		    "the first of these names that exists answers. If none exists: NXDOMAIN.\n");
-		break;
-	case SEARCH_REFUSED:
-		say_refusal(out, refusal);
-		return false;
-	case SEARCH_NONE:
-	case SEARCH_FORMS:
-		return false;
+	bool same = strcmp(texts[0], texts[1]) == 0;
+	for (size_t i = 0; i < (same ? 1 : 2); i++)
+		if (texts[i][0] != '\0')
+			fprintf(e->out, "%s%s.\n", same ? "" : i == 0 ? "A: " : "AAAA: ", texts[i]);
+	if (found)
+		explain_records(e, NULL);
+}
+
+void
+explain_search(const struct explanation *e)
+{
+	if (e->reason->kind == REASON_EMPTY) {
+		fprintf(e->out,
+		    "%s has no records (NODATA); search lists are walked below it, for "
+		    "X.NAMESPACE.s.\n",
+		    e->text);
+		return;
 	}
-	search_steps(config, tree, name, below, say_step, out);
-	return true;
+	fprintf(e->out,
+	    search_is_declared(&e->reason->name, e->below)
+		? "Search completion, because the name ends in a declared search list: "
+		  "the first of these names that exists answers.\n"
+		: "The name itself does not exist. Search completion is inferred for A and AAAA: "
+		  "the first of these names that exists answers.\n");
+	search_steps(
+	    e->config->answers, e->config->tree, &e->reason->name, e->below, say_step, e->out);
+	explain_search_refusal(e);
+	say_completed(e);
 }
 
 /* --- --visibility --- */
@@ -406,7 +389,8 @@ explain_visibility(const struct explanation *e)
 		return;
 	const struct visibility *v = context->visibility;
 	const struct node *node = tree_child(e->config->tree, e->config->tree->root, svc);
-	const uint8_t *label = e->name.wire + e->name.offsets[e->below - 2];
+	const struct name *asked = &e->reason->name;
+	const uint8_t *label = asked->wire + asked->offsets[e->below - 2];
 	node = node == NULL ? NULL : tree_child(e->config->tree, node, label);
 	if (node == NULL || node->number == 0 || node->number > v->count)
 		return;
@@ -497,7 +481,7 @@ explain_nearest(const struct explanation *e, const struct resolved *resolved)
 		fprintf(e->out, "  only the endpoints in that zone (--zonal)\n");
 	else if (resolved->kind == RESOLVED_ZONAL)
 		fprintf(e->out, "  all endpoints of the Service, for %s (--zonal, prefer)\n",
-		    nearest_spells_zone(&e->name, e->below - 3) ||
+		    nearest_spells_zone(&e->reason->name, e->below - 3) ||
 			    nearest_place(e->config->answers->choice, e->config->tree).in_zone != 0
 			? "none is in that zone"
 			: "the zone of the client is not known");

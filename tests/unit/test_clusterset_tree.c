@@ -352,8 +352,7 @@ explanations_name_the_import(void **state)
 	struct explain_config explain = { .answers = &bed.config,
 		.tree = tree_current(bed.cache),
 		.store = bed.store,
-		.clusterset = set,
-		.synced = true };
+		.clusterset = set };
 	static const struct {
 		const char *name, *want;
 	} rows[] = {

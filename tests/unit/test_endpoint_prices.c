@@ -432,8 +432,7 @@ slices_beyond_a_bound_are_not_put_in_order(void **state)
 			    ask("zone-a.pin._zone.big.test.svc.cluster.local", TYPE_A, 0);
 		char *text = explain_text(&(struct explain_config){ .answers = &bed.config,
 					      .tree = tree_current(bed.cache),
-					      .store = bed.store,
-					      .synced = true },
+					      .store = bed.store },
 		    "big.test.svc.cluster.local.", &len);
 		assert_non_null(strstr(text,
 		    i == 0 ? "nearest first (--nearest)"

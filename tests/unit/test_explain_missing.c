@@ -28,10 +28,9 @@ begin(void **state)
 static char *
 explanation(const char *name, bool by_dns)
 {
-	const struct explain_config config = { .answers = &bed.config,
-		.tree = tree_current(bed.cache),
-		.store = bed.store,
-		.synced = true };
+	const struct explain_config config = {
+		.answers = &bed.config, .tree = tree_current(bed.cache), .store = bed.store
+	};
 	size_t len;
 
 	return by_dns ? explain_brief(&bed.config, config.tree, name, &len)
@@ -91,9 +90,7 @@ by_dns_a_thousand_names_are_looked_at(void **state)
 {
 	(void)state;
 	enum { SERVICES = 4000, LETTERS = 26 };
-	struct explain_config config = {
-		.answers = &bed.config, .store = bed.store, .synced = true
-	};
+	struct explain_config config = { .answers = &bed.config, .store = bed.store };
 	unsigned found[2] = { 0 };
 	char name[80];
 

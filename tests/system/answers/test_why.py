@@ -218,6 +218,27 @@ def test_command_http_and_dns_explain_alike(explaining, asked, says):
     assert set(lines) <= set(text.splitlines()) | {"..."}, "DNS must not say more than the command"
 
 
+def explained_in_front(tmp_path, stub_domains, name):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "stubDomains").write_text(stub_domains)
+    with start(tmp_path, one_of_everything(), f"--config-dir={tmp_path / 'config'}", "--resolver=127.0.0.1:9") as k:
+        k.wait_ready()
+        return by_command(k, name)
+
+
+def test_in_front_a_stub_domain_above_a_zone_gets_the_names_that_kubedns_does_not_have(tmp_path):
+    """The explanation said that the stub domain had no effect, although its servers got the query."""
+    text = explained_in_front(tmp_path, '{"10.in-addr.arpa": ["192.0.2.1"]}', "9.9.9.10.in-addr.arpa")
+    assert "it is in the stub domain 10.in-addr.arpa., so dnsmasq or unbound sends the query to that domain's servers" in text, text
+    assert "no effect" not in text and "upstream servers" not in text
+
+
+def test_a_refused_key_of_stub_domains_is_said(tmp_path):
+    """ "My stub domain is ignored": the value has a comma too many, so kubedns and the nanny refuse it."""
+    text = explained_in_front(tmp_path, '{"corp.test": ["192.0.2.1"],}', "a.corp.test")
+    assert "the query is sent to the upstream servers.\nConfigMap key stubDomains is refused" in text, text
+
+
 def test_nothing_without_likeness_is_called_nearest(explaining):
     assert "Nearest" not in by_command(explaining, f"zzzzz.default.svc.{Z}")
 

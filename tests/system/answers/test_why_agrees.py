@@ -27,12 +27,12 @@ def timeless(records):
     return {(owner, type_, data) for owner, _, type_, data in records}
 
 
-def differences(replies, said):
+def differences(name, replies, said):
     """Compares the replies to a name with its explanation. Yields (kind, detail)."""
     first, sent = replies["A"], {sent_to(r) for r in replies.values()} - {None}
     rcode = dns.rcode.to_text(first.rcode())
     if said.maybe and (sent or rcode == "NXDOMAIN"):
-        said.sent, said.rcodes = sent, said.rcodes | {rcode}
+        said.sent, said.rcodes = sent, {rcode}
     if sent and not sent & said.sent:
         yield f"sent to {'+'.join(sorted(sent))}, not said", said.sent
     if not sent and said.sent:
@@ -41,10 +41,13 @@ def differences(replies, said):
         yield f"{rcode} not said", said.rcodes
     if rcode == "NOERROR" and not sent and said.rcodes & {"NXDOMAIN", "REFUSED", "SERVFAIL"}:
         yield f"{'+'.join(sorted(said.rcodes))} said", rcode
-    if sent and "no effect" in said.text:
-        yield "said that the stub domain has no effect", sent
     mine, shown = set().union(*map(records_of, replies.values())), said.records
-    if sent:
+    if sent and not mine and "no effect" in said.text:
+        yield "said that the stub domain has no effect", sent
+    if said.maybe:  # each candidate is said, but not which one answers
+        mine, shown = {r[3] for r in mine if r[2] == "CNAME" and r[0].startswith(name)}, said.records | {line.split()[0] for line in said.text.splitlines()}
+        mine, shown = mine - shown, set()
+    elif sent:
         mine, shown = timeless(mine), timeless(shown)
     if not said.more and any(record not in shown for record in mine if "SOA" not in record):
         yield "records not said", sorted(mine - shown)[:3]
@@ -62,7 +65,7 @@ def compare(world, names):
     for name in names:
         said = Said(world.why(name + "."))
         replies = {type_: world.ask(name, type_) for type_ in TYPES}
-        out += [(kind, name, detail, said.text) for kind, detail in differences(replies, said)]
+        out += [(kind, name, detail, said.text) for kind, detail in differences(name, replies, said)]
     return out
 
 
@@ -106,54 +109,12 @@ def walk(tmp_path, topology, seeds, count):
     return kinds, "\n".join(report)
 
 
-# The differences that are known, which must become fewer: the number of each kind for the two seeds below.
-KNOWN = {
-    "standalone": {
-        "NXDOMAIN not said": 5,
-        "NXDOMAIN said": 1,
-        "reason of A not said": 92,
-        "reason of AAAA not said": 11,
-        "records not said": 15,
-        "sent to upstream, not said": 5,
-    },
-    "classic": {
-        "NXDOMAIN not said": 2,
-        "NXDOMAIN said": 5,
-        "reason of A not said": 29,
-        "reason of AAAA not said": 26,
-        "records not said": 29,
-        "records said": 2,
-        "sent to upstream, not said": 2,
-    },
-    "front": {
-        "NXDOMAIN not said": 2,
-        "NXDOMAIN said": 1,
-        "reason of A not said": 13,
-        "reason of AAAA not said": 17,
-        "records not said": 18,
-        "records said": 2,
-        "sent to upstream, not said": 1,
-    },
-    "node": {
-        "NXDOMAIN said": 1,
-        "reason of A not said": 135,
-        "reason of AAAA not said": 8,
-        "records not said": 14,
-        "records said": 1,
-        "said that the stub domain has no effect": 106,
-        "said to be sent to upstream": 1,
-        "sent to stub, not said": 97,
-        "sent to upstream, not said": 1,
-    },
-}
-
-
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_explanations_agree_with_the_answers(tmp_path, topology):
     """SEED in the environment is another seed, NAMES another number of names."""
     seeds = [int(os.environ["SEED"])] if "SEED" in os.environ else [1, 2]
     kinds, report = walk(tmp_path, topology, seeds, int(os.environ.get("NAMES", NAMES)))
-    assert kinds == KNOWN.get(topology, {}), f"{dict(kinds)}\n{report}"
+    assert not kinds, f"{dict(kinds)}\n{report}"
 
 
 @pytest.mark.soak
