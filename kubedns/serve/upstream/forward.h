@@ -24,7 +24,7 @@ struct transport;
 struct forward_way {
 	bool tcp;           /* use only TCP */
 	int64_t timeout_ms; /* timeout of a query; if 0, FORWARD_TIMEOUT_MS */
-	int64_t again_ms;   /* time until a query is sent to the next server; if 0, it depends on the
+	int64_t again_ms; /* time until a query is sent to the next server; if 0, it depends on the
 			     * number of servers */
 };
 

@@ -45,8 +45,8 @@ struct exchange {
 	struct transport_port *port;
 	struct transport_conn *conn;
 	unsigned place;
-	bool answered;    /* the server has replied */
-	bool unsent;      /* for remote_ops.lost(): this host has no descriptor or memory to send it */
+	bool answered; /* the server has replied */
+	bool unsent;   /* for remote_ops.lost(): this host has no descriptor or memory to send it */
 	bool sent_again;  /* on a second connection, because the server had closed the first one */
 	int64_t sent_ns;  /* time of the first send from this port or connection, for the ring */
 	unsigned replies; /* number of replies on the connection before it took the question */
