@@ -86,6 +86,20 @@ conf_asks_tls(const char *text, size_t len)
 	return found;
 }
 
+char *
+conf_closed_join(char *text, size_t *len, const char *other, size_t other_len)
+{
+	size_t at = text != NULL ? *len : 0;
+
+	text = xreallocarray(text, at + other_len + 2, 1);
+	if (at > 0)
+		text[at++] = '\n'; /* two JSON texts are not JSON, so the words count */
+	memcpy(text + at, other, other_len);
+	*len = at + other_len;
+	text[*len] = '\0';
+	return text;
+}
+
 bool
 conf_upstreams_close(const char *text, size_t len, struct conf_upstreams *upstreams)
 {

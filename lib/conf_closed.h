@@ -24,6 +24,10 @@
  */
 bool conf_asks_tls(const char *text, size_t len);
 
+/* Joins the texts of two misspellings of one key. Then the names of both get SERVFAIL. Takes `text`, which may be
+ * NULL, and sets `*len`. The result ends with a NUL. Caller frees. */
+char *conf_closed_join(char *text, size_t *len, const char *other, size_t other_len);
+
 /* Each returns false and an empty value if the text does not ask for TLS. Otherwise sets `closed` in the
  * value. The caller frees the stub domains with conf_stubs_free. */
 bool conf_upstreams_close(const char *text, size_t len, struct conf_upstreams *upstreams);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/conf_closed.h"
 #include "lib/log.h"
 #include "lib/spelling.h"
 #include "lib/xalloc.h"
@@ -61,7 +62,7 @@ static void confdir_watch_clear(struct confdir_watch *w);
 static void confdir_read(const char *path, char *const *names, struct confdir_set *set);
 
 /* Reads the entry of the directory `dfd` as the missing key `meant`. Adds nothing if the entry cannot be
- * read. */
+ * read, or does not ask for TLS. */
 static void read_misspelt(int dfd, const char *entry, const char *meant, struct confdir_set *set);
 
 enum { ENTRIES_MAX = 1000 };
@@ -81,6 +82,7 @@ static const char *
 key_meant(const struct confdir *dir, const struct confdir_set *set, const char *entry)
 {
 	struct spelling near = spelling_of(entry, strlen(entry));
+	const struct confdir_key *key;
 
 	if (entry[0] == '.')
 		return NULL;
@@ -89,7 +91,10 @@ key_meant(const struct confdir *dir, const struct confdir_set *set, const char *
 			return NULL;
 		spelling_try(&near, dir->names[i]);
 	}
-	return near.word != NULL && confdir_get(set, near.word) == NULL ? near.word : NULL;
+	if (near.word == NULL ||
+	    ((key = confdir_get(set, near.word)) != NULL && key->entry == NULL))
+		return NULL;
+	return near.word;
 }
 
 const char *
@@ -101,7 +106,7 @@ confdir_foreign(const char *entry)
 		   : "";
 }
 
-/* Adds each entry that looks like a misspelling of a missing key, and logs the first one. Nothing else would show this
+/* Adds the entries that look like misspellings of missing keys, and logs the first one. Nothing else would show this
  * mistake. Unknown entries are no errors, because a directory may have keys for other programs. */
 static void
 add_misspelt(struct confdir *dir, struct confdir_set *set)
@@ -537,16 +542,22 @@ read_key(int dfd, const char *name, struct confdir_set *set)
 static void
 read_misspelt(int dfd, const char *entry, const char *meant, struct confdir_set *set)
 {
-	size_t before = set->count;
+	const size_t before = set->count;
+	size_t i = 0;
 
+	while (i < before && strcmp(set->keys[i].name, meant) != 0)
+		i++;
 	read_key(dfd, entry, set); /* there is space, because the key `meant` is missing */
 	if (set->count == before)
 		return;
-	struct confdir_key *key = &set->keys[before];
-	if (key->error == NULL) {
-		key->entry = key->name;
-		key->name = xstrdup(meant);
-		return;
+	struct confdir_key *key = &set->keys[before], *other = &set->keys[i];
+	if (key->error == NULL && conf_asks_tls(key->value, key->len)) {
+		if (i == before) {
+			key->entry = key->name;
+			key->name = xstrdup(meant);
+			return;
+		}
+		other->value = conf_closed_join(other->value, &other->len, key->value, key->len);
 	}
 	key_clear(key);
 	set->count--;

@@ -23,8 +23,10 @@ struct confdir_key {
 	size_t len;
 	char *error; /* why the key could not be read (a directory, too large, unreadable); else
 		      * NULL */
-	char *entry; /* the key is missing, and this unknown entry, which has the value, looks like
-		      * a misspelling of it; else NULL */
+	char
+	    *entry; /* the key is missing, and this unknown entry looks like a misspelling of it and
+		      * asks for TLS (conf_closed.h). The value has the contents of all such
+		      * entries. Else NULL */
 };
 
 /* The requested keys that exist, in the order of the request. */

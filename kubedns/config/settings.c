@@ -355,15 +355,28 @@ key_meant(const char *entry)
 	return id;
 }
 
-/* Sets `entries` to the first misspelling of each key, or NULL. */
+/* Misspellings of a key. */
+struct misspelt {
+	const char *entry; /* the first one that asks for TLS, or the first one, or NULL */
+	char *text;        /* the contents of those that ask for TLS, or NULL */
+	size_t len;
+};
+
 static void
-find_misspelt(const struct object *config_map, const struct object_key_value *entries[CONF_KEYS])
+find_misspelt(const struct object *config_map, struct misspelt found[CONF_KEYS])
 {
 	for (size_t i = 0; config_map != NULL && i < config_map->data_count; i++) {
-		enum conf_key_id id = key_meant(config_map->data[i].key);
+		const struct object_key_value *data = &config_map->data[i];
+		enum conf_key_id id = key_meant(data->key);
 
-		if (id < CONF_KEYS && entries[id] == NULL)
-			entries[id] = &config_map->data[i];
+		if (id == CONF_KEYS)
+			continue;
+		bool asks_tls = conf_asks_tls(data->value, data->len);
+		if (found[id].entry == NULL || (asks_tls && found[id].text == NULL))
+			found[id].entry = data->key;
+		if (asks_tls)
+			found[id].text = conf_closed_join(
+			    found[id].text, &found[id].len, data->value, data->len);
 	}
 }
 
@@ -380,7 +393,7 @@ note_misspelt(struct settings *s, char *text)
 bool
 settings_config_map(struct settings *s, const struct object *config_map)
 {
-	const struct object_key_value *misspelt[CONF_KEYS] = { 0 };
+	struct misspelt misspelt[CONF_KEYS] = { 0 };
 	char *unknown = NULL;
 
 	s->has_config_map = config_map != NULL;
@@ -390,20 +403,19 @@ settings_config_map(struct settings *s, const struct object *config_map)
 	s->unread = false;
 	for (enum conf_key_id id = 0; id < CONF_KEYS; id++) {
 		const char *name = conf_key_rows[id].name;
-		const struct object_key_value *found = find_key(config_map, name),
-					      *near = misspelt[id];
+		const struct object_key_value *found = find_key(config_map, name);
+		const struct misspelt *near = &misspelt[id];
 
-		if (found != NULL) {
+		if (found == NULL && near->entry != NULL && unknown == NULL)
+			unknown = xasprintf("%s: unknown key; did you mean %s?", near->entry, name);
+		if (found != NULL)
 			changed |= conf_keys_take(&s->keys, id, found->value, found->len, NULL);
-		} else if (near != NULL) {
-			if (unknown == NULL)
-				unknown =
-				    xasprintf("%s: unknown key; did you mean %s?", near->key, name);
+		else if (near->text != NULL)
 			changed |= conf_keys_take_misspelt(
-			    &s->keys, id, near->key, near->value, near->len);
-		} else {
+			    &s->keys, id, near->entry, near->text, near->len);
+		else
 			changed |= conf_keys_take(&s->keys, id, NULL, 0, NULL);
-		}
+		free(near->text);
 	}
 	note_misspelt(s, unknown);
 	s->reads++;

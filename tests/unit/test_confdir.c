@@ -424,6 +424,39 @@ link_loops_end(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* The entries are read in any order, and one entry may not ask for TLS. */
+static void
+all_misspellings_of_a_key_that_ask_for_tls_count(void **state)
+{
+	static const char *const names[] = { "stubDomains", NULL }, *const values[] = {
+		"{\"plain.test\": [\"10.0.0.1\"]}", "{\"a.test\": [\"tls://10.0.0.1\"]}",
+		"{\"b.test\": [\"tls://10.0.0.1\"]}"
+	};
+	char entry[3][16];
+
+	(void)state;
+	for (int first = 0; first < 3; first++) {
+		struct confdir_set set;
+
+		for (int i = 0; i < 3; i++) {
+			snprintf(entry[i], sizeof entry[i], "stubDomain%d", i);
+			put(entry[i], values[(first + i) % 3]);
+		}
+		struct confdir *dir = confdir_new(root, names);
+		assert_true(confdir_poll(dir, false, &set));
+		const struct confdir_key *key = confdir_get(&set, "stubDomains");
+		assert_non_null(key);
+		assert_null(strstr(key->value, "plain.test"));
+		assert_non_null(strstr(key->value, "a.test"));
+		assert_non_null(strstr(key->value, "b.test"));
+		assert_int_equal(key->len, strlen(key->value));
+		assert_string_not_equal(key->entry, entry[(3 - first) % 3]);
+		assert_int_equal(set.count, 1);
+		confdir_set_free(&set);
+		confdir_free(dir);
+	}
+}
+
 int
 main(void)
 {
@@ -443,6 +476,7 @@ main(void)
 		TEST(nul_bytes_are_kept),
 		TEST(data_link_that_leads_nowhere_deletes_no_key),
 		TEST(link_loops_end),
+		TEST(all_misspellings_of_a_key_that_ask_for_tls_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,32 @@ a_misspelt_key_that_asks_for_tls_closes_its_names(void **state)
 }
 
 static void
+each_misspelling_of_a_key_that_asks_for_tls_closes_its_names(void **state)
+{
+	static struct object_key_value data[] = {
+		{ "stubDomain", "{\"plain.test\": [\"10.0.0.1\"]}", 0 },
+		{ "stubdomains", "{\"a.test\": [\"tls://10.0.0.1\"]}", 0 },
+		{ "StubDomains", "{\"b.test\": [\"tls://10.0.0.1\"]}", 0 },
+	};
+	enum { COUNT = sizeof data / sizeof data[0] };
+	const struct object map = { .kind = OBJECT_CONFIGMAP,
+		.namespace = "kube-system",
+		.name = "kube-dns",
+		.resource_version = "",
+		.data = data,
+		.data_count = COUNT };
+	struct kubedns *k = *state;
+
+	for (int i = 0; i < COUNT; i++)
+		data[i].len = strlen(data[i].value);
+	event_sink_take(k, OBJECT_CONFIGMAP, EVENT_MODIFIED, &map);
+	assert_int_equal(iterate(k), 1);
+	assert_true(answer_stub_closed(context(k), (const uint8_t *)"\1a\4test"));
+	assert_true(answer_stub_closed(context(k), (const uint8_t *)"\1b\4test"));
+	assert_false(answer_stub_closed(context(k), (const uint8_t *)"\5plain\4test"));
+}
+
+static void
 a_bad_key_keeps_its_last_value(void **state)
 {
 	struct kubedns *k = *state;
@@ -236,6 +262,8 @@ main(void)
 		    a_key_that_is_the_same_publishes_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    a_misspelt_key_that_asks_for_tls_closes_its_names, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    each_misspelling_of_a_key_that_asks_for_tls_closes_its_names, begin, end),
 		cmocka_unit_test_setup_teardown(a_bad_key_keeps_its_last_value, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    a_hosts_file_of_another_machine_is_taken, begin, end),
