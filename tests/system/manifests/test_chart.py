@@ -318,6 +318,8 @@ def test_chart_is_of_the_version():
     ([*SETTINGS, "-set", "topology=node", "-set", "hpa.enabled=true"], "remove hpa and autoscaler"),
     ([*SETTINGS, "-set", "topology=node-local", "-set", "isClusterService=false"], "use front to try kubedns beside the current DNS"),
     (["-set", SETTINGS[1], "-set", "topology=node-local", "-set", "deployment.enabled=false"], "service.clusterIP is not set"),
+    *(([*SETTINGS, "-set", "topology=node-local", "-set", "deployment.enabled=false", "-set", f"{v}.enabled=true"], "would scale the central pods of another DNS")
+      for v in ("hpa", "autoscaler")),
     ([*SETTINGS, "-set", "topolgy=front"], "topolgy"),
     ([*SETTINGS, "-set", "nodelocal.enabled=true"], "nodelocal"),
     ([*SETTINGS, "-set", "prometheus.monitor.enable=true"], "enable"),
@@ -424,8 +426,11 @@ def test_a_switch_to_every_node_keeps_the_deployment_meanwhile():
 
 @needs_kubectl
 def test_pods_on_every_node_beside_the_central_pods_of_another_dns(tmp_path):
-    mine = bare(objects(*SETTINGS, "-set", "topology=node-local", "-set", "deployment.enabled=false"))
+    alone = [*SETTINGS, "-set", "topology=node-local", "-set", "deployment.enabled=false"]
+    mine = bare(objects(*alone))
     assert mine == node_local(tmp_path, [])
+    # The pods of the other DNS have the label that our NetworkPolicy selects.
+    assert bare(objects(*alone, "-set", "networkPolicy.enabled=true")) == mine
 
 
 @needs_kubectl
@@ -459,9 +464,11 @@ def test_with_node_local_placement_and_size_are_those_of_the_central_pods(tmp_pa
 
 def test_arguments_are_those_of_all_pods_and_outside_clients_ask_the_central_pods():
     made = objects(*SETTINGS, "-set", "topology=node-local", "-set", "kubedns.extraArgs={--filter-aaaa=auto}", "-set", "nanny.dnsmasqArgs={--host-record=a.example\\,10.0.0.1}",
-                   "-set", "transfer.to={192.0.2.1}", "-set", "external.zones={a.example}", "-set", "external.address=0.0.0.0:5353")  # fmt: skip
+                   "-set", "transfer.to={192.0.2.1}", "-set", "transfer.keySecret=keys", "-set", "external.zones={a.example}", "-set", "external.address=0.0.0.0:5353")  # fmt: skip
     central, node = ({c["name"]: c["args"] for c in made[key]["spec"]["template"]["spec"]["containers"]}
                      for key in (("Deployment", "kube-dns"), ("DaemonSet", "kube-dns-node")))
+    holders = [kind for (kind, _), o in made.items() if kind in ("Deployment", "DaemonSet") and "transfer-keys" in yaml.safe_dump(o)]
+    assert holders == ["Deployment"], "the node's pods transfer no zones, so they need no keys"
     outside = ["--external-address=0.0.0.0:5353", "--transfer-to=192.0.2.1"]
     assert [a for a in outside if a in central["kubedns"]] == outside and not [a for a in outside if a in node["kubedns"]]
     for args in (central, node):
