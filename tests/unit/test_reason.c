@@ -244,9 +244,12 @@ every_kind_has_a_sentence(void **state)
 	(void)state;
 	dname_from_text(&zone, "cluster.local.");
 	for (unsigned k = REASON_NONE + 1; k < REASON_SENTENCES; k++) {
-		const struct reason reason = {
-			.kind = k, .name = &name, .zone = &zone, .level = "Service", .qtype = TYPE_A
-		};
+		const struct reason reason = { .kind = k,
+			.name = &name,
+			.zone = &zone,
+			.level = "Service",
+			.qtype = TYPE_A,
+			.text = "a mistake" };
 
 		assert_true(reason_text(&reason, text) > 0);
 		assert_null(strchr(text, '$'));
