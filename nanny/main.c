@@ -172,6 +172,11 @@ check(struct nanny *nanny, const struct flags_common *common)
 		log_errorx("%s: %s: %s: install package %s or set %s", engine->name, exec,
 		    strerror(errno), engine->package, engine->exec_flag);
 	wrong |= conf_keys_mistakes(&nanny->config.keys) > 0;
+	char *empty = conf_stubs_empty(&nanny->config.stubs);
+	if (empty != NULL)
+		log_errorx("conf %s: stubDomains: %s", nanny->options->config_dir, empty);
+	wrong |= empty != NULL;
+	free(empty);
 	const char *name;
 	const struct conf_key *own =
 	    engine->file_key != NULL ? engine->file_key(nanny, &name) : NULL;
