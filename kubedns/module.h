@@ -52,8 +52,9 @@ struct module {
 	const struct flag *flags;
 	size_t options_size;
 
-	/* Reads the values, and sets `*enabled`. Returns 0, or -EINVAL after a line for each mistake
-	 * (flags_refuse()). --check ends after this. */
+	/* Reads the values, and sets `*enabled`, which is false before. A module without check() is
+	 * never enabled. Returns 0, or -EINVAL after a line for each mistake (flags_refuse()). --check
+	 * ends after this. */
 	int (*check)(void *options, const struct flags_common *given, bool *enabled);
 
 	unsigned needs; /* MODULE_NEEDS_... */

@@ -189,8 +189,10 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 		}
 		if (alias || (step == STEP_OTHERS && !l.asked))
 			reply_existence(reply, FOUND, 0); /* our CNAMEs exist */
-		if (step != STEP_AGAIN && l.judge != NULL)
+		if (step != STEP_AGAIN && l.judge != NULL) {
+			l.stage = l.judge;
 			step = l.judge->resume(&l, step);
+		}
 	} while (step == STEP_AGAIN);
 	if (step != STEP_OTHERS)
 		return ANSWER_REPLY;

@@ -98,7 +98,8 @@ modules_add_stages(struct module_set *set, struct answer_config *config)
 			continue;
 		m->stage = *m->module->stage;
 		m->stage.first_counter = m->first_counter;
-		assert(m->stage.order == ORDER_MISSING || m->stage.order == ORDER_OUTSIDE);
+		assert(m->stage.order == ORDER_OUTSIDE ||
+		       (m->stage.order == ORDER_MISSING && m->stage.lengths != NULL));
 		assert(stages < MODULE_STAGES_MAX && m->stage.sentence != NULL);
 		config->module_stages[stages++] = &m->stage;
 	}
