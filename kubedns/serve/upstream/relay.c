@@ -46,8 +46,9 @@ struct relay_query {
 
 /*
  * Asks the resolver for a record that it has itself, and so tells how much of its receive buffer the
- * resolver has read. The resolver reads its queries in the order in which they were sent. So it has
- * read all queries that were sent before one that it has replied to.
+ * resolver has read. dnsmasq reads its queries in the order in which they were sent. So it has read all
+ * queries that were sent before one that it has replied to. unbound has a socket with a larger buffer
+ * for each of its threads. Its reply only shows that one of them reads.
  */
 struct marker {
 	struct inflight question;
