@@ -91,40 +91,55 @@ add_note(struct reader *r, const char *what, bool harmless, char *sentence)
 		.sentence = sentence };
 }
 
-/* Returns `text` with the values of {$NAME} and {%NAME%}. An unset variable stays in the text, and
- * a note reports it. */
-static char *
-expand(struct reader *r, const char *text)
+/* Finds the first {$NAME} or {%NAME%} in `text`. Returns NULL if there is none. Sets `end` to the text
+ * behind it, and `name` to its name, which the caller frees. */
+static const char *
+find_variable(const char *text, const char **end, char **name)
 {
-	char *out = NULL;
-	size_t size = 0;
-	FILE *f = open_memstream(&out, &size);
-
-	for (const char *open = text; (open = strchr(open, '{')) != NULL;) {
+	for (const char *open = text; (open = strchr(open, '{')) != NULL; open++) {
 		const char *close = NULL;
 
 		if (open[1] == '$' || open[1] == '%')
 			close = strstr(open + 2, open[1] == '$' ? "}" : "%}");
-		if (close == NULL) {
-			open++;
+		if (close == NULL)
 			continue;
-		}
-		char *name = xstrndup(open + 2, (size_t)(close - open) - 2);
-		const char *end = close + (open[1] == '$' ? 1 : 2), *value = getenv(name);
+		*name = xstrndup(open + 2, (size_t)(close - open) - 2);
+		*end = close + (open[1] == '$' ? 1 : 2);
+		return open;
+	}
+	return NULL;
+}
+
+/* Returns `text` with the values of {$NAME} and {%NAME%}. A variable that is not set stays in the
+ * text. Caller frees. */
+static char *
+expand(const char *text)
+{
+	char *out = NULL, *name;
+	size_t size = 0;
+	FILE *f = open_memstream(&out, &size);
+	const char *end;
+
+	for (const char *open; (open = find_variable(text, &end, &name)) != NULL; text = end) {
+		const char *value = getenv(name);
+
 		fwrite(text, 1, (size_t)((value != NULL ? open : end) - text), f);
 		if (value != NULL)
 			fputs(value, f);
-		else
-			add_note(r, name, false,
-			    xasprintf("environment variable %s is not set here: set it as in "
-				      "CoreDNS's container, and run kubedns-migrate again",
-				name));
 		free(name);
-		text = open = end;
 	}
 	fputs(text, f);
 	fclose(f);
 	return out;
+}
+
+char *
+corefile_unset(const char *text)
+{
+	char *name;
+	const char *end;
+
+	return find_variable(text, &end, &name) != NULL ? name : NULL;
 }
 
 /* Reads the next word from the innermost frame. Returns false at the end of all frames. */
@@ -234,7 +249,7 @@ import_here(struct reader *r)
 		return mistake(r, "more than %d words, imports included", COREFILE_WORDS_MAX);
 	if (!next(r) || r->begins)
 		return mistake(r, "import: needs a file or a snippet");
-	char *pattern = expand(r, r->word.text);
+	char *pattern = expand(r->word.text);
 	int rc = 0;
 	struct json_object *index;
 	if (json_object_object_get_ex(r->snippet_index, pattern, &index)) {
@@ -273,7 +288,7 @@ line_new(struct reader *r)
 	struct corefile_line line = { .file = r->corefile->files[r->word.file],
 		.line = r->word.line };
 
-	line_add(&line, expand(r, r->word.text));
+	line_add(&line, expand(r->word.text));
 	return line;
 }
 
@@ -330,9 +345,9 @@ read_directive(struct reader *r, struct corefile_block *block)
 			nesting--;
 			fresh = true;
 		} else if (nesting == 0) {
-			line_add(&d->head, expand(r, text));
+			line_add(&d->head, expand(text));
 		} else {
-			line_add(body_line(r, d, fresh), expand(r, text));
+			line_add(body_line(r, d, fresh), expand(text));
 			fresh = false;
 		}
 	}
@@ -414,7 +429,7 @@ read_keys(struct reader *r, struct corefile_line *keys, bool *braced)
 			push_back(r);
 			return 0;
 		}
-		char *word = expand(r, r->word.text);
+		char *word = expand(r->word.text);
 		size_t len = strlen(word);
 		another = len > 0 && word[len - 1] == ',';
 		if (another)

@@ -62,7 +62,7 @@ struct corefile_block {
 	size_t count;
 };
 
-/* A note about an import without a match, or about an unset variable. */
+/* A note about an import without a match. */
 struct corefile_note {
 	const char *file;
 	unsigned line;
@@ -106,6 +106,10 @@ int corefile_read(struct corefile *corefile, const char *name, const char *text,
     corefile_import import, void *arg, struct corefile_error *error);
 
 void corefile_free(struct corefile *corefile);
+
+/* Returns the name of the first variable in a word, {$NAME} or {%NAME%}, or NULL. The variable is not
+ * set, because the reader replaces all others. Caller frees. */
+char *corefile_unset(const char *text);
 
 /* Returns the first directive with this name in the block, or NULL. */
 const struct corefile_directive *corefile_find(

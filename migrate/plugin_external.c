@@ -41,7 +41,7 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 		/* A reverse zone of the block may be meant for other plugins. */
 		reverse = reverse || (line->count > 1 && zone != NULL && zone_is_reverse(zone));
 		if (zone != NULL && strcmp(zone, ".") != 0 && !zone_is_reverse(zone) &&
-		    !report_in_cluster(r, zone)) {
+		    zone_is_hosts(zone) && !report_in_cluster(r, zone)) {
 			report_flag(r, PROGRAM_KUBEDNS, "--external-zones=%s", zone);
 			if (report_topology(r) == TOPOLOGY_CLASSIC)
 				report_flag(

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "migrate/plugins.h"
+#include "lib/dname.h"
 #include "lib/xalloc.h"
 
 /* Default TTLs of the cluster's names, in seconds. kubedns has the default of kube-dns. */
@@ -88,7 +89,7 @@ read_multicluster(struct scope *scope, const struct corefile_line *line)
 	char *zone = line->count > 1 ? zone_parse(line->words[1]) : NULL;
 
 	if (line->count != 2 || zone == NULL || strcmp(zone, ".") == 0 || zone_is_reverse(zone) ||
-	    report_in_cluster(r, zone)) {
+	    !zone_is_hosts(zone) || report_in_cluster(r, zone)) {
 		report_line(r, line, VERDICT_NONE,
 		    "--clusterset-domain needs one zone other than the cluster's, such as "
 		    "clusterset.local");
@@ -161,8 +162,15 @@ read_pods(struct scope *scope, const struct corefile_line *line)
 static void
 read_namespaces(struct scope *scope, const struct corefile_line *line)
 {
+	for (size_t i = 1; i < line->count; i++)
+		if (!dname_label_ok(line->words[i], strlen(line->words[i])) ||
+		    line->words[i][strcspn(line->words[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZ_")]) {
+			report_line(scope->report, line, VERDICT_NONE,
+			    "%s is not the name of a namespace: kubedns answers for all namespaces",
+			    line->words[i]);
+			return;
+		}
 	char *names = join_words(line, ",");
-
 	if (*names)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--namespaces=%s", names);
 	report_line(scope->report, line, VERDICT_CARRIED, "--namespaces");
@@ -560,12 +568,12 @@ read_domains(struct scope *scope, const struct corefile_directive *d, const stru
 		const char *word = line->count > 1 ? line->words[i + 1] : scope->zones[i];
 		char *zone = zone_parse(word);
 
-		if (zone == NULL || zone_is_reverse(zone) || zone_set_has(others, zone))
+		if (zone_is_placeholder(word))
+			domains.placeholder = word;
+		else if (zone == NULL || zone_is_reverse(zone) || zone_set_has(others, zone))
 			; /* reported elsewhere */
 		else if (strcmp(zone, ".") == 0)
 			domains.root = true;
-		else if (strpbrk(zone, "${}%<>") != NULL)
-			domains.placeholder = word;
 		else if (!report_domain(scope->report, zone))
 			take_second(scope, line, zone, &domains, seconds);
 		free(zone);

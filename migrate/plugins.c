@@ -153,6 +153,18 @@ read_node_cache(struct report *report, const struct corefile_block *block)
 
 #define LEFT_OUT "left out with its server block"
 
+static void
+report_left_out(struct report *report, const struct corefile_block *block)
+{
+	for (size_t i = 0; i < block->count; i++) {
+		const struct corefile_directive *d = &block->directives[i];
+
+		report_line(report, &d->head, VERDICT_NONE, LEFT_OUT);
+		for (size_t k = 0; k < d->body_count; k++)
+			report_line(report, &d->body[k], VERDICT_NONE, LEFT_OUT);
+	}
+}
+
 /* Whether the key has a port other than 53. */
 static bool
 has_port(const char *word)
@@ -192,13 +204,7 @@ read_left_out(struct report *report, const struct blocks *blocks,
 		report_line(report, &block->keys, VERDICT_NONE,
 		    "left out: an earlier server block has the same zones. CoreDNS does not start "
 		    "with such a Corefile (already defined)");
-	for (size_t i = 0; i < block->count; i++) {
-		const struct corefile_directive *d = &block->directives[i];
-
-		report_line(report, &d->head, VERDICT_NONE, LEFT_OUT);
-		for (size_t k = 0; k < d->body_count; k++)
-			report_line(report, &d->body[k], VERDICT_NONE, LEFT_OUT);
-	}
+	report_left_out(report, block);
 }
 
 /* Reads the keys of a block. Reports keys that are not plain zones of this block. */
@@ -213,7 +219,12 @@ read_keys(struct scope *scope, size_t number, const struct corefile_line *keys)
 		char *zone = zone_parse(word);
 		bool here = blocks_key_is_here(scope->blocks, word);
 
-		if (zone == NULL) {
+		if (zone == NULL && zone_is_placeholder(word)) {
+			verdict = VERDICT_NONE;
+			sentence = "a placeholder, which another program replaces: run "
+				   "kubedns-migrate on the output of that program. Until then the "
+				   "zone is left out";
+		} else if (zone == NULL) {
 			verdict = VERDICT_NONE;
 			sentence = "not a name, or a network whose length is not 8, 16 or 24: "
 				   "write the reverse zones instead";
@@ -408,9 +419,13 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 	for (size_t k = 0; k < block->count; k++)
 		if (strcmp(block->directives[k].head.words[0], "template") == 0)
 			plugin_template_plan(&scope, &block->directives[k]);
-	for (size_t k = 0; k < block->count; k++)
-		read_directive(&scope, &block->directives[k]);
-	report_dead_end(&scope);
+	if (scope.count == 0 && block->keys.count > 0) {
+		report_left_out(report, block);
+	} else {
+		for (size_t k = 0; k < block->count; k++)
+			read_directive(&scope, &block->directives[k]);
+		report_dead_end(&scope);
+	}
 	for (size_t k = 0; k < scope.count; k++)
 		free(scope.zones[k]);
 	free(scope.zones);

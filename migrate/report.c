@@ -235,11 +235,33 @@ line_text(const struct corefile_line *line, size_t max)
 
 /* --- collecting --- */
 
-/* Takes `sentence`. */
+/* Returns the first variable without a value in a line, or NULL. Caller frees. */
+static char *
+unset_in_line(const struct corefile_line *line)
+{
+	char *name = NULL;
+
+	for (size_t i = 0; i < line->count && name == NULL; i++)
+		name = corefile_unset(line->words[i]);
+	return name;
+}
+
+/* Takes `sentence`. A line with a variable that is not set gets another verdict: its flags and keys
+ * are left out. */
 static void
 add_finding(struct report *r, const struct corefile_line *line, size_t words, enum verdict verdict,
     char *sentence)
 {
+	char *unset = unset_in_line(line);
+
+	if (unset != NULL) {
+		verdict = VERDICT_NONE;
+		free(sentence);
+		sentence = xasprintf("environment variable %s is not set here: set it as in "
+				     "CoreDNS's container, and run kubedns-migrate again",
+		    unset);
+		free(unset);
+	}
 	if ((r->count & (r->count - 1)) == 0)
 		r->findings =
 		    xreallocarray(r->findings, r->count ? 2 * r->count : 1, sizeof *r->findings);
@@ -250,6 +272,17 @@ add_finding(struct report *r, const struct corefile_line *line, size_t words, en
 		.sentence = printable(sentence),
 		.verdict = verdict,
 	};
+}
+
+/* Whether the text has a variable that is not set. */
+static bool
+has_unset(const char *text)
+{
+	char *name = corefile_unset(text);
+	bool found = name != NULL;
+
+	free(name);
+	return found;
 }
 
 /* Returns the formatted text. Caller frees. */
@@ -333,6 +366,10 @@ report_flag(struct report *r, enum program program, const char *fmt, ...)
 	va_start(args, fmt);
 	char *flag = formatted(fmt, args);
 	va_end(args);
+	if (has_unset(flag)) {
+		free(flag);
+		return;
+	}
 	struct list *list = &r->flags[program];
 	char *key = xstrndup(flag, repeats(flag) ? strlen(flag) : flag_name_len(flag));
 	struct json_object *index;
@@ -354,6 +391,8 @@ report_server(struct report *r, const char *domain, const char *text)
 {
 	struct json_object *servers = r->upstreams;
 
+	if (domain != NULL && has_unset(domain))
+		return true;
 	if (domain != NULL && !json_object_object_get_ex(r->stubs, domain, &servers)) {
 		servers = json_object_new_array();
 		json_object_object_add(r->stubs, domain, servers);
@@ -439,7 +478,10 @@ report_text(struct report *r, enum text_key key, const char *fmt, ...)
 	va_start(args, fmt);
 	char *line = formatted(fmt, args);
 	va_end(args);
-	list_add(&r->texts[key], printable(line));
+	if (has_unset(line))
+		free(line);
+	else
+		list_add(&r->texts[key], printable(line));
 }
 
 size_t

@@ -34,6 +34,12 @@ network_zone(const char *word)
 	return xasprintf("%d.%d.%d.in-addr.arpa", addr.bytes[2], addr.bytes[1], addr.bytes[0]);
 }
 
+bool
+zone_is_placeholder(const char *word)
+{
+	return strpbrk(word, "${}%<>") != NULL || strncmp(word, "__", 2) == 0;
+}
+
 char *
 zone_parse(const char *word)
 {
@@ -54,11 +60,22 @@ zone_parse(const char *word)
 	}
 	for (char *c = zone; *c; c++)
 		*c = (char)tolower((unsigned char)*c);
-	if (dname_from_text(&name, zone) < 0) {
+	if (zone_is_placeholder(zone) || dname_from_text(&name, zone) < 0) {
 		free(zone);
 		return NULL;
 	}
 	return zone;
+}
+
+bool
+zone_is_hosts(const char *zone)
+{
+	for (size_t len; *zone; zone += len + (zone[len] == '.')) {
+		len = strcspn(zone, ".");
+		if (!dname_label_ok(zone, len))
+			return false;
+	}
+	return true;
 }
 
 bool

@@ -19,10 +19,17 @@
 
 /*
  * Returns the zone that `word` of a Corefile stands for. A network such as 10.1.0.0/16 stands for a
- * reverse zone. Returns NULL if the word is not a name, or if the network's length is not 8, 16 or
- * 24. Caller frees.
+ * reverse zone. Returns NULL if the word is not a name, or is a placeholder, or if the network's
+ * length is not 8, 16 or 24. Caller frees.
  */
 char *zone_parse(const char *word);
+
+/* Whether `word` is a placeholder such as $DNS_DOMAIN, {{ domain }} or __PILLAR__DNS__DOMAIN__, which
+ * another program replaces, or a variable that is not set. */
+bool zone_is_placeholder(const char *word);
+
+/* Whether all labels of `zone` are those of host names, which kubedns's own zones must have. */
+bool zone_is_hosts(const char *zone);
 
 /* Whether `zone` is in-addr.arpa, ip6.arpa, or below one of these two. */
 bool zone_is_reverse(const char *zone);

@@ -129,7 +129,11 @@ variables_of_the_environment_are_replaced(void **state)
 	assert_string_equal(
 	    read_text(
 		"{$COREFILE_ZONE}:53 {\n a {%COREFILE_ZONE%}x{$COREFILE_NONE}y {$ {\n }\n}\n"),
-	    "[1 <z.example:53>|2 <a> <z.examplex{$COREFILE_NONE}y> <{$>](2 <COREFILE_NONE>)");
+	    "[1 <z.example:53>|2 <a> <z.examplex{$COREFILE_NONE}y> <{$>]");
+	char *name = corefile_unset("x{$COREFILE_NONE}y");
+	assert_string_equal(name, "COREFILE_NONE");
+	free(name);
+	assert_null(corefile_unset("{%x} { $y} {{ .Name }}"));
 }
 
 static void
