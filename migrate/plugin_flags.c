@@ -116,7 +116,28 @@ plugin_local(struct scope *scope, const struct corefile_directive *d)
 		    "dnsmasq answers localhost itself; CoreDNS also answers localhost.DOMAIN");
 }
 
-/* dns64 [PREFIX] { prefix PREFIX; translate_all; allow_ipv4 }. The last prefix counts. */
+/* Returns the prefix of a `dns64` directive. The last prefix counts. */
+static const char *
+dns64_prefix(const struct corefile_directive *d)
+{
+	const char *prefix = d->head.count > 1 ? d->head.words[1] : DNS64_WELL_KNOWN;
+
+	for (size_t i = 0; i < d->body_count; i++)
+		if (strcmp(d->body[i].words[0], "prefix") == 0 && d->body[i].count > 1)
+			prefix = d->body[i].words[1];
+	return prefix;
+}
+
+bool
+plugin_dns64_is_possible(const struct corefile_directive *d)
+{
+	char text[DNS64_TEXT_MAX];
+	const char *why;
+
+	return dns64_parse(dns64_prefix(d), text, &why) == 0;
+}
+
+/* dns64 [PREFIX] { prefix PREFIX; translate_all; allow_ipv4 } */
 void
 plugin_dns64(struct scope *scope, const struct corefile_directive *d)
 {
@@ -127,8 +148,8 @@ plugin_dns64(struct scope *scope, const struct corefile_directive *d)
 		    "names that have IPv6 addresses keep them: " KEEP_COREDNS },
 	};
 	bool classic = report_topology(scope->report) == TOPOLOGY_CLASSIC;
-	const char *prefix = d->head.count > 1 ? d->head.words[1] : DNS64_WELL_KNOWN, *why;
 	char text[DNS64_TEXT_MAX];
+	const char *why;
 
 	if (classic || !scope_serves_root(scope)) {
 		report_line(scope->report, &d->head, VERDICT_NONE,
@@ -143,13 +164,11 @@ plugin_dns64(struct scope *scope, const struct corefile_directive *d)
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 
-		if (strcmp(line->words[0], "prefix") == 0 && line->count > 1)
-			prefix = line->words[1];
 		if (!report_option(scope->report, line, options, sizeof options / sizeof *options))
 			report_unknown(
 			    scope->report, line, "not an option of dns64: " KEEP_COREDNS);
 	}
-	if (dns64_parse(prefix, text, &why) < 0) {
+	if (dns64_parse(dns64_prefix(d), text, &why) < 0) {
 		report_line(scope->report, &d->head, VERDICT_NONE,
 		    "unbound makes no AAAA records with this prefix: %s", why);
 		return;

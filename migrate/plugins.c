@@ -459,7 +459,8 @@ choose_engine(struct report *report, const struct corefile *corefile, const stru
 			const struct corefile_directive *d = &block->directives[k];
 			bool dns64 = strcmp(d->head.words[0], "dns64") == 0 &&
 				     report_topology(report) == TOPOLOGY_FRONT &&
-				     block == blocks_of_name(blocks, ".");
+				     block == blocks_of_name(blocks, ".") &&
+				     plugin_dns64_is_possible(d);
 
 			if (dns64 || (strcmp(d->head.words[0], "forward") == 0 &&
 					 plugin_forward_uses_tls(d)))

@@ -74,6 +74,9 @@ void plugin_template_plan(struct scope *scope, const struct corefile_directive *
 /* Whether the directive `forward` has a server for which the new configuration uses TLS. */
 bool plugin_forward_uses_tls(const struct corefile_directive *d);
 
+/* Whether unbound accepts the prefix of the directive `dns64`. */
+bool plugin_dns64_is_possible(const struct corefile_directive *d);
+
 /* Reads the words of `line` from word `at` on. The words are addresses that may transfer the zones.
  * Used for the plugin `transfer`, and for the older option `transfer` of `kubernetes`. */
 void plugin_transfer_to(struct scope *scope, const struct corefile_line *line, size_t at);
