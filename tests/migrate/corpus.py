@@ -583,7 +583,13 @@ def concerns(words, said, name, domain, answers):
         return False
 
 
-def documented(name, rdtype, theirs, ours, topology):
+def rewritten(old, name):
+    """True if the Corefile rewrites the name, as an exact name or by a suffix."""
+    rules = re.findall(r"^\s*rewrite (?:stop |continue )?name (exact |suffix |)(\S+) \S+$", old.text(), re.M)
+    return any(below(name, zone_of(f)) if kind == "suffix " else name == zone_of(f) for kind, f in rules)
+
+
+def documented(name, rdtype, theirs, ours, topology, is_rewritten):
     """The differences that docs/from-coredns.md lists for every cluster."""
     if (rdtype, theirs, ours) == ("SOA", "NOERROR", "NXDOMAIN"):
         return ["docs/from-coredns.md: SOA of a name that does not exist"]
@@ -591,6 +597,8 @@ def documented(name, rdtype, theirs, ours, topology):
         return ["docs/from-coredns.md: other types of an ExternalName Service"]
     if (rdtype, theirs, topology) == ("SOA", "NOERROR", "classic") and ours.startswith(f"NOERROR [{name}. soa ns.dns."):
         return ["docs/from-coredns.md: SOA of a rewritten name"]
+    if is_rewritten and (theirs, ours, topology) == ("NXDOMAIN", "NOERROR", "classic"):
+        return ["docs/from-coredns.md: a rewritten name whose new name does not exist"]
     return []
 
 
@@ -615,10 +623,13 @@ def announced(old, printed, name, domain, answers):
             continue
         inside = block.get(place)
         elsewhere = inside is not None and mine is not None and mine not in inside
-        if elsewhere and not (name.endswith(".arpa") and "reverse names of these addresses" in said):
+        if elsewhere and not (name.endswith(".arpa") and ("reverse names of these addresses" in said or "the cluster's reverse names" in said)):
             continue
         if all(zone_of(w) in zones for w in words) or concerns(words, said, name, domain, answers):
             found.append(f"{' '.join(words)[:40]}: {verdict}: {said[:100]}")
+    targets = re.findall(r" cname (\S+?)\.?\]", answers)
+    if not found and len(targets) == 2 and targets[0] == targets[1] != name:
+        found = announced(old, printed, targets[0], domain, answers)  # both have the alias, but other records of its target
     if not found and (m := re.search(rf"^\s*rewrite (?:\w+ )?name (?:exact )?{re.escape(name)}\.? (\S+)$", old.text(), re.M)) and zone_of(m[1]) != name:
         return announced(old, printed, zone_of(m[1]), domain, answers)  # the options of the new name's plugin decide too
     return found
@@ -695,6 +706,8 @@ def one(path, arguments, api, servers_of, workspace):
     if "{{" in re.sub(r'"[^"]*"|`[^`]*`', "", old.corefile) and "template" not in old.corefile:
         raise Skipped("a template of another program")
     domain = next((zone_of(w[1]) for _, lines in blocks_of(old.text()) for _, w, _ in lines if w[0] == "kubernetes" and len(w) > 1), "cluster.local")
+    if set("${}%<>") & set(domain):
+        raise Skipped(f"a template of another program: the domain is {domain}")
     aims = aims_of(path)
     asked = list(dict.fromkeys(a[:2] for a in aims)) if aims else questions(old, domain)
     servers_of(old.groups())
@@ -714,7 +727,7 @@ def one(path, arguments, api, servers_of, workspace):
             wait_upstream()
             ours = ask_all(asked)
         aimed = announced_for(aims, printed) if aims else {}
-        differ = [(q, t, o, announced(old, printed, q[0], domain, t + o) or aimed.get(q) or documented(*q, t, o, topology))
+        differ = [(q, t, o, announced(old, printed, q[0], domain, t + o) or aimed.get(q) or documented(*q, t, o, topology, rewritten(old, q[0])))
                   for q, (t, _), (o, _) in zip(asked, theirs, ours) if t != o]  # fmt: skip
         differ += [(*d, aimed.get(d[0])) for d in other_ttls(aims or [], asked, theirs, ours)]
         counts, needless = count_directives(aims or [], printed, differ)
