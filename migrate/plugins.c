@@ -222,8 +222,8 @@ read_keys(struct scope *scope, size_t number, const struct corefile_line *keys)
 		if (zone == NULL && zone_is_placeholder(word)) {
 			verdict = VERDICT_NONE;
 			sentence = "a placeholder, which another program replaces: run "
-				   "kubedns-migrate on the output of that program. Until then the "
-				   "zone is left out";
+				   "kubedns-migrate on the output of that program. Until then its "
+				   "names go to the servers of all other names";
 		} else if (zone == NULL) {
 			verdict = VERDICT_NONE;
 			sentence = "not a name, or a network whose length is not 8, 16 or 24: "
