@@ -795,8 +795,13 @@ plugin_forward(struct scope *scope, const struct corefile_directive *d)
 	else
 		read_zones(scope, from, &seen, &o);
 	report_zones(scope, line, &seen, &o);
+	bool used = seen.any || seen.cluster || seen.lost || seen.wrong != NULL;
 	for (size_t i = 0; i < d->body_count; i++)
-		read_option(scope, d, &d->body[i]);
+		if (used)
+			read_option(scope, d, &d->body[i]);
+		else
+			report_line(scope->report, &d->body[i], VERDICT_CARRIED,
+			    "left out: CoreDNS never uses this %s", line->words[0]);
 	/* With a word that is no server, CoreDNS does not start. */
 	if (o.seen[TARGET_WRONG] == 0)
 		take_names(scope->forwards, d, from);

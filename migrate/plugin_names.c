@@ -245,16 +245,48 @@ leads_on(const struct corefile_block *block)
 	return false;
 }
 
+/* Whether `fallthrough` passes on all names of the directive's zones. `fallthrough ZONE...` passes
+ * on only the names of its zones. */
+static bool
+falls_through(const struct scope *scope, const struct corefile_directive *d)
+{
+	struct zone_set *through = zone_set_new();
+	bool all = true;
+
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *line = &d->body[i];
+
+		if (strcmp(line->words[0], "fallthrough") != 0)
+			continue;
+		if (line->count == 1)
+			zone_set_add(through, ".");
+		for (size_t k = 1; k < line->count; k++) {
+			char *zone = zone_parse(line->words[k]);
+
+			if (zone != NULL)
+				zone_set_add(through, zone);
+			free(zone);
+		}
+	}
+	for (size_t i = 2; i < d->head.count; i++) {
+		char *zone = zone_parse(d->head.words[i]);
+
+		all = all && (zone == NULL || zone_set_covers(through, zone));
+		free(zone);
+	}
+	for (size_t i = 0; d->head.count <= 2 && i < scope->count; i++)
+		all = all && zone_set_covers(through, scope->zones[i]);
+	zone_set_free(through);
+	return all;
+}
+
 /* hosts [FILE [ZONE...]] { ... } */
 void
 plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 {
 	struct zone_set *zones = scope_zones(scope, &d->head, 2);
-	bool falls = false;
+	bool falls = falls_through(scope, d) && leads_on(scope->block);
 
-	for (size_t i = 0; i < d->body_count; i++)
-		falls = falls || strcmp(d->body[i].words[0], "fallthrough") == 0;
-	falls = falls && leads_on(scope->block);
 	read_hosts_head(scope, d, zones, falls);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];

@@ -104,7 +104,7 @@ static const struct plugin table[] = {
 	{ "transfer", plugin_transfer, 0, NULL },
 	{ "tsig", plugin_tsig, 0, NULL },
 	{ "view", NONE = "all clients get the same answer: run a second Deployment with other "
-			 "settings, or use " KEEP_COREDNS },
+			 "settings, or " KEEP_COREDNS },
 	{ "whoami", NONE = "a plugin for tests" },
 };
 

@@ -537,6 +537,12 @@ def test_the_first_forward_of_a_block_gets_the_names():
     assert flags["dnsmasq"] == [] and "forward corp.example 10.0.0.3 (no effect in CoreDNS)" in out
 
 
+def test_options_of_a_forward_that_coredns_never_uses():
+    forward = " forward . 10.0.0.2\n forward x.example 10.0.0.3 10.0.0.4 {\n  policy sequential\n  max_concurrent 9000\n  force_tcp\n }\n}\n"
+    out, _, flags, _ = of(configmap("coredns", Corefile=CLOSED[:-2] + forward))
+    assert flags["dnsmasq"] == [] and "force_tcp (no effect in CoreDNS)" in out and " 0 lines have no equivalent" in out
+
+
 @pytest.mark.parametrize("option, all_endpoints", [("", True), ("  noendpoints\n", False)])
 def test_endpoints_of_every_service_have_ptr_records_as_in_coredns(option, all_endpoints):
     out, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("  ttl 30\n", "  ttl 30\n" + option)))
@@ -589,6 +595,15 @@ def test_coredns_has_no_names_of_pods_by_default(line, flag):
 @pytest.mark.parametrize("after, announced", [(" forward . 10.0.0.1\n", False), ("", True)])
 def test_a_fallthrough_to_nothing_is_no_lookup_in_coredns(after, announced):
     out, *_ = of(configmap("coredns", Corefile=f"corp.example {{\n hosts {{\n  10.0.0.1 a.corp.example\n  fallthrough\n }}\n{after}}}\n{OPEN}"))
+    assert ("CoreDNS returns SERVFAIL for them" in out) is announced
+
+
+@pytest.mark.parametrize("head, through, announced", [
+    ("hosts", "fallthrough", False), ("hosts", "fallthrough a.example", True), ("hosts", "fallthrough in-addr.arpa ip6.arpa", True), ("hosts", "fallthrough .", False),
+    ("hosts /etc/hosts a.example", "fallthrough a.example", False), ("hosts /etc/hosts a.example b.example", "fallthrough a.example", True),
+])  # fmt: skip
+def test_a_fallthrough_of_some_zones_refuses_all_other_names_in_coredns(head, through, announced):
+    out, *_ = of(configmap("coredns", Corefile=OPEN[:-2] + f" {head} {{\n  10.0.0.1 a.example\n  {through}\n }}\n}}\n"))
     assert ("CoreDNS returns SERVFAIL for them" in out) is announced
 
 
@@ -789,8 +804,8 @@ def line_of(text, line):
     (in_root("rewrite name regex ^(.*)\\.corp\\.example\\.$ {1}.x.test answer auto") + CORP, "rewrite name regex ^(.*)\\.corp\\.example\\.$ {1}.x.test answer auto", "=",
      "(no effect in CoreDNS)"),
     # other directives
-    (in_root("forward x.example 10.0.0.2 {\n  policy sequential\n }"), "policy sequential", "=", ""),
-    (in_root("forward x.example 10.0.0.2 10.0.0.3 {\n  policy sequential\n }"), "policy sequential", "~", "--strict-order"),
+    (CLOSED[:-2] + " forward x.example 10.0.0.2 {\n  policy sequential\n }\n forward . /etc/resolv.conf\n}\n", "policy sequential", "=", ""),
+    (CLOSED[:-2] + " forward x.example 10.0.0.2 10.0.0.3 {\n  policy sequential\n }\n forward . /etc/resolv.conf\n}\n", "policy sequential", "~", "--strict-order"),
     (in_corp("hosts {\n  10.0.0.5 a.corp.example\n  ttl 60\n  fallthrough\n }"), "ttl 60", "~", "--ttl applies"),
     (in_root('template IN A example {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }') + CORP, "template IN A example {", "~", "They also answer names in zones of other server blocks"),
     (in_corp("kubernetes cluster.local {\n  pods verified\n }"), "kubernetes cluster.local {", "=", "(no effect in CoreDNS)"),
