@@ -369,6 +369,39 @@ is_above(const struct scope *scope, const char *name)
 	return false;
 }
 
+/* Adds `KIND FROM TO` to the key rewrites. kubedns refuses the whole key if it has two rewrites of one
+ * name or suffix. So reports a second one, and returns false. */
+static bool
+add_rewrite(struct scope *scope, const struct name_rewrite *w, const char *kind, const char *from,
+    const char *to)
+{
+	char *start = xasprintf("%s %s ", kind, from);
+	bool second = report_text_begins(scope->report, TEXT_REWRITES, start);
+
+	if (!second)
+		report_text(scope->report, TEXT_REWRITES, "%s%s", start, to);
+	else if (w->kind == REWRITE_EXACT)
+		report_line(scope->report, w->line, VERDICT_CARRIED,
+		    "left out: an earlier rewrite has this name");
+	else
+		report_line(scope->report, w->line, VERDICT_CHANGES,
+		    "left out: an earlier rewrite has this suffix, and kubedns has one rewrite for "
+		    "each suffix");
+	free(start);
+	return !second;
+}
+
+/* Whether the pattern ends with `$` after a letter or a digit. CoreDNS compares names with a final
+ * dot, so such a pattern matches none. */
+static bool
+matches_nothing(const char *pattern)
+{
+	size_t len = strlen(pattern);
+
+	return len > 2 && pattern[len - 1] == '$' && isalnum((unsigned char)pattern[len - 2]) &&
+	       pattern[len - 3] != '\\';
+}
+
 /* Reports why a pattern cannot be carried over. */
 static void
 read_pattern(struct scope *scope, const struct name_rewrite *w)
@@ -376,6 +409,11 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 	char domain[CONF_HOST_MAX], suffix[CONF_HOST_MAX], other[CONF_HOST_MAX];
 	bool known = pattern_domain(w->from, domain);
 
+	if (matches_nothing(w->from)) {
+		report_line(scope->report, w->line, VERDICT_CARRIED,
+		    "left out: CoreDNS compares names with a final dot, so no name matches");
+		return;
+	}
 	if (known && !scope_serves(scope, domain) && !is_above(scope, domain)) {
 		report_line(scope->report, w->line, VERDICT_CARRIED,
 		    "left out: no name of this server block matches, so CoreDNS does not rewrite "
@@ -385,8 +423,8 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 	if (report_topology(scope->report) == TOPOLOGY_CLASSIC) {
 		bool fits = as_suffix(w->from, w->to, suffix, other) && scope_serves(scope, suffix);
 
-		if (fits && plugin_rewrite_has_room(scope, w->line, false)) {
-			report_text(scope->report, TEXT_REWRITES, "suffix %s %s", suffix, other);
+		if (fits && plugin_rewrite_has_room(scope, w->line, false) &&
+		    add_rewrite(scope, w, "suffix", suffix, other)) {
 			report_line(scope->report, w->line, VERDICT_CHANGES,
 			    "the ConfigMap's key rewrites, as a suffix: it also applies to %s "
 			    "itself%s",
@@ -451,12 +489,11 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 			       "CoreDNS does not rewrite it");
 		return true;
 	}
-	if (!plugin_rewrite_has_room(scope, w->line, false))
+	if (!plugin_rewrite_has_room(scope, w->line, false) ||
+	    !add_rewrite(scope, w, suffix ? "suffix" : "exact", from, to))
 		return true;
 	const char *differs = difference(scope, w, from);
 	bool same = *differs == '\0' && !suffix;
-	report_text(
-	    scope->report, TEXT_REWRITES, "%s %s %s", suffix ? "suffix" : "exact", from, to);
 	report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
 	    "the ConfigMap's key rewrites%s%s",
 	    !suffix  ? ""

@@ -490,6 +490,15 @@ report_text_count(const struct report *r, enum text_key key)
 	return r->texts[key].count;
 }
 
+bool
+report_text_begins(const struct report *r, enum text_key key, const char *start)
+{
+	for (size_t i = 0; i < r->texts[key].count; i++)
+		if (strncmp(r->texts[key].items[i], start, strlen(start)) == 0)
+			return true;
+	return false;
+}
+
 void
 report_reads_pods(struct report *r)
 {

@@ -139,6 +139,9 @@ void report_text(struct report *report, enum text_key key, const char *fmt, ...)
 /* Returns the number of lines that the key has so far. */
 size_t report_text_count(const struct report *report, enum text_key key);
 
+/* Whether a line of the key begins with `start`. */
+bool report_text_begins(const struct report *report, enum text_key key, const char *start);
+
 /* Prints the whole report. */
 void report_print(const struct report *report, const char *source, FILE *out);
 

@@ -607,6 +607,17 @@ def test_a_fallthrough_of_some_zones_refuses_all_other_names_in_coredns(head, th
     assert ("CoreDNS returns SERVFAIL for them" in out) is announced
 
 
+@pytest.mark.parametrize("rewrites, key, said", [
+    (["exact a.example b.example", "exact A.example. c.example"], ["exact a.example b.example"], "exact A.example. c.example (no effect in CoreDNS)"),
+    (["suffix .a.example .b.example", "suffix a.example c.example"], ["suffix a.example b.example"], "changes: left out: an earlier rewrite has this suffix"),
+    (["regex (.*)\\.a\\.example$ {1}.b.example", "exact x.example y.example"], ["exact x.example y.example"], "(no effect in CoreDNS)"),
+])  # fmt: skip
+def test_rewrites_that_kubedns_would_refuse_or_coredns_never_uses(rewrites, key, said):
+    """kubedns refuses the key rewrites as a whole if it has two rewrites of one name."""
+    out, data, *_ = of(configmap("coredns", Corefile=OPEN[:-2] + "".join(f" rewrite name {r}\n" for r in rewrites) + "}\n"))
+    assert data["rewrites"] == key and said in out
+
+
 @pytest.mark.parametrize("zone, announced", [(".", False), ("corp.example", True)])
 def test_ptr_records_of_hosts_of_a_zones_block(zone, announced):
     out, *_ = of(configmap("coredns", Corefile=f"{zone} {{\n hosts {{\n  10.0.0.1 a.corp.example\n  fallthrough\n }}\n forward . 10.0.0.1\n}}\n"))
