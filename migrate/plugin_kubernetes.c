@@ -549,8 +549,12 @@ take_second(struct scope *scope, const struct corefile_line *line, const char *z
 	domains->full = !plugin_rewrite_has_room(scope, line, false);
 	if (domains->full)
 		return;
-	report_text(
-	    scope->report, TEXT_REWRITES, "suffix %s %s", name, report_known_domain(scope->report));
+	char *start = xasprintf("suffix %s ", name);
+	/* In CoreDNS too, a rewrite of these names comes before kubernetes. */
+	if (!report_text_begins(scope->report, TEXT_REWRITES, start))
+		report_text(scope->report, TEXT_REWRITES, "%s%s", start,
+		    report_known_domain(scope->report));
+	free(start);
 	if (ftell(seconds) < 200)
 		fprintf(seconds, "%s%s", ftell(seconds) > 0 ? ", " : "", name);
 }

@@ -618,6 +618,11 @@ def test_rewrites_that_kubedns_would_refuse_or_coredns_never_uses(rewrites, key,
     assert data["rewrites"] == key and said in out
 
 
+def test_a_rewrite_of_the_cluster_s_second_zone_is_its_only_rewrite():
+    text = ".:53 {\n rewrite name suffix .old.example .new.example\n kubernetes cluster.local old.example\n forward . 10.0.0.1\n}\n"
+    assert of(configmap("coredns", Corefile=text))[1]["rewrites"] == ["suffix old.example new.example"]
+
+
 @pytest.mark.parametrize("zone, announced", [(".", False), ("corp.example", True)])
 def test_ptr_records_of_hosts_of_a_zones_block(zone, announced):
     out, *_ = of(configmap("coredns", Corefile=f"{zone} {{\n hosts {{\n  10.0.0.1 a.corp.example\n  fallthrough\n }}\n forward . 10.0.0.1\n}}\n"))
