@@ -1,10 +1,12 @@
 #!/bin/sh
 # release.sh VERSION DIRECTORY: builds everything that is published for a version, from what is committed in git: the source, the chart, the
-# manifests, the Debian packages and their checksums. With docker, it also builds the images and their SBOMs. The same commit gives the same
-# bytes: the script makes everything twice, the second time in a clone in another directory, and compares. `make release` calls this script.
+# manifests, the Debian packages, the provenance and the checksums. With docker, it also builds the images and their SBOMs. The same commit gives
+# the same bytes: the script makes everything twice, the second time in a clone in another directory, and compares. `make release` calls this
+# script.
 # Environment: SIGN=FILE.pem signs the checksums, each image archive and each SBOM with that private key and openssl. SIGN=KEY signs the
-# checksums with that key of gpg. NO_PACKAGES leaves out the Debian packages, NO_IMAGES the images, and ONCE the second build. A release is a
-# commit with the tag vVERSION. For other commits VERSION is X.Y.Z+COMMITS.gREVISION (conf/version.sh), which is not a release.
+# checksums with that key of gpg. SIGN=keyless signs nothing here, because conf/publish.sh signs in the registry. NO_PACKAGES leaves out the
+# Debian packages, NO_IMAGES the images, and ONCE the second build. A release is a commit with the tag vVERSION. For other commits VERSION is
+# X.Y.Z+COMMITS.gREVISION (conf/version.sh), which is not a release.
 set -eu
 
 version=$1
@@ -102,6 +104,10 @@ else
 	say "no docker: images are left out"
 fi
 
+say "provenance"
+"${PYTHON:-python3}" conf/provenance.py "$version" "$(git rev-parse HEAD)" "$out" >"$work/provenance"
+mv "$work/provenance" "$out/kubedns-$version.provenance.json"
+
 (cd "$out" && sha256sum -- * >SHA256SUMS)
 
 if [ -z "${ONCE:-}" ]; then
@@ -122,7 +128,7 @@ if [ -n "${SIGN:-}" ] && [ -f "$SIGN" ]; then
 	for file in "$out"/*.oci.tar "$out"/*.spdx.json "$out/SHA256SUMS"; do
 		[ ! -e "$file" ] || sign "$file"
 	done
-elif [ -n "${SIGN:-}" ]; then
+elif [ -n "${SIGN:-}" ] && [ "$SIGN" != keyless ]; then
 	gpg --batch --armor --detach-sign --local-user "$SIGN" "$out/SHA256SUMS"
 fi
 cat "$out/SHA256SUMS"

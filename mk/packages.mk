@@ -23,16 +23,36 @@ release: ## write the committed source, chart, manifests, packages, images, SBOM
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) SIGN='$(SIGN)' sh conf/release.sh $(VERSION) $(BUILD)/release
 .PHONY: release
 
-# Programs from Go modules.
+# Programs from Go modules, for publishing and for its test. The test's registry is distribution.
+ORAS := $(BUILD)/tools/oras
+COSIGN := $(BUILD)/tools/cosign
+REGISTRY_SERVER := $(BUILD)/tools/registry
 ACTIONLINT := $(BUILD)/tools/actionlint
+$(ORAS): MODULE = oras.land/oras/cmd/oras@v1.3.6
+$(COSIGN): MODULE = github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+$(REGISTRY_SERVER): MODULE = github.com/distribution/distribution/v3/cmd/registry@v3.1.2
 $(ACTIONLINT): MODULE = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
-$(ACTIONLINT):
+$(ORAS) $(COSIGN) $(REGISTRY_SERVER) $(ACTIONLINT):
 	@command -v go >/dev/null || { echo "make: $(@F) needs Go 1.26: https://go.dev/dl/" >&2; exit 1; }
 	@mkdir -p $(@D)
 	GOBIN=$(abspath $(@D)) GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go install -trimpath $(MODULE)
 
 actionlint: $(ACTIONLINT) ## build the checker of .github/workflows for `make lint` (Go)
 .PHONY: actionlint
+
+PACKAGES_publish := git openssh-client openssl python3 skopeo
+publish: ## push the release in $(BUILD)/release to REGISTRY=HOST/PATH and sign it with SIGN=FILE.pem or keyless; writes $(BUILD)/install.md (Go)
+	@$(call deps,publish)
+	@$(again) $(ORAS) $(COSIGN) helm-cli
+	@ORAS=$(abspath $(ORAS)) COSIGN=$(abspath $(COSIGN)) HELM=$(abspath $(HELM_CLI)) SIGN='$(SIGN)' \
+		sh conf/publish.sh $(BUILD)/release '$(REGISTRY)' $(BUILD)/install.md
+.PHONY: publish
+
+test-publish: ## test publishing with a registry on this machine (Go)
+	@$(call deps,build run test publish)
+	@$(again) helm-cli $(ORAS) $(COSIGN) $(REGISTRY_SERVER)
+	@TOOLS=$(abspath $(BUILD)/tools) HELM_CLI=$(abspath $(HELM_CLI)) $(PYTHON) -m pytest -q -p no:cacheprovider tests/publish $(PYTEST_ARGS)
+.PHONY: test-publish
 
 test-deb: ## test the Debian packages in a container with systemd (docker; after make deb)
 	@$(if $(filter kubedns-base:%,$(BASE)),$(call deps,image))

@@ -15,35 +15,16 @@ import uuid
 
 import pytest
 import yaml
+from repository import commit_working_tree, git, needs_git
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WITHOUT = {"NO_PACKAGES": "1", "NO_IMAGES": "1", "ONCE": "yes"}  # leaves out the parts that take minutes, and the second build
 TWICE = {**WITHOUT, "ONCE": ""}
 
-needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository here")
-
-
-def git(tree, *args, **env):
-    who = {f"GIT_{who}_{what}": text for who in ("AUTHOR", "COMMITTER") for what, text in (("NAME", "n"), ("EMAIL", "n@localhost"))}
-    done = subprocess.run(["git", *args], cwd=tree, env={**os.environ, **who, **env}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
 
 @pytest.fixture
 def origin(tmp_path):
-    """A repository with one commit that contains the working tree. The commit has no tag and the same time as the real last commit."""
-    made = tmp_path / "origin"
-    made.mkdir()
-    for name in git(ROOT, "ls-files", "-co", "--exclude-standard", "-z").split("\0"):
-        if name and os.path.lexists(ROOT / name):
-            (made / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, made / name, follow_symlinks=False)
-    git(made, "init", "-q")
-    git(made, "add", "-A")
-    time = git(ROOT, "log", "-1", "--format=%cI")
-    git(made, "commit", "-qm", "all", GIT_AUTHOR_DATE=time, GIT_COMMITTER_DATE=time)
-    return made
+    return commit_working_tree(tmp_path / "origin")
 
 
 def unfixed():
@@ -95,7 +76,7 @@ def test_each_row_of_unfixed_is_about_the_packages_that_the_images_have():
 @needs_git
 def test_two_clones_give_the_same_bytes(origin, tmp_path):
     first, second = twice(origin, tmp_path, **WITHOUT)
-    assert first == second and len(first) == 4
+    assert first == second and len(first) == 5
 
 
 @needs_git
@@ -118,7 +99,8 @@ def test_between_two_versions_everything_says_so(origin, tmp_path):
     number = subprocess.run(["make", "-s", "image-tag"], cwd=origin, capture_output=True, text=True, check=True).stdout.strip()
     version = f"{number}+1.g{version}"
     tag = version.replace("+", "-")  # an image tag cannot contain "+"
-    assert set(release(origin, **WITHOUT)) == {f"kubedns-{version}.tar.gz", f"kubedns-chart-{version}.tgz", f"kubedns-manifests-{version}.tar.gz", "RELEASE-NOTES.md"}
+    assert set(release(origin, **WITHOUT)) == {f"kubedns-{version}.tar.gz", f"kubedns-chart-{version}.tgz", f"kubedns-manifests-{version}.tar.gz", "RELEASE-NOTES.md",
+                                             f"kubedns-{version}.provenance.json"}
     made = origin / "out/release"
     chart = yaml.safe_load(member(made / f"kubedns-chart-{version}.tgz", "kubedns/Chart.yaml"))
     assert (chart["version"], chart["appVersion"]) == (version, tag)
