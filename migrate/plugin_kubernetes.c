@@ -5,6 +5,7 @@
  * In CoreDNS, each server block has options of its own. kubedns has one set of options: those of the
  * block that answers the cluster's domain. The reverse zones of all blocks count together.
  */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -232,15 +233,41 @@ read_option(struct scope *scope, const struct zone_set *others, const struct cor
 	}
 }
 
-/* Converts `2.10.in-addr.arpa` to `10.2.0.0/16`. Returns false if the zone does not consist of one
- * to three whole bytes. */
+enum { PREFIX_MAX = ADDR_TEXT_MAX + 4 };
+
+/* reverse_prefix() for a zone below ip6.arpa. */
 static bool
-reverse_prefix(const char *zone, char text[32])
+reverse_prefix6(const char *zone, char text[PREFIX_MAX])
 {
-	unsigned bytes[3], count = 0;
+	unsigned char digits[32];
+	unsigned count = 0;
+	struct addr addr = { .family = AF_INET6 };
+
+	while (count < 32 && isxdigit((unsigned char)zone[0]) && zone[1] == '.') {
+		digits[count++] =
+		    (unsigned char)(isdigit((unsigned char)*zone) ? *zone - '0' : *zone - 'a' + 10);
+		zone += 2;
+	}
+	if (count == 0 || strcmp(zone, "ip6.arpa") != 0)
+		return false;
+	for (unsigned i = 0; i < count; i++)
+		addr.bytes[i / 2] |= (unsigned char)(digits[count - 1 - i] << (i % 2 ? 0 : 4));
+	addr_format(&addr, text);
+	snprintf(text + strlen(text), PREFIX_MAX - strlen(text), "/%u", 4 * count);
+	return true;
+}
+
+/* Converts `2.10.in-addr.arpa` to `10.2.0.0/16`. Returns false if the zone does not consist of
+ * whole bytes, or for IPv6, of whole digits. */
+static bool
+reverse_prefix(const char *zone, char text[PREFIX_MAX])
+{
+	unsigned bytes[4], count = 0;
 	int used = 0;
 
-	while (count < 3 && sscanf(zone, "%3u.%n", &bytes[count], &used) == 1 && used > 0 &&
+	if (conf_name_under(zone, "ip6.arpa"))
+		return reverse_prefix6(zone, text);
+	while (count < 4 && sscanf(zone, "%3u.%n", &bytes[count], &used) == 1 && used > 0 &&
 	       bytes[count] <= 255) {
 		zone += used;
 		used = 0;
@@ -249,8 +276,8 @@ reverse_prefix(const char *zone, char text[32])
 	if (count == 0 || strcmp(zone, "in-addr.arpa") != 0)
 		return false;
 	unsigned a = bytes[count - 1], b = count > 1 ? bytes[count - 2] : 0,
-		 c = count > 2 ? bytes[0] : 0;
-	snprintf(text, 32, "%u.%u.%u.0/%u", a, b, c, 8 * count);
+		 c = count > 2 ? bytes[count - 3] : 0, d = count > 3 ? bytes[0] : 0;
+	snprintf(text, PREFIX_MAX, "%u.%u.%u.%u/%u", a, b, c, d, 8 * count);
 	return true;
 }
 
@@ -298,11 +325,13 @@ falls_of(const struct corefile_directive *d)
 			continue;
 		falls.all |= d->body[i].count == 1;
 		for (size_t k = 1; k < d->body[i].count; k++) {
-			char *zone = zone_parse(d->body[i].words[k]);
+			char *zone;
 
-			if (zone != NULL)
+			for (size_t n = 0; (zone = zone_part(d->body[i].words[k], n)) != NULL;
+			     n++) {
 				zone_set_add(falls.zones, zone);
-			free(zone);
+				free(zone);
+			}
 		}
 	}
 	return falls;
@@ -312,7 +341,7 @@ static void
 plan_reverse_zone(
     struct kubernetes_plan *plan, const struct falls *falls, const char *zone, FILE *prefixes)
 {
-	char prefix[32];
+	char prefix[PREFIX_MAX];
 	bool falls_through = falls->all || zone_set_covers(falls->zones, zone);
 
 	zone_set_add(plan->ranges, zone);
@@ -342,14 +371,16 @@ plan_reverse(struct kubernetes_plan *plan, const struct blocks *blocks, size_t n
 
 	plan->reverse = false;
 	for (size_t i = 1; i < d->head.count; i++) {
-		char *zone = zone_parse(d->head.words[i]);
+		char *zone;
 
-		if (zone != NULL && zone_is_reverse(zone) && !zone_set_has(others, zone)) {
-			zone_set_add(own, zone);
-			if (blocks_of_name(blocks, zone) == block)
-				plan_reverse_zone(plan, &falls, zone, prefixes);
+		for (size_t k = 0; (zone = zone_part(d->head.words[i], k)) != NULL; k++) {
+			if (zone_is_reverse(zone) && !zone_set_has(others, zone)) {
+				zone_set_add(own, zone);
+				if (blocks_of_name(blocks, zone) == block)
+					plan_reverse_zone(plan, &falls, zone, prefixes);
+			}
+			free(zone);
 		}
-		free(zone);
 	}
 	for (size_t i = 0; i < block->keys.count; i++) {
 		char *zone = zone_parse(block->keys.words[i]);

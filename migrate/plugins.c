@@ -226,7 +226,8 @@ read_keys(struct scope *scope, size_t number, const struct corefile_line *keys)
 				   "names go to the servers of all other names";
 		} else if (zone == NULL) {
 			verdict = VERDICT_NONE;
-			sentence = "not a name, or a network whose length is not 8, 16 or 24: "
+			sentence = "not a name, or a network whose length is not a multiple of 8 "
+				   "(IPv6: 4): "
 				   "write the reverse zones instead";
 		} else if (here && !blocks_has_zone(scope->blocks, number, zone)) {
 			verdict = VERDICT_NONE;

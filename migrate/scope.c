@@ -9,29 +9,74 @@
 #include "lib/dname.h"
 #include "lib/xalloc.h"
 
-/* Converts `10.1.0.0/16` to its reverse zone. Returns NULL if the network does not end at a whole
- * byte. */
-static char *
-network_zone(const char *word)
+/* Parses `10.1.0.0/16`. Returns false if the word is not a network. */
+static bool
+network_parse(const char *word, struct addr *addr, unsigned *bits)
 {
 	char text[ADDR_TEXT_MAX];
 	const char *slash = strchr(word, '/');
-	struct addr addr;
 	char *end;
 
-	if (slash == NULL || slash[1] == '\0' || (size_t)(slash - word) >= sizeof text)
-		return NULL;
+	if (slash == NULL || !isdigit((unsigned char)slash[1]) ||
+	    (size_t)(slash - word) >= sizeof text)
+		return false;
 	memcpy(text, word, (size_t)(slash - word));
 	text[slash - word] = '\0';
-	long bits = strtol(slash + 1, &end, 10);
-	if (*end || bits < 8 || bits > 24 || bits % 8 || addr_parse(text, &addr) < 0 ||
-	    addr.family != AF_INET)
+	long length = strtol(slash + 1, &end, 10);
+	if (*end || addr_parse(text, addr) < 0 || length > (addr->family == AF_INET ? 32 : 128))
+		return false;
+	*bits = (unsigned)length;
+	return true;
+}
+
+/* Returns the bits of one label in the reverse zone of the address. */
+static unsigned
+label_bits(const struct addr *addr)
+{
+	return addr->family == AF_INET ? 8 : 4;
+}
+
+/* Returns the reverse zone of the network, whose length is a multiple of label_bits(). */
+static char *
+reverse_zone(const struct addr *addr, unsigned bits)
+{
+	char *zone = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&zone, &len);
+
+	for (unsigned i = bits / label_bits(addr); i-- > 0;) {
+		if (addr->family == AF_INET)
+			fprintf(f, "%u.", addr->bytes[i]);
+		else
+			fprintf(
+			    f, "%x.", i % 2 ? addr->bytes[i / 2] & 15U : addr->bytes[i / 2] >> 4U);
+	}
+	fputs(addr->family == AF_INET ? "in-addr.arpa" : "ip6.arpa", f);
+	fclose(f);
+	return zone;
+}
+
+char *
+zone_part(const char *word, size_t part)
+{
+	const char *scheme = strstr(word, "://");
+	struct addr addr;
+	unsigned bits;
+
+	if (!network_parse(scheme != NULL ? scheme + 3 : word, &addr, &bits))
+		return part == 0 ? zone_parse(word) : NULL;
+	unsigned size = label_bits(&addr), spare = (size - bits % size) % size;
+	if (part >= 1U << spare)
 		return NULL;
-	if (bits == 8)
-		return xasprintf("%d.in-addr.arpa", addr.bytes[0]);
-	if (bits == 16)
-		return xasprintf("%d.%d.in-addr.arpa", addr.bytes[1], addr.bytes[0]);
-	return xasprintf("%d.%d.%d.in-addr.arpa", addr.bytes[2], addr.bytes[1], addr.bytes[0]);
+	/* The label that the network divides has its `spare` low bits from `part`. */
+	unsigned whole = bits + spare;
+	if (spare > 0) {
+		unsigned shift = addr.family == AF_INET6 && whole % 8 ? 4 : 0;
+		unsigned char *byte = &addr.bytes[(whole - 1) / 8];
+		unsigned mask = ((1U << spare) - 1) << shift;
+		*byte = (unsigned char)((*byte & ~mask) | part << shift);
+	}
+	return reverse_zone(&addr, whole);
 }
 
 bool
@@ -48,8 +93,14 @@ zone_parse(const char *word)
 
 	if (scheme != NULL)
 		word = scheme + 3;
-	if (strchr(word, '/') != NULL)
-		return network_zone(word);
+	if (strchr(word, '/') != NULL) {
+		struct addr addr;
+		unsigned bits;
+
+		return network_parse(word, &addr, &bits) && bits % label_bits(&addr) == 0
+			   ? reverse_zone(&addr, bits)
+			   : NULL;
+	}
 	size_t len = strcspn(word, ":");
 	char *zone = xstrndup(word, len);
 	while (len > 0 && zone[len - 1] == '.')
@@ -192,11 +243,12 @@ scope_zones(const struct scope *scope, const struct corefile_line *line, size_t 
 	struct zone_set *set = zone_set_new();
 
 	for (size_t i = at; i < line->count; i++) {
-		char *zone = zone_parse(line->words[i]);
+		char *zone;
 
-		if (zone != NULL)
+		for (size_t part = 0; (zone = zone_part(line->words[i], part)) != NULL; part++) {
 			zone_set_add(set, zone);
-		free(zone);
+			free(zone);
+		}
 	}
 	for (size_t i = 0; at >= line->count && i < scope->count; i++)
 		zone_set_add(set, scope->zones[i]);

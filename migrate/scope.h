@@ -20,9 +20,13 @@
 /*
  * Returns the zone that `word` of a Corefile stands for. A network such as 10.1.0.0/16 stands for a
  * reverse zone. Returns NULL if the word is not a name, or is a placeholder, or if the network's
- * length is not 8, 16 or 24. Caller frees.
+ * length is not a multiple of 8 (IPv6: 4). Caller frees.
  */
 char *zone_parse(const char *word);
+
+/* Like zone_parse(), for a network of any length. Such a network stands for up to 128 reverse zones. Returns the
+ * zone number `part`, from 0 on, or NULL if there is none. Caller frees. */
+char *zone_part(const char *word, size_t part);
 
 /* Whether `word` is a placeholder such as $DNS_DOMAIN, {{ domain }} or __PILLAR__DNS__DOMAIN__, which
  * another program replaces, or a variable that is not set. */

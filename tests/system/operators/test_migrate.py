@@ -575,6 +575,24 @@ def test_reverse_names_that_coredns_denies():
     assert flags["kubedns"] == ["--reverse-cidrs=10.0.0.0/8,10.1.2.0/24,172.16.0.0/16", "--ptr=cidrs", "--reverse-all-endpoints"]
 
 
+@pytest.mark.parametrize("zones, cidrs", [
+    ("10.96.0.0/16 fd00:96::/112", "10.96.0.0/16,fd00:96::/112"),
+    ("10.99.7.7/14", "10.96.0.0/16,10.97.0.0/16,10.98.0.0/16,10.99.0.0/16"),
+    ("10.1.2.252/31", "10.1.2.252/32,10.1.2.253/32"),
+    ("fd00:96::/110", "fd00:96::/112,fd00:96::1:0/112,fd00:96::2:0/112,fd00:96::3:0/112"),
+    ("fd00:97ff::/31", "fd00:97fe::/32,fd00:97ff::/32"),
+    ("fd00:97f0::/27", "fd00:97e0::/28,fd00:97f0::/28"),
+    ("0.0.0.0/7", "0.0.0.0/8,1.0.0.0/8"),
+])
+def test_a_network_of_any_length_is_a_range(zones, cidrs):
+    """CoreDNS also divides a network into reverse zones at octets (IPv6: digits)."""
+    text = f". {{\n kubernetes cluster.local {zones} {{\n  pods insecure\n  ttl 30\n }}\n forward . 10.0.0.1\n}}\n"
+    out, _, flags, _ = of(configmap("coredns", Corefile=text))
+    assert flags["kubedns"] == [f"--reverse-cidrs={cidrs}", "--ptr=cidrs", "--reverse-all-endpoints"] and verdicts(out)["Corefile", 2] == "="
+    out, _, flags, _ = of(configmap("coredns", Corefile=text.replace("  ttl", "  fallthrough " + zones.split()[-1] + "\n  ttl")))
+    assert "--ptr=cidrs" not in flags["kubedns"] and "reverse names of the cluster's addresses outside these zones" in out
+
+
 @pytest.mark.parametrize("zones, said", [
     ("10.96.0.0/16", "3 are carried over"),
     ("10.96.0.0/16 {\n fallthrough in-addr.arpa\n }", "reverse names of the cluster's addresses outside these zones"),
