@@ -529,9 +529,7 @@ take_workload(struct objects *o, struct json_object *json, unsigned line)
 		known = known || among(name, ours);
 		o->kube_dns |= strcmp(name, "kubedns") == 0;
 		if (strcmp(name, "node-cache") == 0)
-			finding(o, line, what, VERDICT_CARRIED,
-			    "NodeLocal DNSCache: keep it; it queries the Service, whose address "
-			    "stays the same");
+			finding(o, line, what, VERDICT_STAYS, "stays in NodeLocal DNSCache");
 		else if (among(name, ours))
 			finding(o, line, what, VERDICT_CARRIED, "replaced by our image");
 		else

@@ -137,17 +137,15 @@ read_directive(struct scope *scope, const struct corefile_directive *d)
 static void
 read_node_cache(struct report *report, const struct corefile_block *block)
 {
-	report_line(report, &block->keys, VERDICT_CARRIED,
-	    "for NodeLocal DNSCache: keep its DaemonSet and its Corefile. It queries the Service "
-	    "kube-dns, whose address stays the same. Or replace it by conf/kubernetes/node-local: "
-	    "docs/node.md");
+	static const char *const stays = "stays in NodeLocal DNSCache";
+
+	report_line(report, &block->keys, VERDICT_STAYS, "%s", stays);
 	for (size_t i = 0; i < block->count; i++) {
 		const struct corefile_directive *d = &block->directives[i];
 
-		report_line(report, &d->head, VERDICT_CARRIED, "stays in NodeLocal DNSCache");
+		report_line(report, &d->head, VERDICT_STAYS, "%s", stays);
 		for (size_t k = 0; k < d->body_count; k++)
-			report_line(
-			    report, &d->body[k], VERDICT_CARRIED, "stays in NodeLocal DNSCache");
+			report_line(report, &d->body[k], VERDICT_STAYS, "%s", stays);
 	}
 }
 

@@ -36,7 +36,7 @@ struct report {
 	char *placeholder; /* text in the input instead of the domain, or NULL */
 	char *coredns;     /* name of CoreDNS's Deployment */
 	int coredns_replicas;
-	bool reads_pods, unbound;
+	bool reads_pods, unbound, tls;
 	bool in_place; /* the old DNS is kube-dns, whose Deployment is replaced */
 	struct list texts[TEXT_KEY_COUNT]; /* lines of the ConfigMap's other keys */
 };
@@ -407,8 +407,10 @@ report_server(struct report *r, const char *domain, const char *text)
 		return false;
 	if (count == (domain != NULL ? (size_t)CONF_STUB_SERVERS_MAX : (size_t)CONF_UPSTREAMS_MAX))
 		return false;
-	if (is_tls(text))
+	if (is_tls(text)) {
 		report_need_unbound(r);
+		r->tls = true;
+	}
 	json_object_array_add(servers, json_object_new_string(text));
 	return true;
 }
@@ -558,9 +560,9 @@ print_finding(const struct report *r, const struct finding *first, const char *w
 	fprintf(out, "\n#     %s: %s\n", word, first->sentence);
 }
 
-/* Prints one list of the lines that need nothing. */
+/* Prints one list of the lines with the verdict, for each file. `title` says what they have in common. */
 static void
-print_carried(const struct report *r, FILE *out)
+print_list(const struct report *r, enum verdict verdict, const char *title, FILE *out)
 {
 	const char *file = NULL;
 	size_t column = 0;
@@ -568,7 +570,7 @@ print_carried(const struct report *r, FILE *out)
 	for (size_t i = 0; i < r->count; i++) {
 		const struct finding *f = &r->findings[i];
 
-		if (f->verdict != VERDICT_CARRIED)
+		if (f->verdict != verdict)
 			continue;
 		char *item = f->line > 0 ? xasprintf("%u %.*s", f->line, ITEM_WIDTH, f->text)
 					 : xasprintf("%.*s", 2 * ITEM_WIDTH, f->text);
@@ -579,10 +581,9 @@ print_carried(const struct report *r, FILE *out)
 			item = marked;
 		}
 		if (file == NULL || strcmp(file, f->file) != 0) {
-			fprintf(
-			    out, "%s# carried over, %s: ", file == NULL ? "#\n" : "\n", f->file);
+			fprintf(out, "%s# %s, %s: ", file == NULL ? "#\n" : "\n", title, f->file);
 			file = f->file;
-			column = 20 + strlen(file);
+			column = 6 + strlen(title) + strlen(file);
 		} else {
 			fputs(column + strlen(item) > WIDTH ? "," : ", ", out);
 			if (column + strlen(item) > WIDTH) {
@@ -609,15 +610,27 @@ print_verdicts(const struct report *r, const char *source, FILE *out)
 	for (size_t i = 0; i < r->count; i++)
 		sums[r->findings[i].verdict]++;
 	char *name = printable(xstrdup(source));
-	fprintf(out, "# From %s: %zu lines have no equivalent, %zu change, %zu are carried over.\n",
+	fprintf(out, "# From %s: %zu lines have no equivalent, %zu change, %zu are carried over",
 	    name, sums[VERDICT_NONE], sums[VERDICT_CHANGES], sums[VERDICT_CARRIED]);
+	if (sums[VERDICT_STAYS] > 0)
+		fprintf(out, ", %zu stay in NodeLocal DNSCache", sums[VERDICT_STAYS]);
+	fputs(".\n", out);
 	free(name);
 	link_same(r->findings, r->count);
 	for (size_t k = 0; k < sizeof order / sizeof *order; k++)
 		for (size_t i = 0; i < r->count; i++)
 			if (r->findings[i].verdict == order[k].verdict && !r->findings[i].follows)
 				print_finding(r, &r->findings[i], order[k].word, out);
-	print_carried(r, out);
+	print_list(r, VERDICT_CARRIED, "carried over", out);
+	if (sums[VERDICT_STAYS] == 0)
+		return;
+	fputs("#\n# NodeLocal DNSCache stays: keep its DaemonSet and its Corefile. It queries the "
+	      "Service "
+	      "kube-dns, whose address\n# stays the same. Or replace it by "
+	      "conf/kubernetes/node-local: "
+	      "docs/node.md. Its lines are not translated:\n",
+	    out);
+	print_list(r, VERDICT_STAYS, "stays", out);
 }
 
 /* Prints a YAML string in double quotes. JSON strings are valid YAML. */
@@ -674,14 +687,29 @@ print_steps(const struct report *r, FILE *out)
 	    "registry: where you pushed the images\n",
 	    r->in_place ? "docs/from-kube-dns.md" : "docs/from-coredns.md", quote, domain, quote,
 	    r->cluster_ip != NULL ? r->cluster_ip : "the address of the Service");
+	if (r->unbound)
+		fputs("#     Push the image nanny-unbound to this registry too: "
+		      "docs/upstreams.md#which-engine\n",
+		    out);
 	if (r->placeholder != NULL)
 		fprintf(out, "#     The input has only the placeholder %s for the domain.\n",
 		    r->placeholder);
 	if (r->cluster_ip == NULL)
 		fputs("#     The Service: kubectl -n kube-system get service kube-dns\n", out);
 	fputs("#  2. If there is a ConfigMap below, save it as configmap.yaml:\n"
-	      "#     kubectl apply -f configmap.yaml\n"
-	      "#  3. Save the Kustomization below as conf/kubernetes/mine/kustomization.yaml:\n"
+	      "#     kubectl apply -f configmap.yaml\n",
+	    out);
+	if (r->tls)
+		fputs("#     The pods need the CA certificates of the tls:// servers. Without "
+		      "them, all "
+		      "names of these servers get SERVFAIL.\n"
+		      "#     For public servers, on a Linux machine (for a private CA: its file in "
+		      "PEM "
+		      "form):\n"
+		      "#     kubectl -n kube-system create configmap upstream-ca "
+		      "--from-file=ca.crt=/etc/ssl/certs/ca-certificates.crt\n",
+		    out);
+	fputs("#  3. Save the Kustomization below as conf/kubernetes/mine/kustomization.yaml:\n"
 	      "#     conf/kubernetes/check mine\n"
 	      "#     kubectl apply -k conf/kubernetes/mine\n",
 	    out);
@@ -695,7 +723,8 @@ print_steps(const struct report *r, FILE *out)
 	    "# With Helm instead of steps 1 to 3: save the last part as values.yaml:\n"
 	    "#     make chart\n"
 	    "#     helm -n kube-system install kube-dns build/chart/kubedns --take-ownership -f "
-	    "values.yaml\n");
+	    "values.yaml\n%s",
+	    r->tls ? "#     The ConfigMap upstream-ca of step 2 is needed with Helm too.\n" : "");
 	fprintf(out,
 	    r->topology == TOPOLOGY_FRONT
 		? "# Topology: front, like CoreDNS: kubedns answers clients, %s behind it caches "

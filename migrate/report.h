@@ -18,6 +18,7 @@ enum verdict {
 	VERDICT_CARRIED, /* works the same in kubedns */
 	VERDICT_CHANGES, /* works with a difference, which the sentence describes */
 	VERDICT_NONE,    /* has no equivalent; the sentence says what to do */
+	VERDICT_STAYS,   /* belongs to NodeLocal DNSCache, and is not translated */
 	VERDICT_COUNT,
 };
 

@@ -575,6 +575,26 @@ def test_reverse_names_that_coredns_denies():
     assert flags["kubedns"] == ["--reverse-cidrs=10.0.0.0/8,10.1.2.0/24,172.16.0.0/16", "--ptr=cidrs", "--reverse-all-endpoints"]
 
 
+def test_nodelocal_dnscache_stays():
+    """Its lines are not in the output, so they are not carried over."""
+    out, data, flags, _ = of({"kind": "DaemonSet", "metadata": {"name": "node-local-dns"}, "spec": {"template": {"spec": {"containers": [{"name": "node-cache", "image": "n"}]}}}},
+                             configmap("coredns", Corefile="cluster.local {\n errors\n bind 169.254.20.10\n cache {\n  success 9984 30\n }\n forward . 10.96.0.10\n}\n"))
+    assert data == {} and not any(flags.values()) and "# carried over, " not in out
+    assert "0 lines have no equivalent, 0 change, 0 are carried over, 7 stay in NodeLocal DNSCache." in out
+    assert re.search(r"NodeLocal DNSCache stays: keep its DaemonSet and its Corefile.* Its lines are not translated:\n#\n# stays, .*container node-cache", out, re.S)
+
+
+@pytest.mark.parametrize("text, needed", [
+    ("forward . tls://192.0.2.53 {\n tls_servername dns.example\n}", True),
+    ("forward lab.example tls://192.0.2.53 {\n tls_servername dns.example\n}", True),
+    ("forward . 192.0.2.53", False),
+])
+def test_the_steps_name_what_tls_servers_need(text, needed):
+    steps = of(configmap("coredns", Corefile=OPEN[:-2].replace(" forward . /etc/resolv.conf\n", "") + text + "\n}\n"))[0].partition("# Steps")[2]
+    assert ("create configmap upstream-ca --from-file=ca.crt=/etc/ssl/certs/ca-certificates.crt\n" in steps) == needed
+    assert ("Push the image nanny-unbound" in steps) == needed and ("upstream-ca of step 2 is needed with Helm" in steps) == needed
+
+
 @pytest.mark.parametrize("zones, cidrs", [
     ("10.96.0.0/16 fd00:96::/112", "10.96.0.0/16,fd00:96::/112"),
     ("10.99.7.7/14", "10.96.0.0/16,10.97.0.0/16,10.98.0.0/16,10.99.0.0/16"),
