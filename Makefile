@@ -17,7 +17,7 @@ datadir ?= $(prefix)/share
 PROGRAMS := kubedns nanny sidecar
 # The modules of kubedns (kubedns/module.h). `make MODULES="a b" BUILD=...` builds other ones, and MODULES= builds the core alone.
 MODULES ?= $(file <kubedns/modules/list)
-modules := $(MODULES)
+modules := $(strip $(MODULES))
 module_folders := $(modules:%=kubedns/modules/%)
 # Tools have no container image. TOOLS lists their directories. name_DIRECTORY is the name of the program if it differs from the
 # directory's.

@@ -11,7 +11,7 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1700000
 MANIFEST_TAG = $(shell sed -n 's/^  kubednsImage: kubedns:\([^@]*\).*/\1/p' conf/kubernetes/settings/settings.yaml)
 # The tag of new images. It contains the commit, so that images of different commits have different tags. A tag cannot contain "+".
 # The tag of images without modules ends in "-core".
-IMAGE_TAG ?= $(subst +,-,$(VERSION))$(if $(strip $(MODULES)),,-core)$(if $(shell git status --porcelain --untracked-files=no 2>/dev/null),-dirty)
+IMAGE_TAG ?= $(subst +,-,$(VERSION))$(if $(modules),,-core)$(if $(shell git status --porcelain --untracked-files=no 2>/dev/null),-dirty)
 # An image for each program, and a second image of the nanny, with unbound in place of dnsmasq.
 IMAGE_NAMES = $(PROGRAMS) nanny-unbound
 # The architectures of the images, as Debian names them. The default is the container engine's own. Images for another architecture are
@@ -28,7 +28,7 @@ image_packages = { $(foreach a,$(ARCHITECTURES),docker save $(call images_for,$(
 # Builds the images for one architecture.
 define build_images
 	for p in $(IMAGE_NAMES); do \
-		docker build -q --force-rm -f conf/image/Dockerfile $(PINS) --build-arg ARCH=$(1) --build-arg VERSION=$(VERSION) --build-arg MODULES='$(MODULES)' --build-arg REVISION=$(REVISION) \
+		docker build -q --force-rm -f conf/image/Dockerfile $(PINS) --build-arg ARCH=$(1) --build-arg VERSION=$(VERSION) --build-arg MODULES='$(modules)' --build-arg REVISION=$(REVISION) \
 		$(IMAGE_ARGS) --target $$p -t $(IMAGE_PREFIX)$$p:$(call tag_for,$(1)) . || exit 1; done
 	docker save $(call images_for,$(1)) | $(PYTHON) conf/image/reproducible.py $(SOURCE_DATE_EPOCH) $(1) | docker load -q
 	@docker image inspect -f '{{index .RepoTags 0}} {{.Architecture}} {{.Id}} {{.Size}}' $(call images_for,$(1))

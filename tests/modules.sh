@@ -53,6 +53,12 @@ test_with() {
 	! tail -1 "$1" | grep -qv passed || cat "$1"
 }
 
+# Whether make builds all modules of the list of the tree $1.
+reads_list() {
+	make -s -C "$1" BUILD="$1/build" "$1/build/kubedns/module_table.c" &&
+		[ "$(grep -c '^extern const struct module module_' "$1/build/kubedns/module_table.c")" = "$(wc -l <"$1/kubedns/modules/list")" ]
+}
+
 # Writes the files of the example to the tree $1. A file is the code block after the line that names it.
 write_example() {
 	mkdir -p "$1/kubedns/modules/whoami"
@@ -68,6 +74,9 @@ example() {
 	mkdir -p "$copy"
 	git ls-files -z | xargs -0 cp -a --parents -t "$copy"
 	write_example "$copy"
+	cp kubedns/modules/list "$copy/kubedns/modules/list"
+	echo whoami >>"$copy/kubedns/modules/list"
+	check "make does not read a list of several modules" reads_list "$copy"
 	MODULES=whoami VERSION=$(cat "$none/version") check "the example of docs/contributing.md does not compile" compile "$copy" "$none"
 	test_with "$none/example.log" "$copy/tests/system/release/test_example_module.py"
 }
