@@ -19,19 +19,24 @@ seconds(const char *text)
 	return ok ? n * unit : -1;
 }
 
+/* Reads `success SIZE [TTL [MINTTL]]`. `limited` is set if --max-cache-ttl is among the flags. */
 static void
-read_success(struct scope *scope, const struct corefile_line *line)
+read_success(struct scope *scope, const struct corefile_line *line, bool limited)
 {
 	long size = line->count > 1 ? strtol(line->words[1], NULL, 10) : 0;
+	bool times = line->count > 2;
 
 	if (size > 0 && size <= 1000000)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--cache-size=%ld", size);
 	report_line(scope->report, line, VERDICT_CHANGES,
+	    "%s. Records are cached for their TTL%s%s",
 	    report_is_unbound(scope->report)
 		? "the nanny's --cache-size, in names of 1 KB each, if neither -memory nor the "
-		  "container sets a limit. Records are cached for their TTL"
-		: "dnsmasq's --cache-size, in records of about 100 bytes: check the memory limit. "
-		  "Records are cached for their TTL, within --min-cache-ttl and --max-cache-ttl");
+		  "container sets a limit"
+		: "dnsmasq's --cache-size, in records of about 100 bytes: check the memory limit",
+	    limited ? ", at most the --max-cache-ttl above" : "",
+	    times ? ". The times are left out. --min-cache-ttl and --max-cache-ttl set such limits"
+		  : "");
 }
 
 static void
@@ -74,9 +79,9 @@ static const struct report_option unbound_options[] = {
 	{ "keepttl", VERDICT_NONE, "a cached record's TTL counts down" },
 };
 
-/* The verdict on `cache` itself. */
+/* The verdict on `cache` itself. `timed` is set if an option success sets its own TTL. */
 static void
-conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool stale)
+conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool stale, bool timed)
 {
 	struct report *r = scope->report;
 	bool unbound = report_is_unbound(r);
@@ -86,16 +91,21 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 			"within 1.8 s"
 		      : ". In the front topology it returns an expired record "
 			"once more, and then refreshes it (docs/from-coredns.md#what-is-different)";
-	enum verdict verdict = stale ? VERDICT_CARRIED : VERDICT_CHANGES;
+	/* unbound also limits the TTL in its answers. */
+	enum verdict verdict = stale && unbound && ttl > 0 ? VERDICT_CARRIED : VERDICT_CHANGES;
 
 	if (ttl > 0) {
 		report_flag(r, PROGRAM_DNSMASQ, "--max-cache-ttl=%ld", ttl);
 		report_line(r, line, verdict,
-		    "%s's --max-cache-ttl=%ld: the maximum time that it caches a record%s",
-		    flags_owner(r), ttl, dedup);
+		    "%s's --max-cache-ttl=%ld: the maximum time that it caches a record%s%s",
+		    flags_owner(r), ttl,
+		    unbound ? ""
+			    : ". The first answer to a client has the TTL of the upstream server; "
+			      "CoreDNS limits this TTL too",
+		    dedup);
 	} else {
-		report_line(
-		    r, line, verdict, "%s caches a record for its TTL%s", engine_name(r), dedup);
+		report_line(r, line, verdict, "%s caches a record for its TTL%s%s", engine_name(r),
+		    timed ? "" : "; CoreDNS limits the TTL to 3600 s", dedup);
 	}
 }
 
@@ -118,21 +128,24 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 {
 	const struct corefile_line *line = &d->head;
 	long ttl = line->count > 1 ? seconds(line->words[1]) : -1;
-	bool stale = false;
+	bool stale = false, timed = false;
 
 	if (!scope_serves_root(scope)) {
 		read_other_cache(scope, d);
 		return;
 	}
-	for (size_t i = 0; i < d->body_count; i++)
+	for (size_t i = 0; i < d->body_count; i++) {
 		stale = stale || strcmp(d->body[i].words[0], "serve_stale") == 0;
-	conclude(scope, line, ttl, stale);
+		timed =
+		    timed || (strcmp(d->body[i].words[0], "success") == 0 && d->body[i].count > 2);
+	}
+	conclude(scope, line, ttl, stale, timed);
 	bool unbound = report_is_unbound(scope->report);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];
 
 		if (strcmp(option->words[0], "success") == 0)
-			read_success(scope, option);
+			read_success(scope, option, ttl > 0);
 		else if (strcmp(option->words[0], "denial") == 0)
 			report_line(scope->report, option, VERDICT_CHANGES,
 			    "negative answers for external names are cached for their own TTL; "

@@ -10,6 +10,9 @@
 #include "lib/xalloc.h"
 #include "migrate/plugins.h"
 
+/* TTL of the names of hosts in CoreDNS if there is no option ttl, in seconds. */
+enum { COREDNS_HOSTS_TTL = 3600 };
+
 static const struct report_option hosts_options[] = {
 	{ "no_reverse", VERDICT_CHANGES, "kubedns answers the reverse names too" },
 	{ "reload", VERDICT_CARRIED, "changes of the ConfigMap take effect immediately" },
@@ -197,6 +200,13 @@ read_hosts_head(struct scope *scope, const struct corefile_directive *d,
     const struct zone_set *zones, bool falls)
 {
 	const struct corefile_line *head = &d->head;
+	bool same_ttl = plugin_kubernetes_ttl(scope->files->kubernetes) == COREDNS_HOSTS_TTL;
+
+	for (size_t i = 0; i < d->body_count; i++) /* the option has a verdict of its own */
+		same_ttl = same_ttl || strcmp(d->body[i].words[0], "ttl") == 0;
+	const char *ttl =
+	    same_ttl ? ""
+		     : "; the TTL of these names is kubedns's --ttl; CoreDNS's default is 3600";
 	/* CoreDNS has PTR records only in reverse zones that both the block and the plugin contain. */
 	bool reverse = (!zone_set_covers(zones, "in-addr.arpa") ||
 			   !zone_set_covers(scope->set, "in-addr.arpa")) &&
@@ -208,12 +218,12 @@ read_hosts_head(struct scope *scope, const struct corefile_directive *d,
 
 	if (head->count < 2) {
 		report_line(scope->report, head,
-		    falls && !reverse ? VERDICT_CARRIED : VERDICT_CHANGES,
-		    "the ConfigMap's key hosts%s%s",
+		    falls && !reverse && same_ttl ? VERDICT_CARRIED : VERDICT_CHANGES,
+		    "the ConfigMap's key hosts%s%s%s",
 		    reverse
 			? ", with which kubedns also answers the reverse names of these addresses"
 			: "",
-		    denied);
+		    denied, ttl);
 	} else if (strcmp(head->words[1], "/etc/hosts") != 0 &&
 		   scope_file(scope, head, head->words[1], &file)) {
 		size_t before = report_text_count(scope->report, TEXT_HOSTS);
@@ -221,15 +231,16 @@ read_hosts_head(struct scope *scope, const struct corefile_directive *d,
 		read_hosts_file(scope, zones, &file);
 		report_line(scope->report, head, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts, with the current %zu lines of %s: when the file "
-		    "changes, change the key too (k3s: NodeHosts changes with the nodes)%s%s",
+		    "changes, change the key too (k3s: NodeHosts changes with the nodes)%s%s%s",
 		    report_text_count(scope->report, TEXT_HOSTS) - before, file.name,
 		    reverse ? "; kubedns also answers the reverse names of these addresses" : "",
-		    denied);
+		    denied, ttl);
 		free(file.name);
 		free(file.text);
 	} else {
 		report_line(scope->report, head, VERDICT_NONE,
-		    "the file is not here: put its lines into the ConfigMap's key hosts%s", denied);
+		    "the file is not here: put its lines into the ConfigMap's key hosts%s%s",
+		    denied, ttl);
 	}
 }
 

@@ -347,16 +347,50 @@ difference(struct scope *scope, const struct name_rewrite *w, const char *from)
 	return said;
 }
 
-/* Whether the line asks for answers with the original names, as kubedns's always have. */
+/* Whether the line contains `answer KIND`. */
 static bool
-restores_names(const struct corefile_line *line)
+has_answer(const struct corefile_line *line, const char *kind)
 {
 	for (size_t i = 0; i + 1 < line->count; i++)
-		if (strcmp(line->words[i], "answer") == 0 &&
-		    (strcmp(line->words[i + 1], "auto") == 0 ||
-			strcmp(line->words[i + 1], "name") == 0))
+		if (strcmp(line->words[i], "answer") == 0 && strcmp(line->words[i + 1], kind) == 0)
 			return true;
 	return false;
+}
+
+/* Whether the rewrite has a rule `answer KIND`, which may be on another line of its block. */
+static bool
+rule_has_answer(const struct scope *scope, const struct name_rewrite *w, const char *kind)
+{
+	const struct corefile_directive *d = &scope->block->directives[w->number];
+	bool found = has_answer(w->line, kind);
+
+	for (size_t i = 0; i < d->body_count && !found; i++)
+		found = has_answer(&d->body[i], kind);
+	return found;
+}
+
+/* Whether the rewrite asks for answers with the original names, as kubedns's always have. */
+static bool
+restores_names(const struct scope *scope, const struct name_rewrite *w)
+{
+	return rule_has_answer(scope, w, "auto") || rule_has_answer(scope, w, "name");
+}
+
+/* Returns the end of a sentence if CoreDNS also restores the names in records. For a suffix, these are all names with the
+ * new suffix, else only the new name itself, which a Service's SRV records have as target. */
+static const char *
+values_difference(const struct scope *scope, const struct name_rewrite *w)
+{
+	bool restores = w->kind == REWRITE_EXACT || rule_has_answer(scope, w, "auto");
+	char *target = target_of(w);
+	bool differs =
+	    restores && (w->kind == REWRITE_SUFFIX || report_in_cluster(scope->report, target));
+
+	free(target);
+	return differs
+		   ? "; targets in SRV and other records keep the new name; CoreDNS changes them "
+		     "back to the old name"
+		   : "";
 }
 
 /* Whether one of the block's zones is below `name`. */
@@ -427,8 +461,8 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		    add_rewrite(scope, w, "suffix", suffix, other)) {
 			report_line(scope->report, w->line, VERDICT_CHANGES,
 			    "the ConfigMap's key rewrites, as a suffix: it also applies to %s "
-			    "itself%s",
-			    suffix, difference(scope, w, suffix));
+			    "itself%s%s",
+			    suffix, values_difference(scope, w), difference(scope, w, suffix));
 		} else if (!fits) {
 			report_line(scope->report, w->line, VERDICT_NONE,
 			    "no patterns in the classic topology, where dnsmasq or unbound gets "
@@ -448,16 +482,16 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		report_line(scope->report, w->line, VERDICT_NONE,
 		    "the pattern or the name is too long or contains blanks: " KEEP_COREDNS);
 	} else if (plugin_rewrite_has_room(scope, w->line, true)) {
-		const char *differs = difference(scope, w, NULL);
-		bool same = *differs == '\0' && restores_names(w->line);
+		const char *differs = difference(scope, w, NULL),
+			   *values = values_difference(scope, w);
+		bool restores = restores_names(scope, w);
+		bool same = *differs == '\0' && *values == '\0' && restores;
 
 		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
 		report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
-		    "the ConfigMap's key rewrites%s%s",
-		    restores_names(w->line)
-			? ""
-			: ": the answer has the name of the query, not the new name",
-		    differs);
+		    "the ConfigMap's key rewrites%s%s%s",
+		    restores ? "" : ": the answer has the name of the query, not the new name",
+		    values, differs);
 	}
 	free(whole);
 	free(zones);
@@ -492,26 +526,15 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	if (!plugin_rewrite_has_room(scope, w->line, false) ||
 	    !add_rewrite(scope, w, suffix ? "suffix" : "exact", from, to))
 		return true;
-	const char *differs = difference(scope, w, from);
-	bool same = *differs == '\0' && !suffix;
+	const char *differs = difference(scope, w, from), *values = values_difference(scope, w);
+	bool same = *differs == '\0' && *values == '\0' && !suffix;
 	report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
-	    "the ConfigMap's key rewrites%s%s",
+	    "the ConfigMap's key rewrites%s%s%s",
 	    !suffix  ? ""
 	    : dotted ? "; the suffix itself is rewritten too; CoreDNS does not rewrite it"
 		     : "; in kubedns a suffix begins at a label",
-	    differs);
+	    values, differs);
 	return true;
-}
-
-/* Whether the line rewrites the names in records, with `answer value`. */
-static bool
-rewrites_values(const struct corefile_line *line)
-{
-	for (size_t i = 0; i + 1 < line->count; i++)
-		if (strcmp(line->words[i], "answer") == 0 &&
-		    strcmp(line->words[i + 1], "value") == 0)
-			return true;
-	return false;
 }
 
 #define NO_VALUES                                                                                  \
@@ -533,7 +556,7 @@ read_rewrite(struct scope *scope, const struct corefile_directive *d,
 		read_pattern(scope, &w);
 	else if (!read_plain(scope, &w))
 		return false;
-	if (rewrites_values(line))
+	if (has_answer(line, "value"))
 		report_line(scope->report, line, VERDICT_NONE, NO_VALUES);
 	return true;
 }
@@ -546,7 +569,7 @@ read_block(struct scope *scope, const struct corefile_directive *d)
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 
-		if (rewrites_values(line))
+		if (has_answer(line, "value"))
 			report_line(scope->report, line, VERDICT_NONE, NO_VALUES);
 		else if (strcmp(line->words[0], "answer") == 0)
 			report_line(scope->report, line, VERDICT_CARRIED,

@@ -575,6 +575,51 @@ def test_reverse_names_that_coredns_denies():
     assert flags["kubedns"] == ["--reverse-cidrs=10.0.0.0/8,10.1.2.0/24,172.16.0.0/16", "--ptr=cidrs", "--reverse-all-endpoints"]
 
 
+INTO = "web.shop.svc.cluster.local"
+
+
+@pytest.mark.parametrize("line, marks, said", [
+    (f"rewrite name exact a.example {INTO}", "~", "CoreDNS changes them back"),
+    (f"rewrite name regex ^a\\.example\\.$ {INTO} answer auto", "~", "CoreDNS changes them back"),
+    ("rewrite name suffix a.example b.example answer auto", "~", "CoreDNS changes them back"),
+    ("rewrite name exact a.example b.example", "=", ""),
+    (f"rewrite name regex ^(.*)\\.a\\.example\\.$ {{1}}.{INTO} answer name x y", "=", ""),
+])
+def test_a_rewrite_whose_targets_coredns_restores(line, marks, said):
+    out = of(configmap("coredns", Corefile=f".:53 {{\n {line}\n kubernetes cluster.local\n forward . 10.0.0.1\n}}\n"))[0]
+    assert verdicts(out)["Corefile", 2] == marks and said in out
+    assert said or "CoreDNS changes them back" not in out
+
+
+def test_answer_name_on_its_own_line_restores_names():
+    block = f" rewrite stop {{\n  name regex ^(.*)\\.a\\.example\\.$ {{1}}.{INTO}\n  answer name (.*)\\.{INTO} {{1}}.a.example\n }}\n"
+    out = of(configmap("coredns", Corefile=".:53 {\n" + block + " kubernetes cluster.local\n forward . 10.0.0.1\n}\n"))[0]
+    assert verdicts(out)["Corefile", 3] == "=" and "not the new name" not in out
+
+
+def test_hosts_without_a_ttl_have_another_ttl():
+    def text(ttl, option):
+        return f".:53 {{\n hosts {{\n  10.0.0.5 a.example\n  fallthrough\n{option} }}\n kubernetes cluster.local {{\n  ttl {ttl}\n }}\n forward . 10.0.0.1\n}}\n"
+
+    out = of(configmap("coredns", Corefile=text(30, "")))[0]
+    assert verdicts(out)["Corefile", 2] == "~" and "the TTL of these names is kubedns's --ttl; CoreDNS's default is 3600" in out
+    for same in (text(3600, ""), text(30, "  ttl 30\n")):
+        out = of(configmap("coredns", Corefile=same))[0]
+        assert verdicts(out)["Corefile", 2] == "=" and "CoreDNS's default is 3600" not in out
+
+
+@pytest.mark.parametrize("cache, place, said", [
+    ("cache 30 {\n  serve_stale\n }", 4, "changes: dnsmasq's --max-cache-ttl=30: .* The first answer to a client has the TTL of the upstream server"),
+    ("cache {\n  serve_stale\n }", 4, "changes: dnsmasq caches a record for its TTL; CoreDNS limits the TTL to 3600 s"),
+    ("cache {\n  success 1000 600 30\n }", 5, "Records are cached for their TTL. The times are left out. --min-cache-ttl and"),
+    ("cache 60 {\n  success 1000\n }", 5, "Records are cached for their TTL, at most the --max-cache-ttl above\n"),
+])
+def test_the_ttls_of_a_cache(cache, place, said):
+    out = of(configmap("coredns", Corefile=f".:53 {{\n kubernetes cluster.local\n forward . 10.0.0.1\n {cache}\n}}\n"))[0]
+    assert verdicts(out)["Corefile", place] == "~" and re.search(said, out)
+    assert "CoreDNS limits the TTL to 3600 s" not in out or "600 30" not in cache
+
+
 def test_nodelocal_dnscache_stays():
     """Its lines are not in the output, so they are not carried over."""
     out, data, flags, _ = of({"kind": "DaemonSet", "metadata": {"name": "node-local-dns"}, "spec": {"template": {"spec": {"containers": [{"name": "node-cache", "image": "n"}]}}}},
@@ -841,10 +886,10 @@ def line_of(text, line):
 
 @pytest.mark.parametrize("text, line, mark, said", [
     # rewrites: `continue` and the order matter only if another rewrite may apply to the name
-    (in_root(f"rewrite continue name exact a.example {INSIDE}"), f"rewrite continue name exact a.example {INSIDE}", "=", ""),
+    (in_root("rewrite continue name exact a.example x.test"), "rewrite continue name exact a.example x.test", "=", ""),
     (in_root("rewrite continue name exact a.example b.example", f"rewrite name b.example {INSIDE}"), "rewrite continue name exact a.example b.example", "~",
      "the new name is not rewritten again"),
-    (in_root("rewrite name regex ^([a-z]+)\\.b\\.example\\.$ {1}.c.example answer auto", f"rewrite name a.example {INSIDE}"), f"rewrite name a.example {INSIDE}", "=", ""),
+    (in_root("rewrite name regex ^([a-z]+)\\.b\\.example\\.$ {1}.c.example answer auto", "rewrite name a.example x.test"), "rewrite name a.example x.test", "=", ""),
     (in_root("rewrite name regex ^([a-z]+)\\.b\\.example\\.$ {1}.c.example answer auto", f"rewrite name a.b.example {INSIDE}"), f"rewrite name a.b.example {INSIDE}", "~",
      "it takes precedence over rewrites above it"),
     (in_root("rewrite name suffix b.example x.example", "rewrite name suffix a.b.example y.example"), "rewrite name suffix a.b.example y.example", "~",
