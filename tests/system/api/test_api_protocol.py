@@ -301,7 +301,7 @@ def test_no_upstream_server_is_asked_before_the_config_map_is_read(tmp_path, fro
             assert len(engine.asked) == front
             if not front:
                 assert "kubedns has not read its ConfigMap yet" in reply.to_text(), reply
-                assert "has not read the ConfigMap of --config-map yet" in world.kubedns.http("/explain?name=www.example.com")[1]
+                assert "kubedns has not read its ConfigMap yet" in world.kubedns.http("/explain?name=www.example.com")[1]
             world.api.allow("configmaps")
             world.kubedns.wait(lambda: udp(world.kubedns, query("www.example.com")).rcode() == dns.rcode.NOERROR)
             assert len(upstream.asked) == 1

@@ -37,7 +37,6 @@ GOOD = [
     (STUBS, '{"xcluster.local":["10.0.0.1"],"local":["10.0.0.2"]}', ["server=/local/10.0.0.2#53", "server=/xcluster.local/10.0.0.1#53"]),
     (STUBS, "null", []),
     (STUBS, "{}", []),
-    (STUBS, '{"acme.test":null,"b.test":[]}', []),
     (STUBS, '{"acme.test":["ns.example.test"]}', ["# acme.test: ns.example.test port 53, resolved while running"]),
     (STUBS, '{"acme.test":["NS.example.test.:5353","10.0.0.1"]}',
      ["# acme.test: ns.example.test port 5353, resolved while running", "server=/acme.test/10.0.0.1#53"]),
