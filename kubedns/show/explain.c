@@ -436,7 +436,7 @@ explain_reverse(const struct explanation *e)
 	struct addr addr;
 	int bits = resolve_reverse_name(name, &addr);
 	bool whole = bits == 32 || bits == 128;
-	char text[DNAME_TEXT_MAX];
+	char text[DNAME_TEXT_MAX] = "";
 
 	if (zone != NULL)
 		dname_to_text(zone->wire, text);
@@ -456,7 +456,7 @@ explain_reverse(const struct explanation *e)
 		fprintf(e->out, "%s is the name of an address in the cluster.\n", e->text);
 		explain_records(e, "");
 		say_slices_of_address(e, &addr);
-	} else {
+	} else if (zone != NULL) { /* outside of such a zone only whole addresses have names */
 		if (name->len == zone->len)
 			fprintf(e->out, "%s is a zone of --reverse-cidrs.\n", e->text);
 		else
