@@ -432,7 +432,7 @@ all_misspellings_of_a_key_that_ask_for_tls_count(void **state)
 		"{\"plain.test\": [\"10.0.0.1\"]}", "{\"a.test\": [\"tls://10.0.0.1\"]}",
 		"{\"b.test\": [\"tls://10.0.0.1\"]}"
 	};
-	char entry[3][16];
+	char entry[3][32];
 
 	(void)state;
 	for (int first = 0; first < 3; first++) {
