@@ -1,10 +1,11 @@
 /*
- * The code that forwards queries from clients to a resolver. The resolver may reply late, twice,
- * truncated, or over TCP byte by byte, or be down. In addition, a forger sends replies without
- * knowing the ID, from another address, or to another question. Each query must be answered once, by its
- * deadline, and never with a forged record or with the record of another name. No forged reply may
- * end a query. No descriptor may leak, and no event may repeat forever. With an honest resolver,
- * each query must be answered at once.
+ * The code that forwards queries from clients to a hostile server. The server may reply late, twice,
+ * truncated each time, with garbage, or over TCP byte by byte. It may close a connection in the
+ * middle of a reply, or be down. In addition, a forger sends replies without knowing the ID, from
+ * another address, or to another question. Each query must be answered once, by its deadline, and
+ * never with a forged record or with the record of another name. No forged reply may end a query. No
+ * descriptor may leak, and no event may repeat forever. With an honest resolver, each query must be
+ * answered at once.
  *
  * input: options, then operations. An operation is one byte, then one byte for its argument. An
  * operation with AT_ONCE is handled in the same iteration as the next operation.
@@ -360,7 +361,7 @@ operate(unsigned operation, unsigned argument)
 			client_asks(argument + i);
 		break;
 	case REPLY:
-		resolver_replies(argument >> 4, argument % 16 % REPLY_KINDS);
+		resolver_replies(argument >> 4, argument % 16);
 		break;
 	case REPLY_ALL:
 		for (unsigned i = 0; i < ASKED && i < resolver.asked_count; i++)

@@ -1,7 +1,7 @@
 /*
  * A resolver on real loopback sockets, over UDP and TCP, for fuzz_forwarding.c. The resolver goes
- * down and up again. The resolver replies correctly, wrongly, late, twice, truncated, or over TCP
- * byte by byte. Some replies are like those of a forger who has not seen the query. The first
+ * down and up again. The resolver replies correctly, wrongly, late, twice, with garbage, always
+ * truncated, or over TCP byte by byte, and closes connections in the middle. Some replies are like those of a forger who has not seen the query. The first
  * letter of a name determines the address of the name.
  */
 #ifndef TESTS_FUZZ_RESOLVER_MODEL_H
@@ -187,7 +187,7 @@ enum reply_kind {
 	REPLY_NXDOMAIN,
 	REPLY_REFUSED,
 	REPLY_CUT,
-	REPLY_OTHER_ID, /* this reply and all following replies but REPLY_FORMERR are forged */
+	REPLY_OTHER_ID, /* this reply and all following replies are forged, except where noted */
 	REPLY_OTHER_NAME,
 	REPLY_OTHER_TYPE,
 	REPLY_OTHER_CLASS,
@@ -195,6 +195,8 @@ enum reply_kind {
 	REPLY_NO_QUESTION,
 	REPLY_FORMERR,       /* like a server that does not know EDNS; not forged */
 	REPLY_OTHER_ADDRESS, /* with the right ID and question, but from another address */
+	REPLY_GARBAGE,       /* after the question, nothing can be read; not forged */
+	REPLY_SHORT,         /* shorter than a header */
 	REPLY_KINDS
 };
 
@@ -220,7 +222,7 @@ reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out
 		[REPLY_FORMERR] = RCODE_FORMERR };
 	unsigned letter = query[DNS_HEADER + 1] - 'a';
 	const uint8_t own[4] = { address[0], address[1], address[2], (uint8_t)letter };
-	bool is_forged = kind >= REPLY_OTHER_ID && kind != REPLY_FORMERR;
+	bool is_forged = kind >= REPLY_OTHER_ID && kind != REPLY_FORMERR && kind != REPLY_GARBAGE;
 	bool bare = rcodes[kind] != 0 || kind == REPLY_TRUNCATED;
 	unsigned records = bare ? 0 : kind == REPLY_MANY ? 200 : 1;
 	size_t at = DNS_HEADER;
@@ -258,7 +260,11 @@ reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out
 	}
 	for (unsigned i = 0; i < records; i++)
 		at += put_address(out + at, is_forged ? forged : own);
-	return kind == REPLY_CUT ? at - 7 : at;
+	if (kind == REPLY_GARBAGE) {
+		memset(out + 6, 0xff, DNS_HEADER - 6); /* the numbers of records */
+		memset(out + at - 16, (int)(0xff - letter), 16);
+	}
+	return kind == REPLY_SHORT ? DNS_HEADER - 1 : kind == REPLY_CUT ? at - 7 : at;
 }
 
 /* Replies to one of the latest queries over UDP. The query may already have a reply. */

@@ -216,16 +216,10 @@ peer_open_with_tcp(int *listener)
 {
 	for (;;) {
 		struct peer peer = peer_open();
-		struct sockaddr_in in;
-		socklen_t len = sizeof in;
 
-		assert_int_equal(getsockname(peer.fd, (struct sockaddr *)&in, &len), 0);
-		*listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (bind(*listener, (struct sockaddr *)&in, len) == 0) {
-			assert_int_equal(listen(*listener, 1), 0);
+		*listener = listen_beside(peer.fd);
+		if (*listener >= 0)
 			return peer;
-		}
-		close(*listener); /* another program has this port */
 		close(peer.fd);
 	}
 }
@@ -373,6 +367,52 @@ a_server_that_got_a_query_after_another_has_failed_has_its_own_time(void **state
 	finish(peers, 2);
 }
 
+/* Handles the next event of a connection. */
+static void
+take_tcp_event(void)
+{
+	struct epoll_event event;
+
+	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
+	uint64_t key = event.data.u64;
+	assert_int_equal(worker_key_part(key), PART_TRANSPORT_TCP);
+	transport_tcp_event(transport, worker_key_slot(key), worker_key_tag(key), event.events);
+	forward_iteration(forward);
+	transport_iteration(transport);
+}
+
+/* The first of `count` servers sets TC in each reply. */
+static void
+a_server_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp(void **state)
+{
+	(void)state;
+	for (size_t count = 1; count <= 2; count++) {
+		int listener;
+		struct peer peers[] = { peer_open_with_tcp(&listener), peer_open() };
+		struct pollfd again = { .fd = listener, .events = POLLIN };
+
+		start(peers, count);
+		query("www.example.com.");
+		peer_read(&peers[0]);
+		peers[0].query[2] |= 2; /* TC */
+		peer_reply(&peers[0], RCODE_NOERROR);
+		take_tcp_event(); /* sends the question */
+		int conn = truncate_over_tcp(listener);
+		take_tcp_event();
+		if (count == 2) {
+			peer_read(&peers[1]);
+			peer_reply(&peers[1], RCODE_NOERROR);
+		}
+		assert_int_equal(got.replies, 1);
+		assert_int_equal(got.buffer[3] & 15, count == 1 ? RCODE_SERVFAIL : RCODE_NOERROR);
+		assert_false(peer_was_asked(&peers[0]));
+		assert_int_equal(poll(&again, 1, 0), 0);
+		close(conn);
+		close(listener);
+		finish(peers, 2);
+	}
+}
+
 /* A reply is truncated, but the process has no descriptor for a connection. */
 static void
 a_lack_of_local_descriptors_is_no_failure_of_a_server(void **state)
@@ -434,6 +474,8 @@ main(void)
 		    a_truncated_reply_of_a_server_that_left_the_list_makes_the_query_go_over_tcp),
 		cmocka_unit_test(
 		    a_server_that_has_truncated_its_reply_has_a_retry_interval_for_tcp),
+		cmocka_unit_test(
+		    a_server_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp),
 		cmocka_unit_test(the_same_query_is_sent_again),
 		cmocka_unit_test(after_formerr_a_query_is_repeated_without_opt),
 		cmocka_unit_test(a_server_that_always_replies_formerr_is_not_asked_forever),

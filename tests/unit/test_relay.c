@@ -73,7 +73,7 @@ at_ms(int64_t ms)
 	transport_iteration(transport);
 }
 
-/* Handles the next event of the socket of the relay. */
+/* Handles the next event of a socket or connection of the relay. */
 static uint32_t
 take_event(void)
 {
@@ -81,7 +81,11 @@ take_event(void)
 
 	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
 	uint64_t key = event.data.u64;
-	transport_udp_event(transport, worker_key_slot(key), worker_key_tag(key));
+	if (worker_key_part(key) == PART_TRANSPORT_UDP)
+		transport_udp_event(transport, worker_key_slot(key), worker_key_tag(key));
+	else
+		transport_tcp_event(
+		    transport, worker_key_slot(key), worker_key_tag(key), event.events);
 	return event.events;
 }
 
@@ -433,6 +437,48 @@ a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client(voi
 	close(fd);
 }
 
+/* The client gets the truncated reply, and the query is sent no third time. */
+static void
+a_resolver_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp(void **state)
+{
+	static const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	struct server server;
+	bool other = false;
+	int fd, listener;
+
+	(void)state;
+	while (fd = open_resolver(&server), (listener = listen_beside(fd)) < 0)
+		close(fd);
+	memset(&stats, 0, sizeof stats);
+	memset(&got, 0, sizeof got);
+	context.epoll = epoll_create1(EPOLL_CLOEXEC);
+	context.now_ns = 1;
+	table = inflight_new(&context, &clients, 100, 100);
+	transport = transport_new(&context);
+	relay = relay_new(&context, table, transport, &server, 192);
+	query_by("long.example.com.", PROTO_TCP, 1);
+	at_ms(0);
+	truncates = true;
+	assert_int_equal(read_all(fd, true, &other), 1);
+	truncates = false;
+	take_event(); /* the truncated reply */
+	take_event(); /* sends the question over TCP */
+	int conn = truncate_over_tcp(listener);
+	take_event();
+	at_ms(0);
+	assert_int_equal(got.replies, 1);
+	assert_true((got.buffer[2] & FLAG_TC >> 8) != 0);
+	struct pollfd again[] = { { fd, POLLIN, 0 }, { listener, POLLIN, 0 } };
+	assert_int_equal(poll(again, 2, 0), 0);
+	close(conn);
+	close(listener);
+	inflight_free(table);
+	relay_free(relay);
+	transport_free(transport);
+	close(context.epoll);
+	close(fd);
+}
+
 int
 main(void)
 {
@@ -447,6 +493,8 @@ main(void)
 		cmocka_unit_test(a_resolver_that_never_reads_gets_a_few_more_queries_at_each_retry),
 		cmocka_unit_test(
 		    a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client),
+		cmocka_unit_test(
+		    a_resolver_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp),
 	};
 
 	return cmocka_run_group_tests(tests, make_world, end_world);

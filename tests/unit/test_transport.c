@@ -217,6 +217,16 @@ what_does_not_answer_the_question_is_ignored_over_udp(void **state)
 	wrong.wire[DNS_HEADER + 1] ^= 1; /* another name */
 	expect_after(&wrong, 0);
 	wrong = right;
+	const size_t end = DNS_HEADER + dname_length(right.wire + DNS_HEADER, DNAME_MAX);
+	wrong.wire[end + 1] = TYPE_AAAA;
+	expect_after(&wrong, 0);
+	wrong = right;
+	wrong.wire[end + 3] = CLASS_IN + 2;
+	expect_after(&wrong, 0);
+	wrong = right;
+	wrong.wire[5] = 2; /* two questions */
+	expect_after(&wrong, 0);
+	wrong = right;
 	memset(wrong.wire + 2, 0xff, wrong.len - 2);
 	expect_after(&wrong, 0);
 	expect_after(&right, 1);
@@ -439,22 +449,48 @@ over_tcp_a_reply_in_pieces_is_taken_and_an_idle_connection_is_closed(void **stat
 static void
 over_tcp_a_reply_that_ends_in_the_middle_or_answers_nothing_is_a_loss(void **state)
 {
+	enum { ENDS, OTHER_ID, OTHER_NAME, EMPTY, SHORT, KINDS };
+
 	(void)state;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < KINDS; i++) {
 		exchange_over_tcp(&exchanges[i]);
 		struct conn conn = accept_conn();
 		conn_take(&conn);
-		if (i == 0) {
+		if (i == ENDS) {
 			conn_send(&conn, 0, conn.len - 1);
 			conn_close(&conn);
+		} else if (i == EMPTY || i == SHORT) {
+			wire_put16(conn.wire, i == EMPTY ? 0 : DNS_HEADER - 1);
+			conn_send(&conn, 0, i == EMPTY ? 2 : 2 + DNS_HEADER - 1);
+			close(conn.fd);
 		} else {
-			conn.wire[i == 1 ? 3 : 2 + DNS_HEADER + 1] ^= 1; /* the ID, the name */
+			conn.wire[i == OTHER_ID ? 3 : 2 + DNS_HEADER + 1] ^= 1;
 			conn_send(&conn, 0, conn.len);
 			close(conn.fd);
 		}
 		assert_int_equal(seen[i].losses, 1);
 		assert_int_equal(seen[i].replies, 0);
 	}
+}
+
+/* After a second reply to a question, no further message on the connection is used. */
+static void
+over_tcp_a_second_reply_is_ignored_and_ends_the_connection(void **state)
+{
+	(void)state;
+	end(NULL);
+	begin_with(TRANSPORT_PIPELINED);
+	exchange_over_tcp(&exchanges[0]);
+	exchange_over_tcp(&exchanges[1]);
+	struct conn conn = accept_conn();
+	conn_take(&conn);
+	conn_send(&conn, 0, conn.len);
+	assert_int_equal(seen[0].replies + seen[1].replies, 1);
+	conn_send(&conn, 0, conn.len);
+	assert_int_equal(seen[0].replies + seen[1].replies, 1);
+	assert_int_equal(seen[0].losses + seen[1].losses, 1);
+	assert_int_equal(seen[0].losses + seen[0].replies, 1);
+	close(conn.fd);
 }
 
 /* dnsmasq closes a connection after 100 questions. */
@@ -602,6 +638,7 @@ main(void)
 		TEST(a_refusal_is_not_reported_for_another_server),
 		TEST(over_tcp_a_reply_in_pieces_is_taken_and_an_idle_connection_is_closed),
 		TEST(over_tcp_a_reply_that_ends_in_the_middle_or_answers_nothing_is_a_loss),
+		TEST(over_tcp_a_second_reply_is_ignored_and_ends_the_connection),
 		TEST(
 		    a_question_on_a_connection_that_the_server_has_used_and_closed_is_sent_once_more),
 		TEST(a_question_that_its_connection_cannot_take_is_lost_once),

@@ -3,7 +3,11 @@
 #ifndef TESTS_UNIT_WORKER_WORLD_H
 #define TESTS_UNIT_WORKER_WORLD_H
 
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "kubedns/serve/upstream/inflight.h"
 #include "lib/rcu.h"
@@ -72,6 +76,40 @@ client_done(void *arg, const struct client *client, size_t len)
 	(void)client;
 	assert_true(len >= DNS_HEADER);
 	got.replies++;
+}
+
+/* Returns a TCP socket that listens at the address and port of this UDP socket. Returns -1 if another
+ * program has this port. */
+static inline int
+listen_beside(int udp)
+{
+	struct sockaddr_in in;
+	socklen_t len = sizeof in;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(getsockname(udp, (struct sockaddr *)&in, &len), 0);
+	if (bind(listener, (struct sockaddr *)&in, len) == 0 && listen(listener, 16) == 0)
+		return listener;
+	close(listener);
+	return -1;
+}
+
+/* A server that accepts a connection, reads one question, and sends it back as a truncated reply. Returns
+ * the connection. */
+static inline int
+truncate_over_tcp(int listener)
+{
+	struct pollfd ready = { .fd = listener, .events = POLLIN };
+	uint8_t message[2 + DNS_UDP_QUERY_MAX];
+
+	assert_int_equal(poll(&ready, 1, 5000), 1);
+	int fd = accept(listener, NULL, NULL);
+	assert_int_equal(recv(fd, message, 2, MSG_WAITALL), 2);
+	size_t len = 2u + wire_get16(message);
+	assert_int_equal(recv(fd, message + 2, len - 2, MSG_WAITALL), len - 2);
+	message[4] |= 0x80 | FLAG_TC >> 8;
+	assert_int_equal(send(fd, message, len, MSG_NOSIGNAL), len);
+	return fd;
 }
 
 #endif
