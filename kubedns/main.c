@@ -176,8 +176,8 @@ open_workers(struct kubedns *k)
 		log_info("answering only the external zones on %s", o->external.address_text);
 	}
 	if (o->transfer.rules.to_count > 0)
-		config.transfer = k->status.transfer = transfer_new(&o->transfer.rules, &o->answers,
-		    k->cache, external_names_tree(k->status.external));
+		config.transfer = k->status.transfer =
+		    transfer_new(&o->transfer.rules, &o->answers, k->cache);
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
 	if (o->upstream.answer_cache_bytes > 0)
 		k->status.answer_cache =

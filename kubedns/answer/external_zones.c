@@ -91,9 +91,8 @@ external_find_name(const struct answer_config *config, const struct tree *tree,
 	return found;
 }
 
-/* RFC 1982 */
-static uint32_t
-later(uint32_t a, uint32_t b)
+uint32_t
+serial_later(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) > 0 ? a : b;
 }
@@ -102,7 +101,7 @@ uint32_t
 external_serial(
     const struct external_zones *zones, const struct tree *tree, const struct tree *external)
 {
-	return zones->headless ? later(tree->serial, external->serial) : external->serial;
+	return zones->headless ? serial_later(tree->serial, external->serial) : external->serial;
 }
 
 uint32_t
@@ -111,7 +110,8 @@ reverse_serial(
 {
 	bool both = zones != NULL && zones->clusterset != NULL && external != NULL;
 
-	return both && external->synced ? later(tree->serial, external->serial) : tree->serial;
+	return both && external->synced ? serial_later(tree->serial, external->serial)
+					: tree->serial;
 }
 
 /* --- names of a cluster set --- */

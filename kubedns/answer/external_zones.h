@@ -17,8 +17,8 @@ enum { EXTERNAL_ENDPOINTS = REASON_OF_STAGE };
 
 /* The configuration of both stages. For a stage without a zone, the configuration is NULL. */
 struct external_zones {
-	const struct treecache *tree; /* tree of absolute names */
-	const struct dname *zones;    /* lower case */
+	struct treecache *tree;    /* tree of absolute names */
+	const struct dname *zones; /* lower case */
 	size_t zone_count;
 	/* The zone of the cluster set, which is one of `zones`, or NULL. `headless` and
 	 * `primary` do not apply to it. */
@@ -109,6 +109,9 @@ struct import_ptrs {
 
 void import_ptrs_find(struct import_ptrs *walk, const struct tree *tree, const struct addr *addr);
 bool import_ptrs_next(struct import_ptrs *walk, struct dname *name);
+
+/* Returns the later of two serials (RFC 1982). */
+uint32_t serial_later(uint32_t a, uint32_t b);
 
 /* Returns the serial of the external zones, which is the serial of their tree. With
  * --external-headless, it is the later serial of the two trees. */

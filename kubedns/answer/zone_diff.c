@@ -382,8 +382,8 @@ diff_external(struct differ *d, const struct zone_snapshots *snapshots)
 
 		if (!zone_is_external(d->config, zone))
 			continue;
-		const struct node *before = tree_find(snapshots->external_before, name->wire),
-				  *after = tree_find(snapshots->external_after, name->wire);
+		const struct node *before = tree_find(snapshots->before.external, name->wire),
+				  *after = tree_find(snapshots->after.external, name->wire);
 		d->zone = zone;
 		diff_nodes(d, before == NULL ? &none : before, after == NULL ? &none : after, name);
 	}
@@ -392,29 +392,36 @@ diff_external(struct differ *d, const struct zone_snapshots *snapshots)
 	d->walks[AFTER].own = own[AFTER];
 }
 
+/* Returns whether all sources of external zones have been read in both snapshots, or in none. */
+static bool
+same_external_sync(const struct tree *before, const struct tree *after)
+{
+	return before == NULL || before->synced == after->synced;
+}
+
 bool
 zone_diff(const struct answer_config *config, const struct zone_snapshots *snapshots,
     bool (*take)(void *arg, size_t zone, bool added, const struct zone_record *record), void *arg)
 {
 	struct differ d = { .config = config, .take = take, .arg = arg };
 
-	if (!snapshots->before->synced ||
-	    !same_local_names(local_names(snapshots->before), local_names(snapshots->after)) ||
-	    !same_ns(snapshots->before, snapshots->after))
+	const struct tree *before = snapshots->before.tree, *after = snapshots->after.tree;
+
+	if (!before->synced || !same_local_names(local_names(before), local_names(after)) ||
+	    !same_ns(before, after) ||
+	    !same_external_sync(snapshots->before.external, snapshots->after.external))
 		return false;
 	for (int side = BEFORE; side <= AFTER; side++) {
 		d.walks[side] = (struct zone_walk){ .config = config,
-			.tree = side == BEFORE ? snapshots->before : snapshots->after,
-			.external =
-			    side == BEFORE ? snapshots->external_before : snapshots->external_after,
+			.trees = side == BEFORE ? snapshots->before : snapshots->after,
 			.take = collect,
 			.arg = &d.records[side],
 			.hidden = note_replaced,
 			.hidden_arg = &d };
 		zone_walk_begin(&d.walks[side]);
 	}
-	diff_nodes(&d, snapshots->before->root, snapshots->after->root, &config->zone);
-	if (snapshots->external_before != NULL)
+	diff_nodes(&d, before->root, after->root, &config->zone);
+	if (snapshots->before.external != NULL)
 		diff_external(&d, snapshots);
 	diff_reverse(&d);
 	for (int side = BEFORE; side <= AFTER; side++) {

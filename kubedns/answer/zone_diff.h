@@ -8,11 +8,8 @@
 
 #include "kubedns/answer/zone_walk.h"
 
-/* Two snapshots of our tree, and two of the tree of external zones. The last two are NULL if
- * there are no external zones. */
 struct zone_snapshots {
-	const struct tree *before, *after;
-	const struct tree *external_before, *external_after;
+	struct zone_trees before, after;
 };
 
 /*
@@ -20,8 +17,8 @@ struct zone_snapshots {
  * in no particular order. SOA records are omitted. Returns false if the difference was not
  * computed. It is not computed if `take` returned false, if a name has more than 32 MB of records,
  * or if more than 64 MB were compared. It is not computed either if data changed on which every
- * name may depend (the ConfigMap key `hosts`, the zones' NS records). The secondaries then need the
- * whole zones.
+ * name may depend (the ConfigMap key `hosts`, the zones' NS records), or if one of the trees was
+ * synced between the snapshots. The secondaries then need the whole zones.
  */
 bool zone_diff(const struct answer_config *config, const struct zone_snapshots *snapshots,
     bool (*take)(void *arg, size_t zone, bool added, const struct zone_record *record), void *arg);

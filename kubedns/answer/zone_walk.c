@@ -180,7 +180,7 @@ put_imported_ptrs(struct zone_walk *walk, const struct dname *owner, const struc
 	struct import_ptrs ptrs;
 	struct dname name;
 
-	import_ptrs_find(&ptrs, walk->external, addr);
+	import_ptrs_find(&ptrs, walk->trees.external, addr);
 	while (import_ptrs_next(&ptrs, &name) && add_ptr(&list, &name))
 		;
 	put_ptrs(walk, owner, &list);
@@ -230,9 +230,9 @@ static const struct tree *
 imports_of(const struct zone_walk *walk)
 {
 	const struct external_zones *zones = external_config(walk->config);
-	bool known = zones != NULL && zones->clusterset != NULL && walk->external != NULL;
+	bool known = zones != NULL && zones->clusterset != NULL && walk->trees.external != NULL;
 
-	return known && walk->external->synced ? walk->external : NULL;
+	return known && walk->trees.external->synced ? walk->trees.external : NULL;
 }
 
 void
@@ -303,7 +303,7 @@ walk_external_child(void *arg, const struct node *node)
 static void
 walk_external(struct zone_walk *walk, const struct dname *zone)
 {
-	const struct node *node = tree_find(walk->external, zone->wire);
+	const struct node *node = tree_find(walk->trees.external, zone->wire);
 	struct below below = { walk, zone };
 
 	if (node == NULL)
@@ -685,7 +685,8 @@ is_taken(const struct zone_walk *walk, const struct dname *owner)
 	if (name_below(&name, &walk->config->zone) >= 0 ||
 	    external_zone_of(external_config(walk->config), &name) != walk->headless->zone)
 		return true;
-	struct external_name found = external_lookup(walk->external, &name, walk->headless->zone);
+	struct external_name found =
+	    external_lookup(walk->trees.external, &name, walk->headless->zone);
 	return found.node != NULL && !found.wildcard && found.node->records != NULL;
 }
 
@@ -735,7 +736,7 @@ has_headless(const struct zone_walk *walk, size_t index)
 {
 	return zone_is_external(walk->config, index) && external_config(walk->config)->headless &&
 	       zone_name(walk->config, index) != external_config(walk->config)->clusterset &&
-	       walk->tree->synced && walk->external != NULL;
+	       walk->trees.tree->synced && walk->trees.external != NULL;
 }
 
 void
@@ -794,10 +795,10 @@ put_all_headless(struct zone_walk *walk, size_t index)
 void
 zone_walk_begin(struct zone_walk *walk)
 {
-	const struct answer_context *context = walk->tree->context;
+	const struct answer_context *context = walk->trees.tree->context;
 
 	walk->own = context == NULL ? NULL : context->names;
-	walk->plain = *walk->tree;
+	walk->plain = *walk->trees.tree;
 	walk->plain.context = NULL;
 	walk->headless = NULL;
 	walk->capacity = xmalloc(DNS_TCP_MAX);
@@ -817,7 +818,7 @@ zone_walk_zone(struct zone_walk *walk, size_t index)
 	const struct dname *zone = zone_name(walk->config, index);
 	uint8_t soa[SOA_RDATA_MAX];
 	bool external = zone_is_external(walk->config, index);
-	uint32_t serial = zone_serial(walk->config, index, walk->tree, walk->external);
+	uint32_t serial = zone_serial(walk->config, index, &walk->trees);
 	size_t len = zone_soa(walk->config, index, serial, soa);
 	const struct zone_record first = { zone, walk->config->ttl_s, TYPE_SOA, (uint16_t)len,
 		soa };

@@ -31,10 +31,7 @@ struct zone_record {
 
 struct zone_walk {
 	const struct answer_config *config;
-	/* protected by a read section or a hold, or used in the writer's thread */
-	const struct tree *tree;
-	/* The tree of external zones, protected in the same way, or NULL. */
-	const struct tree *external;
+	struct zone_trees trees;
 	/* Called for each record, which is valid during the call. Returning false ends the walk. */
 	bool (*take)(void *arg, const struct zone_record *record);
 	void *arg;

@@ -38,26 +38,87 @@ zone_index(const struct answer_config *config, const uint8_t *name)
 	return -1;
 }
 
-uint32_t
-zone_serial(const struct answer_config *config, size_t index, const struct tree *tree,
-    const struct tree *external)
+struct zone_trees
+zone_trees_now(const struct answer_config *config, const struct tree *tree)
 {
 	const struct external_zones *zones = external_config(config);
 
-	return zone_is_external(config, index) ? external_serial(zones, tree, external)
-	       : index > 0                     ? reverse_serial(zones, tree, external)
-					       : tree->serial;
+	return (struct zone_trees){ tree, zones == NULL ? NULL : tree_current(zones->tree) };
+}
+
+struct zone_hold
+zones_hold(const struct answer_config *config, struct treecache *cache)
+{
+	const struct external_zones *zones = external_config(config);
+
+	return (struct zone_hold){ treecache_hold(cache),
+		zones == NULL ? NULL : treecache_hold(zones->tree) };
+}
+
+struct zone_trees
+zone_hold_trees(const struct zone_hold *hold)
+{
+	return (struct zone_trees){ tree_held(hold->tree),
+		hold->external == NULL ? NULL : tree_held(hold->external) };
+}
+
+struct zone_hold
+zone_hold_share(const struct zone_hold *hold)
+{
+	return (struct zone_hold){ tree_hold_share(hold->tree),
+		hold->external == NULL ? NULL : tree_hold_share(hold->external) };
+}
+
+void
+zone_hold_drop(const struct zone_hold *hold)
+{
+	tree_hold_drop(hold->tree);
+	tree_hold_drop(hold->external);
+}
+
+size_t
+zones_held_bytes(const struct answer_config *config, const struct treecache *cache)
+{
+	const struct external_zones *zones = external_config(config);
+
+	return treecache_held(cache) + (zones == NULL ? 0 : treecache_held(zones->tree));
+}
+
+uint32_t
+zone_trees_serial(const struct zone_trees *trees)
+{
+	bool both = trees->external != NULL && trees->external->synced;
+
+	return both ? serial_later(trees->tree->serial, trees->external->serial)
+		    : trees->tree->serial;
+}
+
+uint32_t
+zone_serial(const struct answer_config *config, size_t index, const struct zone_trees *trees)
+{
+	const struct external_zones *zones = external_config(config);
+
+	return zone_is_external(config, index)
+		   ? external_serial(zones, trees->tree, trees->external)
+	       : index > 0 ? reverse_serial(zones, trees->tree, trees->external)
+			   : trees->tree->serial;
 }
 
 bool
-zone_is_synced(const struct answer_config *config, size_t index, const struct tree *tree,
-    const struct tree *external)
+zone_is_synced(const struct answer_config *config, size_t index, const struct zone_trees *trees)
 {
+	const struct tree *external = trees->external;
 	bool imports = clusterset_config(config) != NULL;
 
-	return (zone_is_external(config, index) || tree->synced) &&
+	return (zone_is_external(config, index) || trees->tree->synced) &&
 	       (index == 0 || (!zone_is_external(config, index) && !imports) ||
 		   (external != NULL && external->synced));
+}
+
+bool
+zone_is_answered(const struct answer_config *config, size_t index)
+{
+	return !config->stages.beside_only || zone_is_external(config, index);
 }
 
 size_t

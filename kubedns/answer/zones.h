@@ -9,6 +9,13 @@
 #include "kubedns/answer/soa.h"
 
 struct name; /* kubedns/answer/name.h */
+struct treecache;
+
+/* Snapshots of all trees that have records of our zones: the cluster's tree, and the tree of external zones or NULL. A read section or a
+ * hold (struct zone_hold) protects both, or the caller is the writer. */
+struct zone_trees {
+	const struct tree *tree, *external;
+};
 
 /* A reverse zone of ours, from --reverse-cidrs, on an octet or nibble boundary. */
 struct reverse_zone {
@@ -38,15 +45,41 @@ const struct dname *zone_name(const struct answer_config *config, size_t index);
 /* Returns whether the zone is an external zone. External zones are in the external tree and have the serial of that tree. */
 bool zone_is_external(const struct answer_config *config, size_t index);
 
-/* Returns the zone's serial in these snapshots of our tree and of the external tree, which may be NULL. With --external-headless, an
- * external zone has records of both trees, and the later serial of the two. With --clusterset-domain, the same applies to a reverse
- * zone. */
-uint32_t zone_serial(const struct answer_config *config, size_t index, const struct tree *tree,
-    const struct tree *external);
+/* Returns the snapshots that belong to `tree`, a published snapshot of the cluster's tree. */
+struct zone_trees zone_trees_now(const struct answer_config *config, const struct tree *tree);
+
+/* Holds of all trees of the zones (treecache_hold()), from one point in time. If `tree` is NULL, nothing is held. */
+struct zone_hold {
+	struct tree_hold *tree, *external;
+};
+
+/* Holds the published snapshots. Only the writer of the trees may call it. */
+struct zone_hold zones_hold(const struct answer_config *config, struct treecache *cache);
+struct zone_trees zone_hold_trees(const struct zone_hold *hold);
+
+/* Returns another reference to the hold. */
+struct zone_hold zone_hold_share(const struct zone_hold *hold);
+
+/* Drops a reference. A hold of nothing is fine. */
+void zone_hold_drop(const struct zone_hold *hold);
+
+/* Returns the number of bytes of replaced blocks that are kept for holds. */
+size_t zones_held_bytes(const struct answer_config *config, const struct treecache *cache);
+
+/* Returns the later serial of the trees that are synced. */
+uint32_t zone_trees_serial(const struct zone_trees *trees);
+
+/* Returns the zone's serial in these snapshots. With --external-headless, an external zone has records of both trees, and the later
+ * serial of the two. With --clusterset-domain, the same applies to a reverse zone. */
+uint32_t zone_serial(
+    const struct answer_config *config, size_t index, const struct zone_trees *trees);
 
 /* Returns whether all sources of the zone's records have been read. */
-bool zone_is_synced(const struct answer_config *config, size_t index, const struct tree *tree,
-    const struct tree *external);
+bool zone_is_synced(
+    const struct answer_config *config, size_t index, const struct zone_trees *trees);
+
+/* Returns whether these answers include the zone. At --external-address, only external zones are answered. */
+bool zone_is_answered(const struct answer_config *config, size_t index);
 
 /* Writes the RDATA of the zone's SOA (RFC 1035 section 3.3.13) with this serial to `rdata`, which
  * has SOA_RDATA_MAX bytes. Returns its length. */

@@ -91,12 +91,6 @@ external_names_event(struct external_names *names, enum object_kind kind, enum e
 		clusterset_event(names->clusterset, kind, type, object);
 }
 
-struct treecache *
-external_names_tree(const struct external_names *names)
-{
-	return names == NULL ? NULL : external_tree(names->claims);
-}
-
 bool
 external_names_publish(struct external_names *names, uint32_t now_s, bool synced)
 {

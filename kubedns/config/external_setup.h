@@ -46,9 +46,6 @@ void external_names_reclaim(struct external_names *names);
 const struct external *external_names_claims(const struct external_names *names);
 const struct clusterset *external_names_clusterset(const struct external_names *names);
 
-/* Returns the tree of these zones, for its writer. Returns NULL for NULL. */
-struct treecache *external_names_tree(const struct external_names *names);
-
 void external_names_metrics(const struct external_names *names, struct metrics *m);
 void external_names_free(struct external_names *names);
 

@@ -153,10 +153,11 @@ int
 zone_print(FILE *out, const struct answer_config *config, const struct tree *tree, size_t zone)
 {
 	struct lines lines = { .count = 0 };
-	struct zone_walk walk = { .config = config, .tree = tree, .take = add_line, .arg = &lines };
+	struct zone_walk walk = { .config = config,
+		.trees = zone_trees_now(config, tree),
+		.take = add_line,
+		.arg = &lines };
 
-	if (external_config(config) != NULL)
-		walk.external = tree_current(external_config(config)->tree);
 	zone_walk_begin(&walk);
 	zone_walk_zone(&walk, zone);
 	zone_walk_end(&walk);

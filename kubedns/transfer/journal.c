@@ -1,5 +1,6 @@
 #include "kubedns/transfer/journal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,11 @@ size_of(const struct change *change)
 }
 
 void
-journal_init(struct journal *journal, size_t max)
+journal_init(struct journal *journal, size_t max, size_t zone_count)
 {
-	*journal = (struct journal){ .max = max };
+	*journal = (struct journal){ .max = max,
+		.zone_count = zone_count,
+		.since = xcalloc(zone_count, sizeof *journal->since) };
 	TAILQ_INIT(&journal->changes);
 }
 
@@ -39,27 +42,29 @@ forget_oldest(struct journal *journal)
 	change_drop(change);
 }
 
-/* Returns the index of the zone in journal.since. */
-static size_t
-kind_of(const struct answer_config *config, size_t zone)
-{
-	return zone == 0 ? 0 : zone_is_external(config, zone) ? 2 : 1;
-}
-
 void
-journal_clear(
-    struct journal *journal, uint32_t serial, uint32_t reverse_serial, uint32_t external_serial)
+journal_clear(struct journal *journal)
 {
 	while (!TAILQ_EMPTY(&journal->changes))
 		forget_oldest(journal);
-	journal->since[0] = serial;
-	journal->since[1] = reverse_serial;
-	journal->since[2] = external_serial;
 }
 
 void
-journal_add(struct journal *journal, const struct answer_config *config, struct change **changes,
-    size_t count)
+journal_begin(struct journal *journal, size_t zone, uint32_t serial)
+{
+	assert(zone < journal->zone_count);
+	journal->since[zone] = serial;
+}
+
+void
+journal_free(struct journal *journal)
+{
+	journal_clear(journal);
+	free(journal->since);
+}
+
+void
+journal_add(struct journal *journal, struct change **changes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		TAILQ_INSERT_TAIL(&journal->changes, changes[i], by_age);
@@ -70,21 +75,21 @@ journal_add(struct journal *journal, const struct answer_config *config, struct 
 
 		/* The analyser does not understand that the list loses its first item. */
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-		journal->since[kind_of(config, oldest->zone)] = oldest->to;
+		journal->since[oldest->zone] = oldest->to;
 		forget_oldest(journal);
 	}
 }
 
 bool
-journal_take(const struct journal *journal, const struct answer_config *config, size_t zone,
-    uint32_t since, struct change ***changes, size_t *count)
+journal_take(const struct journal *journal, size_t zone, uint32_t since, struct change ***changes,
+    size_t *count)
 {
 	struct change *change;
 	size_t capacity = 0;
 
 	*changes = NULL;
 	*count = 0;
-	if (serial_before(since, journal->since[kind_of(config, zone)]))
+	if (serial_before(since, journal->since[zone]))
 		return false;
 	TAILQ_FOREACH(change, &journal->changes, by_age)
 	{
@@ -185,8 +190,7 @@ changes_of(const struct answer_config *config, const struct zone_snapshots *snap
 	*changes = xcalloc(zones, sizeof **changes);
 	*count = 0;
 	for (size_t zone = 0; zone < zones; zone++) {
-		uint32_t to =
-		    zone_serial(config, zone, snapshots->after, snapshots->external_after);
+		uint32_t to = zone_serial(config, zone, &snapshots->after);
 
 		if (whole && maker.zones[zone][0].len + maker.zones[zone][1].len > 0)
 			(*changes)[(*count)++] = make_change(&maker, zone, to);

@@ -39,29 +39,30 @@ enum { CHANGE_WENT, CHANGE_CAME };
 struct journal {
 	TAILQ_HEAD(, change) changes; /* oldest first */
 	size_t bytes, max;            /* if `max` is 0, no changes are stored */
-	/* The journal is complete from this serial on. There is one serial for our zone, one for
-	 * the reverse zones and one for the external zones. */
-	uint32_t since[3];
+	size_t zone_count;
+	uint32_t *since; /* for each zone: the journal is complete from this serial on */
 };
 
-/* Initialises a journal of at most this many bytes. */
-void journal_init(struct journal *journal, size_t max);
+/* Initialises a journal of at most this many bytes, for zones with an index below `zone_count`. */
+void journal_init(struct journal *journal, size_t max, size_t zone_count);
+void journal_free(struct journal *journal);
 
-/* Removes all changes. Later changes start from these serials. */
-void journal_clear(
-    struct journal *journal, uint32_t serial, uint32_t reverse_serial, uint32_t external_serial);
+/* Removes all changes. Call journal_begin() for each zone next. */
+void journal_clear(struct journal *journal);
+
+/* Later changes of this zone start from this serial. */
+void journal_begin(struct journal *journal, size_t zone, uint32_t serial);
 
 /* Adds the changes of a version, in any order. The journal takes ownership of them. */
-void journal_add(struct journal *journal, const struct answer_config *config,
-    struct change **changes, size_t count);
+void journal_add(struct journal *journal, struct change **changes, size_t count);
 
 /*
  * Sets `*changes` to a list of `*count` changes of a zone since this serial, oldest first. If there
  * are none, the list is NULL. The caller drops each change and frees the list. Returns false if the
  * journal does not reach back that far.
  */
-bool journal_take(const struct journal *journal, const struct answer_config *config, size_t zone,
-    uint32_t since, struct change ***changes, size_t *count);
+bool journal_take(const struct journal *journal, size_t zone, uint32_t since,
+    struct change ***changes, size_t *count);
 
 /* Releases a change. */
 void change_drop(struct change *change);

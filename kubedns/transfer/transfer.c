@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/zone_walk.h"
 #include "kubedns/transfer/transfer_internal.h"
 #include "lib/clock.h"
@@ -19,22 +18,6 @@
 static void *transfer_changes(void *arg);
 
 /* --- the stream threads --- */
-
-struct version
-version_share(const struct version *version)
-{
-	struct tree_hold *external = version->external;
-
-	return (struct version){ tree_hold_share(version->tree),
-		external == NULL ? NULL : tree_hold_share(external) };
-}
-
-void
-version_drop(const struct version *version)
-{
-	tree_hold_drop(version->tree);
-	tree_hold_drop(version->external);
-}
 
 static void
 end_job(struct transfer *t, struct job *job, bool whole)
@@ -109,14 +92,14 @@ stream_main(void *arg)
 			wait_for_work(t);
 			continue;
 		}
-		struct version version = version_share(&t->version);
+		struct zone_hold version = zone_hold_share(&t->version);
 		uint32_t serial = version_serial(&version, t->answers, job->zone);
 		transfer_choose_kind(t, job, serial);
 		job->running = true;
 		job->version = t->number;
 		pthread_mutex_unlock(&t->lock);
 		bool whole = transfer_stream(t, job, &version);
-		version_drop(&version);
+		zone_hold_drop(&version);
 		pthread_mutex_lock(&t->lock);
 		atomic_fetch_add(whole ? &t->whole[job->kind] : &t->cut[job->kind], 1);
 		if (whole)
@@ -132,16 +115,15 @@ stream_main(void *arg)
 
 struct transfer *
 transfer_new(const struct transfer_rules *rules, const struct answer_config *answers,
-    struct treecache *cache, struct treecache *external)
+    struct treecache *cache)
 {
 	struct transfer *t = xcalloc(1, sizeof *t);
 
 	t->rules = rules;
 	t->answers = answers;
 	t->cache = cache;
-	t->external = external;
 	TAILQ_INIT(&t->jobs);
-	journal_init(&t->journal, rules->journal_bytes);
+	journal_init(&t->journal, rules->journal_bytes, zone_count(answers));
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->wake, NULL);
 	t->wake_changes = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -178,15 +160,15 @@ transfer_start(struct transfer *t)
 static size_t
 held_bytes(const struct transfer *t)
 {
-	return treecache_held(t->cache) + (t->external == NULL ? 0 : treecache_held(t->external));
+	return zones_held_bytes(t->answers, t->cache);
 }
 
 bool
 transfer_waits(const struct transfer *t)
 {
-	return tree_current(t->cache)->synced &&
-	       (tree_current(t->cache) != t->given ||
-		   (t->external != NULL && tree_current(t->external) != t->given_external));
+	const struct zone_trees now = zone_trees_now(t->answers, tree_current(t->cache));
+
+	return now.tree->synced && (now.tree != t->given.tree || now.external != t->given.external);
 }
 
 static void
@@ -198,30 +180,22 @@ wake_changes(const struct transfer *t)
 		log_fatal("eventfd");
 }
 
-static bool
-second_is_over(const struct treecache *cache, uint32_t now_s)
-{
-	return cache == NULL || serial_before(tree_current(cache)->serial, now_s);
-}
-
 void
 transfer_iteration(struct transfer *t, uint32_t now_s)
 {
-	if (!transfer_waits(t) || !second_is_over(t->cache, now_s) ||
-	    !second_is_over(t->external, now_s))
+	const struct zone_trees now = zone_trees_now(t->answers, tree_current(t->cache));
+
+	if (!transfer_waits(t) || !serial_before(zone_trees_serial(&now), now_s))
 		return;
-	struct version next = { .tree = treecache_hold(t->cache) };
-	if (t->external != NULL)
-		next.external = treecache_hold(t->external);
-	t->given = tree_held(next.tree);
-	t->given_external = t->external == NULL ? NULL : tree_held(next.external);
+	struct zone_hold next = zones_hold(t->answers, t->cache);
+	t->given = now;
 	pthread_mutex_lock(&t->lock);
-	struct version missed = t->next;
+	struct zone_hold missed = t->next;
 	t->next = next;
 	if (held_bytes(t) > HELD_MAX)
 		atomic_store(&t->cut_before, t->number + 1);
 	pthread_mutex_unlock(&t->lock);
-	version_drop(&missed);
+	zone_hold_drop(&missed);
 	wake_changes(t);
 }
 
@@ -353,9 +327,9 @@ transfer_free(struct transfer *t)
 		close(job->fd);
 		free(job);
 	}
-	journal_clear(&t->journal, 0, 0, 0);
-	version_drop(&t->version);
-	version_drop(&t->next);
+	journal_free(&t->journal);
+	zone_hold_drop(&t->version);
+	zone_hold_drop(&t->next);
 	notify_free(t->notify);
 	tsig_ring_free(t->keys);
 	free(t->keys_why);
@@ -393,25 +367,13 @@ wait_for_change(struct transfer *t, int64_t deadline_ms)
 
 /* Takes the version that the main thread has passed. Returns false if there is none. */
 static bool
-take_next(struct transfer *t, struct version *next)
+take_next(struct transfer *t, struct zone_hold *next)
 {
 	pthread_mutex_lock(&t->lock);
 	*next = t->next;
-	t->next = (struct version){ NULL, NULL };
+	t->next = (struct zone_hold){ NULL, NULL };
 	pthread_mutex_unlock(&t->lock);
 	return next->tree != NULL;
-}
-
-static const struct tree *
-held_tree(const struct tree_hold *hold)
-{
-	return hold == NULL ? NULL : tree_held(hold);
-}
-
-static bool
-is_synced(const struct tree *tree)
-{
-	return tree == NULL || tree->synced;
 }
 
 static bool
@@ -423,33 +385,35 @@ has_changed(struct change *const *changes, size_t count, size_t zone)
 	return false;
 }
 
+/* Computes the changes between the current version and the next one. Returns false if they are unknown. */
+static bool
+find_changes(
+    const struct transfer *t, const struct zone_hold *next, struct change ***changes, size_t *count)
+{
+	if (t->version.tree == NULL)
+		return false;
+	const struct zone_snapshots snapshots = { zone_hold_trees(&t->version),
+		zone_hold_trees(next) };
+	return changes_of(t->answers, &snapshots, t->journal.max, changes, count);
+}
+
 /* Makes the next version the current version. Adds its changes to the journal. If the changes are unknown, the journal starts again with
  * this version. */
 static void
-put_in_force(struct transfer *t, const struct version *next)
+put_in_force(struct transfer *t, const struct zone_hold *next)
 {
-	const struct zone_snapshots snapshots = { .before = held_tree(t->version.tree),
-		.after = held_tree(next->tree),
-		.external_before = held_tree(t->version.external),
-		.external_after = held_tree(next->external) };
 	struct change **changes = NULL;
 	size_t count = 0;
-	bool known = snapshots.before != NULL && t->journal.max > 0 &&
-		     is_synced(snapshots.external_before) == is_synced(snapshots.external_after) &&
-		     changes_of(t->answers, &snapshots, t->journal.max, &changes, &count);
+	bool known = t->journal.max > 0 && find_changes(t, next, &changes, &count);
 
 	pthread_mutex_lock(&t->lock);
 	if (known)
-		journal_add(&t->journal, t->answers, changes, count);
+		journal_add(&t->journal, changes, count);
 	else
-		journal_clear(&t->journal, snapshots.after->serial,
-		    reverse_serial(
-			external_config(t->answers), snapshots.after, snapshots.external_after),
-		    snapshots.external_after == NULL
-			? 0
-			: external_serial(external_config(t->answers), snapshots.after,
-			      snapshots.external_after));
-	struct version before = t->version;
+		journal_clear(&t->journal);
+	for (size_t zone = 0; !known && zone < zone_count(t->answers); zone++)
+		journal_begin(&t->journal, zone, version_serial(next, t->answers, zone));
+	struct zone_hold before = t->version;
 	t->version = *next;
 	t->number++;
 	pthread_cond_broadcast(&t->wake);
@@ -460,14 +424,14 @@ put_in_force(struct transfer *t, const struct version *next)
 			notify_changed(t->notify, zone, version_serial(next, t->answers, zone));
 	}
 	free(changes);
-	version_drop(&before);
+	zone_hold_drop(&before);
 }
 
 static void *
 transfer_changes(void *arg)
 {
 	struct transfer *t = arg;
-	struct version next;
+	struct zone_hold next;
 	int64_t due_ms = CLOCK_NEVER;
 
 	pthread_setname_np(pthread_self(), "zone-changes");

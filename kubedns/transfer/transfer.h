@@ -18,9 +18,8 @@
  * whole zone. If the client's serial is ours or later, it only gets our SOA. Clients are identified
  * by address only. Use one secondary for each address, or --transfer-journal=off.
  *
- * An external zone has no version until its tree is synced. The tree may be synced later than the
- * tree of our zone. Until then, a transfer of the external zone is answered SERVFAIL, and no NOTIFY
- * is sent.
+ * A zone has no version until it is synced. External zones may be synced later than the cluster's
+ * zone. Until then, a transfer of such a zone is answered SERVFAIL, and no NOTIFY is sent.
  *
  * A stream holds its version (treecache_hold). The tree's writer continues meanwhile, and replaced
  * blocks stay in memory. If a client does not read for STALL_MS, its transfer is aborted. Each
@@ -71,10 +70,9 @@ struct transfer_rules {
 	struct addr sources[2];
 };
 
-/* Creates the object. `external` is the tree of external zones, or NULL. All arguments must
- * outlive the result. */
+/* Creates the object. All arguments must outlive the result. */
 struct transfer *transfer_new(const struct transfer_rules *rules,
-    const struct answer_config *answers, struct treecache *cache, struct treecache *external);
+    const struct answer_config *answers, struct treecache *cache);
 
 /* Starts the threads. Call it once. */
 void transfer_start(struct transfer *transfer);

@@ -149,8 +149,9 @@ may_have(const struct transfer_rules *rules, const struct addr *client)
 static uint32_t
 newest_serial(const struct transfer *t, const struct asked *asked, size_t zone)
 {
-	return zone_serial(t->answers, zone, asked->ask->tree,
-	    t->external == NULL ? NULL : tree_current(t->external));
+	const struct zone_trees now = zone_trees_now(t->answers, asked->ask->tree);
+
+	return zone_serial(t->answers, zone, &now);
 }
 
 /* Writes the answer to an SOA query. IXFR over UDP gets the same answer, and the client then retries over TCP (RFC 1995 section 2). */
@@ -257,13 +258,11 @@ transfer_answer(struct transfer *t, const struct transfer_ask *ask)
 	server_from_sockaddr(ask->peer, &client);
 	if (content && (text = content_refusal(t, &asked, &client.addr, &why)) != NULL)
 		return refuse(t, &asked, why, RCODE_REFUSED, text);
-	/* --external-address only serves external zones, except the zone of a cluster set. */
 	int zone = zone_index(ask->answers, ask->question->qname);
-	if (zone < 0 ||
-	    (ask->answers->stages.beside_only && !zone_is_external(t->answers, (size_t)zone)))
+	if (zone < 0 || !zone_is_answered(ask->answers, (size_t)zone))
 		return refuse(t, &asked, REFUSED_ZONE, RCODE_NOTAUTH, "not a zone of this server");
-	if (!zone_is_synced(t->answers, (size_t)zone, ask->tree,
-		t->external == NULL ? NULL : tree_current(t->external)))
+	const struct zone_trees now = zone_trees_now(t->answers, ask->tree);
+	if (!zone_is_synced(t->answers, (size_t)zone, &now))
 		return asked_rcode(&asked, RCODE_SERVFAIL);
 	if (content && ask->fd >= 0)
 		return start_stream(t, &asked, (size_t)zone, &client.addr);

@@ -43,12 +43,6 @@ enum transfer_refusal {
 	REFUSED_COUNT
 };
 
-/* A snapshot of each tree, from the same point in time. */
-struct version {
-	struct tree_hold *tree;     /* NULL if there is no version */
-	struct tree_hold *external; /* NULL if there are no external zones */
-};
-
 /* How a query is answered. */
 enum transfer_kind { KIND_AXFR, KIND_IXFR, KIND_CURRENT, KIND_COUNT };
 
@@ -86,8 +80,8 @@ struct job {
 struct transfer {
 	const struct transfer_rules *rules;
 	const struct answer_config *answers;
-	struct tsig_ring *keys;             /* NULL without --transfer-key */
-	struct treecache *cache, *external; /* `external` may be NULL */
+	struct tsig_ring *keys; /* NULL without --transfer-key */
+	struct treecache *cache;
 	pthread_t threads[STREAMS], changes;
 	struct notify *notify; /* used by the change thread; NULL if no NOTIFY is sent */
 	struct notify_counts counts;
@@ -95,18 +89,18 @@ struct transfer {
 	int wake_changes;
 	/* For the main thread: the newest snapshots that the main thread has passed to the
 	 * change thread. */
-	const struct tree *given, *given_external;
+	struct zone_trees given;
 	bool started;
 	/* The current file has no valid keys, so the last valid keys are in effect. */
 	bool keys_failing;
 	char *keys_why;       /* the last error that was logged about the file, or NULL */
 	pthread_mutex_t lock; /* protects the following members */
 	pthread_cond_t wake;
-	struct version version; /* changed only by the change thread */
+	struct zone_hold version; /* changed only by the change thread */
 	struct journal journal;
 	struct given given_to[GIVEN_MAX];
 	uint64_t given_count;
-	struct version next;    /* from the main thread to the change thread */
+	struct zone_hold next;  /* from the main thread to the change thread */
 	unsigned number;        /* number of versions so far */
 	TAILQ_HEAD(, job) jobs; /* waiting and running jobs */
 	unsigned job_count;
@@ -118,9 +112,6 @@ struct transfer {
 	_Atomic(uint64_t) whole[KIND_COUNT], cut[KIND_COUNT], records, bytes;
 	_Atomic(uint64_t) refused[REFUSED_COUNT];
 };
-
-struct version version_share(const struct version *version);
-void version_drop(const struct version *version);
 
 /* --- transfer_kind.c --- */
 
@@ -161,22 +152,24 @@ int64_t tsig_now_s(void);
 
 /* Returns the zone's serial in this version. */
 static inline uint32_t
-version_serial(const struct version *version, const struct answer_config *answers, size_t zone)
+version_serial(const struct zone_hold *version, const struct answer_config *answers, size_t zone)
 {
-	return zone_serial(answers, zone, tree_held(version->tree),
-	    version->external == NULL ? NULL : tree_held(version->external));
+	const struct zone_trees trees = zone_hold_trees(version);
+
+	return zone_serial(answers, zone, &trees);
 }
 
-/* Returns whether the version has the zone. External zones may be synced later than our zone. */
+/* Returns whether the version has the zone. Some zones may be synced later than the cluster's zone. */
 static inline bool
-version_has_zone(const struct version *version, const struct answer_config *answers, size_t zone)
+version_has_zone(const struct zone_hold *version, const struct answer_config *answers, size_t zone)
 {
-	return zone_is_synced(answers, zone, tree_held(version->tree),
-	    version->external == NULL ? NULL : tree_held(version->external));
+	const struct zone_trees trees = zone_hold_trees(version);
+
+	return zone_is_synced(answers, zone, &trees);
 }
 
 /* Sends the transfer. Returns true if it was complete. Runs in a stream thread, which has a
  * reference to the version. */
-bool transfer_stream(struct transfer *transfer, struct job *job, const struct version *version);
+bool transfer_stream(struct transfer *transfer, struct job *job, const struct zone_hold *version);
 
 #endif

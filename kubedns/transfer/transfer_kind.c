@@ -56,8 +56,8 @@ transfer_choose_kind(struct transfer *t, struct job *job, uint32_t serial)
 		job->kind = KIND_CURRENT;
 		say_if_ahead(t, job, serial);
 	} else if (given != NULL && given->serial == job->has &&
-		   journal_take(&t->journal, t->answers, job->zone, job->has, &job->changes,
-		       &job->change_count)) {
+		   journal_take(
+		       &t->journal, job->zone, job->has, &job->changes, &job->change_count)) {
 		job->kind = KIND_IXFR;
 	}
 }

@@ -113,11 +113,10 @@ put_soa(struct stream *s, uint32_t serial)
 
 /* Sends the zone between two copies of its SOA (RFC 5936 section 2.2). */
 static bool
-send_zone(struct stream *s, const struct version *version)
+send_zone(struct stream *s, const struct zone_hold *version)
 {
 	struct zone_walk walk = { .config = s->transfer->answers,
-		.tree = tree_held(version->tree),
-		.external = version->external == NULL ? NULL : tree_held(version->external),
+		.trees = zone_hold_trees(version),
 		.take = take_record,
 		.arg = s };
 
@@ -152,7 +151,7 @@ send_changes(struct stream *s)
 }
 
 static bool
-send_all_of(struct stream *s, const struct version *version)
+send_all_of(struct stream *s, const struct zone_hold *version)
 {
 	switch (s->job->kind) {
 	case KIND_IXFR:
@@ -187,7 +186,7 @@ say(const struct stream *s)
 }
 
 bool
-transfer_stream(struct transfer *t, struct job *job, const struct version *version)
+transfer_stream(struct transfer *t, struct job *job, const struct zone_hold *version)
 {
 	struct stream *s = xmalloc(sizeof *s);
 

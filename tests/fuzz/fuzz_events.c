@@ -169,7 +169,9 @@ expect_same(const struct records *a, const struct records *b)
 static void
 read_zone(const struct tree *tree, size_t zone, struct records *records)
 {
-	struct zone_walk walk = { .config = &config, .tree = tree, .take = take, .arg = records };
+	struct zone_walk walk = {
+		.config = &config, .trees = { tree, NULL }, .take = take, .arg = records
+	};
 
 	records->count = 0;
 	zone_walk_begin(&walk);
@@ -354,11 +356,11 @@ publish(struct cluster *cluster, struct tree_hold **hold, uint32_t serial, unsig
 {
 	cluster_publish(cluster, serial, options);
 	compare_with_one_that_was_told_once(cluster, serial, options);
-	const struct zone_snapshots snapshots = { .before = tree_held(*hold),
-		.after = tree_current(cluster->cache) };
+	const struct zone_snapshots snapshots = { .before = { tree_held(*hold), NULL },
+		.after = { tree_current(cluster->cache), NULL } };
 	for (size_t zone = 0; zone < ZONES; zone++) {
 		went[zone].count = came[zone].count = 0;
-		read_zone(snapshots.before, zone, &told_once);
+		read_zone(snapshots.before.tree, zone, &told_once);
 		expect_same(&told_once, &before[zone]);
 	}
 	if (!zone_diff(&config, &snapshots, take_change, NULL))

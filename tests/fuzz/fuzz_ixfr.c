@@ -15,8 +15,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { CHANGES = 8 };
 
-static struct answer_config config = { .zone = { 15, "\7cluster\5local" } };
-
 static struct change *
 empty_change(uint32_t to)
 {
@@ -37,14 +35,13 @@ ask_journal(uint32_t since, const uint8_t steps[CHANGES], uint32_t has)
 	struct journal journal;
 	size_t count, want = 0;
 
-	journal_init(&journal, sizeof(struct change) * (CHANGES - 2));
-	journal_clear(&journal, since, 0, 0);
+	journal_init(&journal, sizeof(struct change) * (CHANGES - 2), 1);
+	journal_begin(&journal, 0, since);
 	for (unsigned i = 0; i < CHANGES; i++)
 		made[i] = empty_change(to[i] = at += 1u + steps[i]);
-	stages_build(&config);
-	journal_add(&journal, &config, made, CHANGES);
+	journal_add(&journal, made, CHANGES);
 	uint32_t oldest = to[1]; /* two changes did not fit */
-	bool reaches = journal_take(&journal, &config, 0, has, &taken, &count);
+	bool reaches = journal_take(&journal, 0, has, &taken, &count);
 	/* distance from `oldest` to `has`; `has` is newer if this is less than half of the 32-bit
 	 * range */
 	uint32_t ahead = has - oldest;
@@ -60,7 +57,7 @@ ask_journal(uint32_t since, const uint8_t steps[CHANGES], uint32_t has)
 		change_drop(taken[i]);
 	}
 	free(taken);
-	journal_clear(&journal, 0, 0, 0);
+	journal_free(&journal);
 }
 
 int

@@ -255,8 +255,7 @@ walk_of(struct lines *lines)
 {
 	lines->count = 0;
 	return (struct zone_walk){ .config = &bed.config,
-		.tree = tree_current(bed.cache),
-		.external = tree_current(cache),
+		.trees = { tree_current(bed.cache), tree_current(cache) },
 		.take = take_record,
 		.arg = lines };
 }
@@ -403,8 +402,9 @@ zone_answers_and_differences_are_those_of_the_model(void **state)
 		zone_walk_end(&walk);
 		expect_lines("the zones", round, &got, &want);
 		ask_all(&want, round);
-		const struct zone_snapshots snapshots = { tree_current(bed.cache),
-			tree_current(bed.cache), tree_held(before), tree_current(cache) };
+		const struct zone_snapshots snapshots = { { tree_current(bed.cache),
+							      tree_held(before) },
+			{ tree_current(bed.cache), tree_current(cache) } };
 		assert_true(zone_diff(&bed.config, &snapshots, take_change, &moved));
 		expect_lines("the differences", round, &moved, &want);
 		tree_hold_drop(before);

@@ -319,14 +319,14 @@ ptrs_of_the_set_are_in_the_reverse_zones(void **state)
 	add(IMPORT("same", "ClusterSetIP", "'10.3.0.1'", HTTPS));
 	add(IMPORT("other", "ClusterSetIP", "'10.3.0.2'", HTTPS));
 	struct tree_hold *hold = treecache_hold(bed.cache);
-	expect_ptrs(&(struct zone_snapshots){ tree_current(bed.cache), tree_current(bed.cache),
-			tree_held(none), tree_current(cache) },
+	expect_ptrs(&(struct zone_snapshots){ { tree_current(bed.cache), tree_held(none) },
+			{ tree_current(bed.cache), tree_current(cache) } },
 	    "", "other.test.svc.clusterset.local. ");
 	bed_service_delete("dummy");
 	bed_publish();
 	EXPECT({ "1.0.3.10.in-addr.arpa.", "PTR", "NOERROR PTR same.test.svc.clusterset.local." });
-	expect_ptrs(&(struct zone_snapshots){ tree_held(hold), tree_current(bed.cache),
-			tree_current(cache), tree_current(cache) },
+	expect_ptrs(&(struct zone_snapshots){ { tree_held(hold), tree_current(cache) },
+			{ tree_current(bed.cache), tree_current(cache) } },
 	    "dummy.default.svc.cluster.local. ", "same.test.svc.clusterset.local. ");
 	tree_hold_drop(hold);
 	tree_hold_drop(none);
@@ -341,9 +341,10 @@ ptrs_of_the_set_are_in_the_reverse_zones(void **state)
 	free(text);
 	add(IMPORT("late", "ClusterSetIP", "'10.3.0.3'", HTTPS));
 	const struct tree *own = tree_current(bed.cache), *imports = tree_current(cache);
-	assert_int_equal(zone_serial(&bed.config, index, own, imports),
+	const struct zone_trees trees = { own, imports };
+	assert_int_equal(zone_serial(&bed.config, index, &trees),
 	    own->serial > imports->serial ? own->serial : imports->serial);
-	assert_int_equal(zone_serial(&bed.config, 0, own, imports), own->serial);
+	assert_int_equal(zone_serial(&bed.config, 0, &trees), own->serial);
 }
 
 static void

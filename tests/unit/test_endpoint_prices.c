@@ -129,8 +129,7 @@ static double
 walk(size_t *records)
 {
 	struct zone_walk zone_walk = { .config = &bed.config,
-		.tree = tree_current(bed.cache),
-		.external = tree_current(cache),
+		.trees = { tree_current(bed.cache), tree_current(cache) },
 		.take = take,
 		.arg = records };
 	double begun_s = cpu_s();

@@ -724,8 +724,8 @@ zone_for_a_secondary_is_without_the_key_hosts(void **state)
 	struct tree_hold *hold = treecache_hold(external_tree(external));
 	unsigned counts[2] = { 0, 0 };
 	add(ANNOTATED("web", JANUARY, "www.apps.example.com", IP("192.0.2.6")));
-	const struct zone_snapshots snapshots = { tree_current(bed.cache), tree_current(bed.cache),
-		tree_held(hold), tree_current(external_tree(external)) };
+	const struct zone_snapshots snapshots = { { tree_current(bed.cache), tree_held(hold) },
+		{ tree_current(bed.cache), tree_current(external_tree(external)) } };
 	assert_true(zone_diff(&bed.config, &snapshots, count_record, counts));
 	assert_int_equal(counts[0], 3); /* web.default in each of the two zones, and others */
 	assert_int_equal(counts[1], 3);

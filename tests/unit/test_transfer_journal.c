@@ -44,7 +44,6 @@ serials_are_on_a_circle(void **state)
 static void
 a_journal_goes_on_over_the_end_of_the_circle(void **state)
 {
-	struct answer_config config = { .zone = { 15, "\7cluster\5local" } };
 	static const struct {
 		uint32_t has;
 		int count; /* -1 if the journal does not reach back to `has` */
@@ -56,24 +55,54 @@ a_journal_goes_on_over_the_end_of_the_circle(void **state)
 
 	(void)state;
 
-	journal_init(&journal, 4096);
-	journal_clear(&journal, 0xfffffffe, 0, 0);
+	journal_init(&journal, 4096, 1);
+	journal_begin(&journal, 0, 0xfffffffe);
 	for (uint32_t i = 0; i < 4; i++) {
 		made[i] = xmalloc(sizeof *made[i]);
 		*made[i] = (struct change){ .to = 0xffffffff + i };
 		atomic_init(&made[i]->uses, 1);
 	}
-	stages_build(&config);
-	journal_add(&journal, &config, made, 4);
+	journal_add(&journal, made, 4);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		bool reaches = journal_take(&journal, &config, 0, rows[i].has, &taken, &count);
+		bool reaches = journal_take(&journal, 0, rows[i].has, &taken, &count);
 
 		assert_int_equal(reaches ? (int)count : -1, rows[i].count);
 		for (size_t c = 0; c < count; c++)
 			change_drop(taken[c]);
 		free(taken);
 	}
-	journal_clear(&journal, 0, 0, 0);
+	journal_free(&journal);
+}
+
+static void
+a_full_journal_of_one_zone_still_reaches_back_in_another(void **state)
+{
+	struct change *made[3], **taken;
+	struct journal journal;
+	size_t count;
+
+	(void)state;
+
+	/* There is space for two changes. The first one, of zone 1, is removed. */
+	journal_init(&journal, 2 * sizeof *made[0], 2);
+	journal_begin(&journal, 0, 10);
+	journal_begin(&journal, 1, 10);
+	for (uint32_t i = 0; i < 3; i++) {
+		made[i] = xmalloc(sizeof *made[i]);
+		*made[i] = (struct change){ .zone = i == 1 ? 0 : 1, .to = 11 + i };
+		atomic_init(&made[i]->uses, 1);
+	}
+	journal_add(&journal, made, 3);
+	assert_false(journal_take(&journal, 1, 10, &taken, &count));
+	assert_true(journal_take(&journal, 0, 10, &taken, &count));
+	assert_int_equal(count, 1);
+	change_drop(taken[0]);
+	free(taken);
+	assert_true(journal_take(&journal, 1, 11, &taken, &count));
+	assert_int_equal(count, 1);
+	change_drop(taken[0]);
+	free(taken);
+	journal_free(&journal);
 }
 
 static void
@@ -108,6 +137,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(serials_are_on_a_circle),
 		cmocka_unit_test(a_journal_goes_on_over_the_end_of_the_circle),
+		cmocka_unit_test(a_full_journal_of_one_zone_still_reaches_back_in_another),
 		cmocka_unit_test(the_serial_is_that_of_the_soa_in_the_authority_section),
 	};
 

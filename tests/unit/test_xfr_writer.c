@@ -181,9 +181,9 @@ take_record(void *arg, const struct zone_record *record)
 static void
 a_zone_has_no_record_twice(void **state)
 {
-	struct zone_walk walk = {
-		.config = &bed.config, .tree = tree_current(bed.cache), .take = take_record
-	};
+	struct zone_walk walk = { .config = &bed.config,
+		.trees = { tree_current(bed.cache), NULL },
+		.take = take_record };
 	ldns_rr_list *list = ldns_rr_list_new();
 	ldns_rr *rr;
 
@@ -197,7 +197,7 @@ a_zone_has_no_record_twice(void **state)
 	    "db", "db-2", "pg/tcp/5432", "10.1.0.1=db-0 10.1.0.2 10.1.0.4=db-0 10.1.0.5=10-1-0-2");
 	bed_slice("db", "db-3", "pg/tcp/5433", "2001:db8::1=db-0 2001:db8::2");
 	bed_publish();
-	walk.tree = tree_current(bed.cache);
+	walk.trees.tree = tree_current(bed.cache);
 	begin("cluster.local.");
 	zone_walk_begin(&walk);
 	assert_true(zone_walk_zone(&walk, 0));

@@ -83,13 +83,11 @@ by_text(const void *a, const void *b)
 }
 
 static void
-all_of(const struct tree *tree, const struct tree *outside, size_t zone, struct lines *lines)
+all_of(const struct zone_trees *trees, size_t zone, struct lines *lines)
 {
-	struct zone_walk walk = { .config = &bed.config,
-		.tree = tree,
-		.external = outside,
-		.take = add_line,
-		.arg = lines };
+	struct zone_walk walk = {
+		.config = &bed.config, .trees = *trees, .take = add_line, .arg = lines
+	};
 
 	for (size_t i = 0; i < lines->count; i++)
 		free(lines->items[i]);
@@ -170,13 +168,13 @@ one_step(size_t zone_total)
 	if (outside && rand() % 2 == 0)
 		random_claim();
 	bed_publish();
-	const struct zone_snapshots snapshots = { .before = tree_held(hold),
-		.after = tree_current(bed.cache),
-		.external_before = outside ? tree_held(external_hold) : NULL,
-		.external_after = outside ? tree_current(external_tree(external)) : NULL };
+	const struct zone_snapshots snapshots = { .before = { tree_held(hold),
+						      outside ? tree_held(external_hold) : NULL },
+		.after = { tree_current(bed.cache),
+		    outside ? tree_current(external_tree(external)) : NULL } };
 	for (size_t zone = 0; zone < zone_total; zone++) {
-		all_of(snapshots.before, snapshots.external_before, zone, &before[zone]);
-		all_of(snapshots.after, snapshots.external_after, zone, &after[zone]);
+		all_of(&snapshots.before, zone, &before[zone]);
+		all_of(&snapshots.after, zone, &after[zone]);
 	}
 	assert_true(zone_diff(&bed.config, &snapshots, apply, NULL));
 	for (size_t zone = 0; zone < zone_total; zone++) {
@@ -234,7 +232,9 @@ headless_names_for_outside_are_in_the_zone_unless_it_has_others(void **state)
 		if (taken)
 			tell(EVENT_ADDED, ANNOTATED("one", JANUARY, "db.default.apps.example.com",
 					      IP("192.0.2.1")));
-		all_of(tree_current(bed.cache), tree_current(external_tree(external)), 2, lines);
+		all_of(&(struct zone_trees){ tree_current(bed.cache),
+			   tree_current(external_tree(external)) },
+		    2, lines);
 		for (size_t i = 0; i < lines->count; i++) {
 			assert_null(strstr(lines->items[i], "web.default"));
 			assert_null(strstr(lines->items[i], "cluster.local"));
@@ -280,8 +280,8 @@ a_change_of_everything_is_not_worked_out(void **state)
 	struct tree_hold *hold = treecache_hold(bed.cache);
 	bed_context("null", "10.9.9.9 web.default.svc.cluster.local");
 	bed_publish();
-	const struct zone_snapshots hosts = { .before = tree_held(hold),
-		.after = tree_current(bed.cache) };
+	const struct zone_snapshots hosts = { .before = { tree_held(hold), NULL },
+		.after = { tree_current(bed.cache), NULL } };
 	assert_false(zone_diff(&bed.config, &hosts, stop, &taken));
 	assert_int_equal(taken, 0);
 	struct tree_hold *next = treecache_hold(bed.cache);
@@ -292,8 +292,8 @@ a_change_of_everything_is_not_worked_out(void **state)
 		bed_service(name, SERVICE_CLUSTERIP, "10.96.0.2", "http/tcp/80");
 	}
 	bed_publish();
-	const struct zone_snapshots many = { .before = tree_held(next),
-		.after = tree_current(bed.cache) };
+	const struct zone_snapshots many = { .before = { tree_held(next), NULL },
+		.after = { tree_current(bed.cache), NULL } };
 	assert_false(zone_diff(&bed.config, &many, stop, &taken));
 	assert_int_equal(taken, 3); /* the receiver stopped the walk */
 	tree_hold_drop(hold);
@@ -331,8 +331,8 @@ a_change_of_too_many_records_is_not_worked_out(void **state)
 	struct tree_hold *hold = treecache_hold(bed.cache);
 	bed_slice("db", "db-1", ports, "10.1.0.1");
 	bed_publish();
-	const struct zone_snapshots snapshots = { .before = tree_held(hold),
-		.after = tree_current(bed.cache) };
+	const struct zone_snapshots snapshots = { .before = { tree_held(hold), NULL },
+		.after = { tree_current(bed.cache), NULL } };
 	assert_false(zone_diff(&bed.config, &snapshots, stop, &taken));
 	assert_int_equal(taken, 0);
 	tree_hold_drop(hold);
@@ -361,8 +361,8 @@ a_change_of_too_many_records_of_several_names_is_not_worked_out(void **state)
 			bed_slice(services[i], small[i], "",
 			    changed == 2 ? "10.2.0.2=one" : "10.2.0.3=one");
 		bed_publish();
-		const struct zone_snapshots snapshots = { .before = tree_held(hold),
-			.after = tree_current(bed.cache) };
+		const struct zone_snapshots snapshots = { .before = { tree_held(hold), NULL },
+			.after = { tree_current(bed.cache), NULL } };
 		taken = 0;
 		assert_int_equal(
 		    zone_diff(&bed.config, &snapshots, count_all, &taken), changed == 2);
