@@ -214,11 +214,11 @@ static const char fixed_part[] =
     /* A late answer is better than none: the resolver of a pod waits 5 s. */
     "\tdiscard-timeout: 5000\n"
     /*
-     * 99 % of the queries go to the fastest server. The others measure the other servers, but only
-     * those whose timeout is at most 400 ms above the best one. A timeout is at least 120 ms, and
-     * doubles when a query gets no answer. So a server that becomes silent costs a query at most
-     * 120 + 240 ms, and then gets few queries. unbound forgets this after 2 s, or when the nanny
-     * says that a server answers again.
+     * 99 % of the queries go to the fastest server. The others go to a server whose time is at most
+     * 400 ms above the best one. A timeout is at least 120 ms, and doubles when a query gets no
+     * answer. So a server that becomes silent costs a query at most 120 + 240 ms, and then gets few
+     * queries. unbound forgets this after 2 s, or when the nanny says that a server answers again.
+     * Then unknown-server-time-limit decides (unbound_servers_render).
      *
      * unbound counts a query without an answer against the upstream server, although the name's own
      * servers may be silent. Anybody can send such names. When a server's timeout is 12 s, or
@@ -230,7 +230,6 @@ static const char fixed_part[] =
     "\tfast-server-permil: 990\n"
     "\tinfra-cache-min-rtt: 120\n"
     "\tinfra-host-ttl: 2\n"
-    "\tunknown-server-time-limit: 200\n"
     /* With one attempt, names of a server that answers after 200 ms got SERVFAIL. */
     "\toutbound-msg-retry: 4\n"
     "\tjostle-timeout: 1000\n";
@@ -436,6 +435,8 @@ unbound_servers_render(
 		fprintf(out, "\ttls-cert-bundle: \"%s\"\n", conf->bundle);
 	fprintf(
 	    out, "\ttcp-auth-query-timeout: %d\n", all_tls(file) ? UNBOUND_TLS_MS : UNBOUND_TCP_MS);
+	fprintf(out, "\tunknown-server-time-limit: %d\n",
+	    unbound_has_tls(file) ? UNBOUND_UNKNOWN_TLS_MS : UNBOUND_UNKNOWN_MS);
 	put_local_zones(out, file);
 	for (size_t i = 0; i < file->count && conf->validate; i++)
 		if (file->items[i].count > 0 && file->items[i].domain[0] != '\0')

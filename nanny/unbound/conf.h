@@ -47,6 +47,14 @@ enum {
 	 * until unbound forgets the server's times. It is unbound's own first guess for a server that it
 	 * does not know. */
 	UNBOUND_TLS_MS = 376,
+	/* What unbound takes for the time of a server that it does not know, or knew more than 2 s ago,
+	 * when it chooses the fastest one. With 20 ms it soon queries each server again. With 200 ms
+	 * a server that is not the fastest waits for chance, up to 7 s. */
+	UNBOUND_UNKNOWN_MS = 20,
+	/* The same, if a server speaks TLS. A query over TLS has this timeout or less, or otherwise that
+	 * of UNBOUND_TCP_MS or UNBOUND_TLS_MS. With 20 ms each query to a silent server would wait so
+	 * long. Then names of one client that nobody answers would make unbound avoid all servers. */
+	UNBOUND_UNKNOWN_TLS_MS = 200,
 	/* Receive buffer of each thread's UDP socket. The kernel doubles this size. A small packet
 	 * takes 768 bytes, so 2,700 queries can wait while the thread does not run. The kernel's default
 	 * size has space for 277 queries. One client with 3,000 queries a second fills that in 0.1 s. The

@@ -8,10 +8,6 @@ has passed.
 Each kind of trouble begins while both servers are healthy. If only one server is in trouble, it is the server that got most queries in the
 last second. The trouble ends after some seconds. Then the bench measures the time until that server gets queries again.
 
-In the case "drops large" the server answers small queries all the time, and unbound gets its large answers over TCP. So unbound does not leave
-that server, and does not return to it: the time until the server gets a query is the time until unbound tries a server that is not the
-fastest. unbound does so by chance, with 5 in 1,000 queries.
-
 Servers: the classic and the front topology (kubedns, the nanny and its engine, with the manifests' arguments), with dnsmasq and with
 unbound (classic-unbound, front-unbound). Also dnsmasq and unbound alone, and two versions of CoreDNS with the forward and cache lines of
 kubeadm's Corefile (PEERS/coredns and PEERS/coredns-1.15). All are measured at the same time. Each measured server has two upstream servers of

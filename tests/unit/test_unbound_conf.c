@@ -278,6 +278,7 @@ each_domain_is_a_forward_zone(void **state)
 	char *rendered = render_plan(&wanted, &fixed, &merged);
 	assert_string_equal(rendered,
 	    "server:\n\ttcp-auth-query-timeout: 700\n"
+	    "\tunknown-server-time-limit: 20\n"
 	    "forward-zone:\n\tname: \".\"\n\tforward-addr: 8.8.8.8@53\n"
 	    "forward-zone:\n\tname: \"cluster.local.\"\n\tforward-addr: 127.0.0.1@10053\n"
 	    "forward-zone:\n\tname: \"corp.\"\n\tforward-addr: 10.0.0.1@53\n"
@@ -302,6 +303,7 @@ without_upstreams_other_names_are_refused_and_local_names_do_not_exist(void **st
 	char *rendered = render_plan(&wanted, &fixed, &merged);
 	assert_string_equal(rendered,
 	    "server:\n\ttcp-auth-query-timeout: 700\n"
+	    "\tunknown-server-time-limit: 20\n"
 	    "\tlocal-zone: \".\" refuse\n"
 	    "\tlocal-zone: \"generation.nanny.invalid.\" transparent\n"
 	    "\tlocal-zone: \"local.test.\" static\n"
@@ -333,6 +335,7 @@ tls_servers_are_never_mixed_with_plain_ones(void **state)
 	    &file, &(struct unbound_servers_conf){ .bundle = "/run/nanny/ca.pem" }, &len);
 	assert_string_equal(rendered, "server:\n\ttls-cert-bundle: \"/run/nanny/ca.pem\"\n"
 				      "\ttcp-auth-query-timeout: 376\n"
+				      "\tunknown-server-time-limit: 200\n"
 				      "forward-zone:\n\tname: \".\"\n\tforward-tls-upstream: yes\n"
 				      "\tforward-addr: 8.8.8.8@853#dns.google\n"
 				      "\tforward-addr: 9.9.9.9@853#dns.quad9.net\n");
@@ -363,6 +366,7 @@ waits_shortly(const char *corp, const char *tls_name)
 	char *rendered = render_plan(&wanted, &fixed, &merged);
 	bool shortly = strstr(rendered, "tcp-auth-query-timeout: 376\n") != NULL;
 	assert_true(shortly != (strstr(rendered, "tcp-auth-query-timeout: 700\n") != NULL));
+	assert_non_null(strstr(rendered, "unknown-server-time-limit: 200\n"));
 	free(rendered);
 	domain_table_free(&wanted);
 	domain_table_free(&fixed);
@@ -396,7 +400,8 @@ with_validation_stub_domains_are_insecure(void **state)
 		.validate = true, .generation = 0x010203, .port = 4711 },
 	    &len);
 	assert_non_null(strstr(rendered,
-	    "server:\n\ttcp-auth-query-timeout: 700\n\tdomain-insecure: \"corp.\"\n"
+	    "server:\n\ttcp-auth-query-timeout: 700\n\tunknown-server-time-limit: 20\n"
+	    "\tdomain-insecure: \"corp.\"\n"
 	    "\tdomain-insecure: \"generation.nanny.invalid.\"\nforward-zone:"));
 	free(rendered);
 	servers_free(&file);
