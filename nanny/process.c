@@ -15,7 +15,8 @@
 #include "nanny/engine.h"
 #include "nanny/process.h"
 
-enum { SAY_MS = 1000 };
+/* Time for a program to say its version. On a node that starts, pods get little of the processor. */
+enum { SAY_MS = 10000 };
 
 void
 process_init(struct process *process, const struct engine *engine)

@@ -65,7 +65,7 @@ void process_close(struct process *process);
  * lines. Caller frees. */
 char *process_last_words(const struct process *process);
 
-/* Runs `exec option` and reads its standard output into `text`, for at most one second. Returns the
+/* Runs `exec option` and reads its standard output into `text`, for at most ten seconds. Returns the
  * number of bytes, without the final NUL. */
 size_t process_say(const char *exec, const char *option, char *text, size_t size);
 
