@@ -1,5 +1,6 @@
 """The real nanny with the real dnsmasq, a ConfigMap as the kubelet mounts it, and name servers that belong to the test."""
 
+import contextlib
 import json
 import os
 import re
@@ -87,6 +88,8 @@ class Server:
         while True:
             try:
                 data, peer = self.sock.recvfrom(4096)
+                if not data:  # after close()
+                    return
                 wire = self.reply_to(data)
                 if wire:
                     self.sock.sendto(wire, peer)
@@ -109,9 +112,10 @@ class Server:
                     connection.sendall(len(wire).to_bytes(2, "big") + wire)
 
     def close(self):
-        self.sock.close()
-        if self.listener:
-            self.listener.close()
+        for end in filter(None, (self.sock, self.listener)):
+            with contextlib.suppress(OSError):  # the socket is not connected, but its thread wakes up and ends
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
 
     def __str__(self):
         return f"{self.address}:{self.port}"

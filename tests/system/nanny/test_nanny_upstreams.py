@@ -9,12 +9,12 @@ import urllib.error
 import urllib.request
 
 import dns.edns
+import dns.exception
 import dns.message
 import dns.query
 import pytest
-import nanny_world
 from dnsnet import Upstream, answered, silent
-from nanny_world import ENGINE, Server, World, constant, engine_flags, only_dnsmasq
+from nanny_world import ARGS, ENGINE, Server, World, constant, engine_flags, only_dnsmasq
 from netns import Namespace
 from test_relay import OPTIONS, by_subnet
 from waiting import alive, wait_for
@@ -30,75 +30,73 @@ def world():
     w.close()
 
 
-def test_resolv_conf_is_used_watched_and_gives_way_to_the_configmap():
-    # The test has its own network namespace, because servers in resolv.conf always use port 53.
-    world, space = World(), Namespace()
-    script = """
-import sys; sys.path[:0] = [{here!r}, {here!r} + "/.."]
-from nanny_world import *
-a, b, c = (Server(constant(f"10.9.0.{{i}}"), f"127.0.0.{{10 + i}}", 53) for i in (1, 2, 3))
-w = World()
-try:
-    w.resolv("search x y\\nnameserver 127.0.0.11\\noptions ndots:5 edns0 trust-ad\\n")
-    w.start()
-    assert w.ask("a.test") == "10.9.0.1"
-    assert "ndots" not in w.log()
-    w.resolv("nameserver 127.0.0.12\\n")
-    wait_for(lambda: w.ask("b.test") == "10.9.0.2", timeout=3)
-    w.write(upstreamNameservers=["127.0.0.13"])
-    wait_for(lambda: w.ask("c.test") == "10.9.0.3", timeout=5)
-    assert w.config()["upstreams"]["source"] == "upstreamNameservers"
-    w.write()
-    wait_for(lambda: w.ask("d.test") == "10.9.0.2", timeout=5)
-    assert w.config()["upstreams"]["source"] == "resolv.conf"
-finally:
-    w.close()
-"""
-    try:
-        code = script.format(here=os.path.dirname(os.path.abspath(nanny_world.__file__)))
-        done = subprocess.run([*space.prefix, "/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    finally:
-        space.close()
-        world.close()
+def inside(function):
+    """Calls the function in a network namespace of its own, because servers of resolv.conf always use port 53. Its programs are inside, too."""
+    with Namespace() as space:
+        space.do(lambda: function(space))
+
+
+def test_resolv_conf_is_used_watched_and_gives_way_to_the_configmap(world):
+    def check(_):
+        servers = [Server(constant(f"10.9.0.{i}"), f"127.0.0.{10 + i}", 53) for i in (1, 2, 3)]
+        try:
+            world.resolv("search x y\nnameserver 127.0.0.11\noptions ndots:5 edns0 trust-ad\n")
+            world.start()
+            assert world.ask("a.test") == "10.9.0.1"
+            assert "ndots" not in world.log()
+            world.resolv("nameserver 127.0.0.12\n")
+            wait_for(lambda: world.ask("b.test") == "10.9.0.2")
+            world.write(upstreamNameservers=["127.0.0.13"])
+            wait_for(lambda: world.ask("c.test") == "10.9.0.3")
+            assert world.config()["upstreams"]["source"] == "upstreamNameservers"
+            world.write()
+            wait_for(lambda: world.ask("d.test") == "10.9.0.2")
+            assert world.config()["upstreams"]["source"] == "resolv.conf"
+        finally:
+            world.stop()
+            for server in servers:
+                server.close()
+
+    inside(check)
 
 
 def test_resolv_conf_that_names_ourselves_is_refused_and_cluster_names_go_on():
     # dnsmasq listens on port 53 of a pod whose resolv.conf has systemd-resolved's address. In a pod, no other program listens at that address.
-    space = Namespace()
-    script = """
-import sys; sys.path[:0] = [{here!r}, {here!r} + "/.."]
-from nanny_world import *
-kubedns = Server(constant("10.96.0.1"))
-for text in ("127.0.0.53", "127.0.0.1", "{there}"):
-    w = World()
-    w.port = 53
-    try:
-        w.resolv(f"nameserver {{text}}\\n")
-        w.start(args=[*ARGS, f"--server=/cluster.local/127.0.0.1#{{kubedns.port}}"])
-        assert "forwarding loop" in w.log() and "cluster names are still answered" in w.log(), w.log()
-        assert w.config()["upstreams"] == {{"source": "none", "servers": [], "refused": w.config()["upstreams"]["refused"]}}
-        assert w.ask("x.svc.cluster.local") == "10.96.0.1"
-        assert w.ask("a.test") == "REFUSED"
-        assert w.metric("nanny_upstream_loop") == 1
-    finally:
-        w.close()
-other = Server(constant("10.9.0.9"), "127.0.0.53", 53)
-w = World()
-w.port = 53
-try:
-    w.resolv("nameserver 127.0.0.53\\n")
-    w.start(args=[*ARGS, "--listen-address=127.0.0.1", "--bind-interfaces"])
-    assert w.ask("a.test") == "10.9.0.9", w.log()
-finally:
-    w.close()
-"""
-    try:
-        code = script.format(here=os.path.dirname(os.path.abspath(nanny_world.__file__)), there=space.there)
-        done = subprocess.run([*space.prefix, "/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    finally:
-        space.close()
+    def refused(address, kubedns):
+        w = World()
+        w.port = 53
+        try:
+            w.resolv(f"nameserver {address}\n")
+            w.start(args=[*ARGS, f"--server=/cluster.local/127.0.0.1#{kubedns.port}"])
+            assert "forwarding loop" in w.log() and "cluster names are still answered" in w.log(), w.log()
+            assert w.config()["upstreams"] == {"source": "none", "servers": [], "refused": w.config()["upstreams"]["refused"]}
+            assert w.ask("x.svc.cluster.local") == "10.96.0.1"
+            assert w.ask("a.test") == "REFUSED"
+            assert w.metric("nanny_upstream_loop") == 1
+        finally:
+            w.close()
+
+    def used():
+        other, w = Server(constant("10.9.0.9"), "127.0.0.53", 53), World()
+        w.port = 53
+        try:
+            w.resolv("nameserver 127.0.0.53\n")
+            w.start(args=[*ARGS, "--listen-address=127.0.0.1", "--bind-interfaces"])
+            assert w.ask("a.test") == "10.9.0.9", w.log()
+        finally:
+            w.close()
+            other.close()
+
+    def check(space):
+        kubedns = Server(constant("10.96.0.1"))
+        try:
+            for address in ("127.0.0.53", "127.0.0.1", space.there):
+                refused(address, kubedns)
+        finally:
+            kubedns.close()
+        used()
+
+    inside(check)
 
 
 def test_the_service_that_leads_here_is_refused_as_upstream(world):
@@ -216,6 +214,7 @@ def capabilities(pid, which="CapEff"):
     return int(status(pid)[which], 16)
 
 
+VERSION = dns.message.make_query("version.bind", "TXT", "CH")
 NET_BIND_SERVICE, SETGID, SETUID = 1 << 10, 1 << 6, 1 << 7
 
 
@@ -238,28 +237,19 @@ def dnsmasq_of(process):
 
 
 def answers_in(space):
-    def ask():
-        code = "import dns.message,dns.query;dns.query.udp(dns.message.make_query('version.bind','TXT','CH'),'127.0.0.1',timeout=1)"
-        return subprocess.run([*space.prefix, "/usr/bin/python3", "-c", code], capture_output=True, check=False).returncode == 0
-
-    return wait_for(ask)
+    return wait_for(lambda: space.do(lambda: dns.query.udp(VERSION, "127.0.0.1", timeout=1)), passing=(OSError, dns.exception.Timeout))
 
 
 def idle_client_in(space):
-    """A process that sends one TCP query, reports the answer, and exits when dnsmasq closes the connection."""
-    code = """
-import socket, dns.message
-s = socket.create_connection(("127.0.0.1", 53))
-wire = dns.message.make_query("version.bind", "TXT", "CH").to_wire()
-s.sendall(len(wire).to_bytes(2, "big") + wire)
-f = s.makefile("rb")
-f.read(int.from_bytes(f.read(2), "big"))
-print("answered", flush=True)
-assert f.read(1) == b""
-"""
-    client = subprocess.Popen([*space.prefix, "/usr/bin/python3", "-c", code], stdout=subprocess.PIPE, text=True)
-    assert client.stdout.readline() == "answered\n"
-    return client
+    """A connection over which dnsmasq has answered a query."""
+
+    def connect():
+        client = socket.create_connection(("127.0.0.1", 53))
+        dns.query.send_tcp(client, VERSION)
+        dns.query.receive_tcp(client)
+        return client
+
+    return space.do(connect)
 
 
 @pytest.mark.parametrize("way", ["root-three", "root-two", "nobody-sysctl"])
@@ -291,8 +281,9 @@ def test_port_53_in_each_way_that_the_manual_gives(world, way):
                 assert "--user=root" in f.read().split("\0")
         if ENGINE == "dnsmasq":
             client = idle_client_in(space)
+            client.settimeout(60)
             world.write(stubDomains={"acme.test": ["10.0.0.1"]})
-            assert client.wait(10) == 0  # the nanny may inspect and end processes that dnsmasq forked
+            assert client.recv(1) == b""  # the nanny may inspect and end processes that dnsmasq forked
         process.kill()  # after the nanny's SIGKILL no process of any user remains
         process.wait()
         wait_for(lambda: not alive(child), timeout=3)
