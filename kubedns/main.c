@@ -38,7 +38,6 @@
 #include "kubedns/config/settings.h"
 #include "kubedns/show/explain.h"
 #include "kubedns/show/zone.h"
-#include "kubedns/transfer/transfer.h"
 #include "kubedns/config/wanted_namespaces.h"
 #include "lib/clock.h"
 #include "lib/http_ready.h"
@@ -146,7 +145,10 @@ open_workers(struct kubedns *k)
 {
 	const struct options *o = &k->options;
 
-	k->core.answers = &o->answers;
+	k->core = (struct module_core){ .answers = &o->answers,
+		.tree = k->cache,
+		.addresses = o->listen.addrs,
+		.address_count = o->listen.count };
 	modules_open(&k->options.modules, &k->core);
 	k->status.observers = observers_new(observer_table);
 	struct workers_config config = { .address = o->listen.text,
@@ -175,9 +177,6 @@ open_workers(struct kubedns *k)
 		config.external_answers = &o->external.answers;
 		log_info("answering only the external zones on %s", o->external.address_text);
 	}
-	if (o->transfer.rules.to_count > 0)
-		config.transfer = k->status.transfer =
-		    transfer_new(&o->transfer.rules, &o->answers, k->cache);
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
 	if (o->upstream.answer_cache_bytes > 0)
 		k->status.answer_cache =
@@ -278,8 +277,6 @@ run(struct kubedns *k)
 	confine(&k->status, k->common.sandbox);
 	modules_start(&k->options.modules, &k->core);
 	workers_start(k->status.workers);
-	if (k->status.transfer != NULL)
-		transfer_start(k->status.transfer);
 	loop_fill_fds(k);
 	log_info("answering %s on %s port %u, %u threads%s", k->options.zone.domain,
 	    k->options.listen.text, workers_port(k->status.workers),
@@ -295,7 +292,7 @@ run(struct kubedns *k)
 static void
 stop(struct kubedns *k)
 {
-	transfer_stop(k->status.transfer);
+	modules_stop(&k->options.modules);
 	handover_free(k->handover);
 	workers_stop(k->status.workers);
 	/* The query log and the modules read the last answers from the rings, which the workers own. */
@@ -305,7 +302,6 @@ stop(struct kubedns *k)
 	observers_free(k->status.observers);
 	free(k->status.top_clients);
 	forwarded_cache_free(k->status.answer_cache);
-	transfer_free(k->status.transfer);
 	http_stop(k->http);
 	http_stop(k->metrics);
 	manifests_free(k->status.manifests);

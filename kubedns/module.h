@@ -3,13 +3,14 @@
  * core does not name any module. To delete a module, delete this folder, tests/modules/NAME, and
  * the module's line in kubedns/modules/list.
  *
- *	command line --> check() --> open() --> confine() --> start() --> metrics() ... --> stopped()
- *	                             |                        |                             |
- *	                             the workers do not       in the sandbox,               the workers have ended,
- *	                             exist yet                before the workers start      their rings still exist
+ *	command line --> check() --> open() --> confine() --> start() --> the main loop: --> stop() --> stopped()
+ *	                             |                        |           before_publish()   |          |
+ *	                             the workers do not       in the      period()           before     the workers have ended,
+ *	                             exist yet                sandbox     metrics()          workers    their rings still exist
  *
  * The module defines one `const struct module module_NAME`. module.mk in its folder tells make what
- * the module needs. Each hook may be NULL. The main thread calls all of them. After check(), the core
+ * the module needs. Each hook may be NULL. The workers call the functions of `stage` and `messages`,
+ * and the main thread calls all others. After check(), the core
  * calls only hooks of modules that are enabled, so a module that is disabled costs nothing.
  * A module may include headers of the core (tests/lint.sh has the list), but none of another module.
  */
@@ -22,11 +23,14 @@
 
 #include "lib/flags.h"
 
+struct addr;
 struct answer_config;
+struct message_handler;
 struct metrics;
 struct ring_listener;
 struct sandbox;
 struct stage;
+struct treecache;
 struct workers;
 
 /* What the core must do for an enabled module. The core does what at least one of them needs. */
@@ -35,10 +39,19 @@ enum {
 	MODULE_NEEDS_MESSAGES = 1,
 };
 
+/* Properties of flags (HAS() in lib/flags.h). Flags of the core exclude properties, because they do not
+ * know the flags of modules. */
+#define SHOWS_EVERYTHING "shows everything" /* shows names of all namespaces to its clients */
+
 /* What the core lends to the modules, until stopped() has returned. */
 struct module_core {
-	const struct answer_config *answers; /* also the name and version of this server */
-	const struct workers *workers;       /* NULL before start() */
+	/* The configuration of answers: zones (answer/zones.h), and the name and version of this
+	 * server. */
+	const struct answer_config *answers;
+	struct treecache *tree;       /* the cluster's tree; the main thread is its writer */
+	const struct addr *addresses; /* --dns-bind-address */
+	size_t address_count;
+	const struct workers *workers; /* NULL before start() */
 	/* With MODULE_NEEDS_MESSAGES: open() may set this to a listener, which the workers wake. At
 	 * most one module may do so. */
 	struct ring_listener *listener;
@@ -67,6 +80,9 @@ struct module {
 
 	unsigned counters; /* number of counters for each worker, which stage_count() increments */
 
+	/* Messages that the module answers instead of the stages, or NULL (answer/message.h). */
+	const struct message_handler *messages;
+
 	/* Opens sockets and files. Returns the module's state, which the following hooks get. */
 	void *(*open)(const void *options, struct module_core *core);
 
@@ -77,8 +93,24 @@ struct module {
 	/* Starts threads. */
 	void (*start)(void *state, const struct module_core *core);
 
+	/* Called before each publish of the trees. `serial` is the serial that the publish gives to
+	 * changed zones, in Unix time. */
+	void (*before_publish)(void *state, uint32_t serial);
+
+	/* Whether before_publish() must be called as soon as there is a later serial, even if nothing
+	 * changes. */
+	bool (*awaits_serial)(void *state);
+
+	/* Called every --config-period, to read files again. */
+	void (*period)(void *state);
+
 	/* Writes metric families. `counters` are the sums of all workers. */
 	void (*metrics)(void *state, const uint64_t *counters, struct metrics *m);
+
+	/* Ends the work for clients: returns connections that the module has taken over. The workers
+	 * may still call the hooks `stage` and `messages`. Called after every open(), even if start()
+	 * was not. */
+	void (*stop)(void *state);
 
 	/* Ends threads, and frees the state. Called after every open(), even if start() was not. */
 	void (*stopped)(void *state);

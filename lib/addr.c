@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/addr.h"
+#include "lib/xalloc.h"
 
 int
 addr_parse(const char *text, struct addr *addr)
@@ -35,6 +36,26 @@ bool
 addr_equal(const struct addr *a, const struct addr *b)
 {
 	return a->family == b->family && memcmp(a->bytes, b->bytes, addr_len(a)) == 0;
+}
+
+int
+addr_parse_prefix(const char *text, struct addr *addr, unsigned *bits)
+{
+	char *copy = xstrdup(text), *slash = strchr(copy, '/'), *end = NULL;
+	int rc = -EINVAL;
+
+	if (slash != NULL) {
+		*slash = '\0';
+		unsigned long n =
+		    slash[1] >= '0' && slash[1] <= '9' ? strtoul(slash + 1, &end, 10) : 0;
+		if (end != NULL && *end == '\0' && addr_parse(copy, addr) == 0 && n > 0 &&
+		    n <= 8 * addr_len(addr)) {
+			*bits = (unsigned)n;
+			rc = 0;
+		}
+	}
+	free(copy);
+	return rc;
 }
 
 bool

@@ -36,6 +36,9 @@ const char *addr_format(const struct addr *addr, char *text);
 
 bool addr_equal(const struct addr *a, const struct addr *b);
 
+/* Parses a prefix such as 10.96.0.0/12, with at least one bit. Returns 0 or -EINVAL. */
+int addr_parse_prefix(const char *text, struct addr *addr, unsigned *bits);
+
 /* Whether `addr` has the first `bits` bits of `prefix`. */
 bool addr_in_prefix(const struct addr *addr, const struct addr *prefix, unsigned bits);
 

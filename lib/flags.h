@@ -8,8 +8,8 @@
  *		    "the cluster's DNS zone" },
  *		{ "pods", FLAG_CHOICE, offsetof(struct options, pods), "insecure",
  *		    "disabled|insecure|verified", "names of pods" },
- *		{ "transfer-key", FLAG_STRING, offsetof(struct options, key), "", "FILE", "TSIG keys",
- *		    RULES(NEEDS("transfer-to", "nobody gets a zone")) },
+ *		{ "filter-a", FLAG_SWITCH, offsetof(struct options, filter), "off", "on|off", "no A records",
+ *		    RULES(NEEDS("resolver", "only the front topology filters")) },
  *		{ NULL }
  *	};
  *
@@ -63,20 +63,34 @@ struct flag_list {
 	size_t count;
 };
 
-/* Flags that a flag needs or excludes if its value is not the default. */
+/*
+ * A rule of a flag whose value is not the default. Exactly one of the first four members is set. A
+ * property is a word that several flags have in common. A flag can exclude all flags with a property
+ * without their names. The error message then has `why` of the excluded flag.
+ */
 struct flag_rule {
-	const char *needs;    /* needs one of these flags, separated by `|`; or NULL */
-	const char *excludes; /* excludes this flag; or NULL */
-	const char *why;      /* what to do, for the error message */
+	const char *needs;        /* needs one of these flags, separated by `|` */
+	const char *excludes;     /* excludes this flag */
+	const char *has;          /* has this property */
+	const char *excludes_all; /* excludes the flags that have this property */
+	const char *why;          /* what to do, for the error message */
 };
 
-#define NEEDS(flags, why)                                                                          \
+#define NEEDS(flags, text)                                                                         \
 	{                                                                                          \
-		flags, NULL, why                                                                   \
+		.needs = (flags), .why = (text)                                                    \
 	}
-#define EXCLUDES(flag, why)                                                                        \
+#define EXCLUDES(flag, text)                                                                       \
 	{                                                                                          \
-		NULL, flag, why                                                                    \
+		.excludes = (flag), .why = (text)                                                  \
+	}
+#define HAS(property, text)                                                                        \
+	{                                                                                          \
+		.has = (property), .why = (text)                                                   \
+	}
+#define EXCLUDES_ALL(property)                                                                     \
+	{                                                                                          \
+		.excludes_all = (property), .why = ""                                              \
 	}
 #define RULES(...)                                                                                 \
 	.rules = (const struct flag_rule[])                                                        \

@@ -221,25 +221,51 @@ names_text(const char *names)
 	return text;
 }
 
+/* Refuses the flag, because of the flags of a rule. `relation` is "needs" or "not with". */
+static int
+refuse_relation(const struct flag *f, const struct flags_common *common, const char *relation,
+    const char *flags, const char *text)
+{
+	char *names = names_text(flags);
+	char *why = xasprintf("%s %s: %s", relation, names, text);
+	int rc = flags_refuse(f->name, f->type == FLAG_BOOL ? NULL : flags_text(f, common), why);
+
+	free(why);
+	free(names);
+	return rc;
+}
+
+/* Refuses the flag for each other flag in use that has the property. */
+static int
+check_property(const struct flag *table, const void *options, const struct flag *f,
+    const struct flags_common *common, const char *property)
+{
+	int rc = 0;
+
+	for (const struct flag *g = table; g->name != NULL; g++)
+		for (const struct flag_rule *r = g->rules; r != NULL && r->why != NULL; r++)
+			if (r->has != NULL && strcmp(r->has, property) == 0 &&
+			    in_use(g, options, common))
+				rc = refuse_relation(f, common, "not with", g->name, r->why);
+	return rc;
+}
+
 static int
 check_rules(const struct flag *table, const void *options, const struct flag *f,
     const struct flags_common *common)
 {
-	const char *text = f->type == FLAG_BOOL ? NULL : flags_text(f, common);
 	int rc = 0;
 
-	for (const struct flag_rule *r = f->rules; r != NULL && r->why != NULL; r++) {
-		bool wrong = r->needs != NULL ? !any_in_use(table, options, common, r->needs)
-					      : any_in_use(table, options, common, r->excludes);
-
-		if (!wrong || !in_use(f, options, common))
-			continue;
-		char *names = r->needs != NULL ? names_text(r->needs) : names_text(r->excludes);
-		char *why =
-		    xasprintf("%s %s: %s", r->needs != NULL ? "needs" : "not with", names, r->why);
-		rc = flags_refuse(f->name, text, why);
-		free(why);
-		free(names);
+	if (f->rules == NULL || !in_use(f, options, common))
+		return 0;
+	for (const struct flag_rule *r = f->rules; r->why != NULL; r++) {
+		if (r->needs != NULL && !any_in_use(table, options, common, r->needs))
+			rc = refuse_relation(f, common, "needs", r->needs, r->why);
+		if (r->excludes != NULL && any_in_use(table, options, common, r->excludes))
+			rc = refuse_relation(f, common, "not with", r->excludes, r->why);
+		if (r->excludes_all != NULL &&
+		    check_property(table, options, f, common, r->excludes_all) < 0)
+			rc = -EINVAL;
 	}
 	return rc;
 }

@@ -50,17 +50,17 @@ kubedns/api: kubedns/cluster kubedns/cluster/external/object_external.h lib
 kubedns/manifests: kubedns/cluster kubedns/cluster/external/object_external.h lib
 kubedns/audit: kubedns/api kubedns/cluster lib
 kubedns/answer: kubedns/cluster/tree_content.h treecache lib
-kubedns/modules: kubedns/module.h kubedns/answer kubedns/serve kubedns/serve/observe treecache lib
-kubedns/transfer: kubedns/answer treecache lib
-kubedns/serve: kubedns/serve/net kubedns/serve/upstream kubedns/serve/observe kubedns/answer kubedns/transfer/transfer.h treecache lib
-kubedns/serve/net: kubedns/serve kubedns/serve/upstream/inflight.h kubedns/serve/observe kubedns/answer kubedns/transfer/transfer.h treecache lib
+kubedns/modules: kubedns/module.h kubedns/transfer kubedns/answer kubedns/serve kubedns/serve/observe treecache lib
+kubedns/transfer: kubedns/module.h kubedns/answer treecache lib
+kubedns/serve: kubedns/serve/net kubedns/serve/upstream kubedns/serve/observe kubedns/answer treecache lib
+kubedns/serve/net: kubedns/serve kubedns/serve/upstream/inflight.h kubedns/serve/observe kubedns/answer treecache lib
 kubedns/serve/upstream: kubedns/serve kubedns/serve/net/batch_io.h kubedns/serve/observe kubedns/answer treecache lib
 kubedns/serve/observe: kubedns/answer treecache lib
 kubedns/show: kubedns/answer kubedns/cluster kubedns/cluster/external kubedns/cluster/clusterset treecache lib
-kubedns/config: kubedns/module.h kubedns/api/api_source.h kubedns/answer kubedns/cluster kubedns/cluster/external kubedns/cluster/clusterset kubedns/pages/query_log.h kubedns/serve/net/sockets.h kubedns/serve/upstream/forwarded_cache.h kubedns/transfer/transfer.h treecache lib
-kubedns/pages: kubedns/config kubedns/api kubedns/audit kubedns/manifests kubedns/cluster kubedns/answer kubedns/serve kubedns/serve/observe kubedns/serve/upstream/forwarded_cache.h kubedns/show kubedns/transfer lib
-kubedns/run: kubedns kubedns/config kubedns/pages kubedns/api kubedns/audit kubedns/manifests kubedns/cluster kubedns/serve kubedns/serve/observe kubedns/serve/upstream/forwarded_cache.h kubedns/transfer treecache lib
-kubedns: kubedns/run kubedns/config kubedns/pages kubedns/api kubedns/audit kubedns/manifests kubedns/cluster kubedns/serve kubedns/serve/observe kubedns/serve/upstream/forwarded_cache.h kubedns/show kubedns/transfer treecache lib
+kubedns/config: kubedns/module.h kubedns/api/api_source.h kubedns/answer kubedns/cluster kubedns/cluster/external kubedns/cluster/clusterset kubedns/pages/query_log.h kubedns/serve/net/sockets.h kubedns/serve/upstream/forwarded_cache.h treecache lib
+kubedns/pages: kubedns/config kubedns/api kubedns/audit kubedns/manifests kubedns/cluster kubedns/answer kubedns/serve kubedns/serve/observe kubedns/serve/upstream/forwarded_cache.h kubedns/show lib
+kubedns/run: kubedns kubedns/config kubedns/pages kubedns/api kubedns/audit kubedns/manifests kubedns/cluster kubedns/serve kubedns/serve/observe kubedns/serve/upstream/forwarded_cache.h treecache lib
+kubedns: kubedns/run kubedns/config kubedns/pages kubedns/api kubedns/audit kubedns/manifests kubedns/cluster kubedns/serve kubedns/serve/observe kubedns/serve/upstream/forwarded_cache.h kubedns/show treecache lib
 nanny: nanny/dnsmasq nanny/unbound nanny/node nanny/servers lib
 nanny/dnsmasq: nanny nanny/servers lib
 nanny/unbound: nanny nanny/servers lib

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/message.h"
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/upstream_stage.h"
@@ -64,16 +65,27 @@ refusal_of_kind(const struct query *query)
 	return RCODE_NOERROR;
 }
 
-/* Returns the same for a query with a TSIG. If the query is for the SOA of one of our zones, the transfer module answers it and signs
- * the reply. */
+/* Returns the handler of a module that takes the query, or NULL. */
+OWN_FRAME static const struct message_handler *
+find_handler(const struct answer_config *config, const struct query *query, bool has_tsig)
+{
+	if (query->qclass != CLASS_IN)
+		return NULL;
+	for (const struct message_handler *const *handler = config->handlers; *handler != NULL;
+	     handler++)
+		if ((*handler)->takes((*handler)->state, config, query, has_tsig))
+			return *handler;
+	return NULL;
+}
+
+/* Returns the same for a query with a TSIG. The stages do not answer it if a module takes it. */
 OWN_FRAME static unsigned
 refusal_of_signed(const struct answer_config *config, const struct query *query)
 {
 	unsigned rcode = refusal_of_kind(query);
-	bool soa = rcode == RCODE_NOERROR && (config->transfers & TRANSFERS_BY_KEY) != 0 &&
-		   query->qtype == TYPE_SOA && query->qclass == CLASS_IN;
 
-	return soa && zone_index(config, query->qname) >= 0 ? RCODE_REFUSED : rcode;
+	return rcode == RCODE_NOERROR && find_handler(config, query, true) != NULL ? RCODE_REFUSED
+										   : rcode;
 }
 
 static inline unsigned
@@ -266,18 +278,6 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	}
 }
 
-/* Returns whether a refused query is a request for a zone transfer. */
-static bool
-wants_transfer(const struct answer_config *config, const struct answer_info *info)
-{
-	const struct query *query = &info->query;
-
-	return info->refused == RCODE_REFUSED && query->qclass == CLASS_IN &&
-	       (query->qtype == TYPE_AXFR || query->qtype == TYPE_IXFR ||
-		   (query->qtype == TYPE_SOA && info->read == QUERY_SIGNED &&
-		       (config->transfers & TRANSFERS_BY_KEY) != 0));
-}
-
 /* Returns whether the query is sent to the servers of --until-synced, because kubedns has not read the cluster yet. Queries for
  * dns-version are never sent there. The node's guard uses them to find out whether this kubedns itself answers. */
 static bool
@@ -308,9 +308,12 @@ answer_found(
 		return ANSWER_DROP;
 	reply_begin(&reply, request, &info->query, forwarding);
 	if (info->refused != RCODE_NOERROR) {
-		if ((request->config->transfers & TRANSFERS_BY_ADDRESS) != 0 &&
-		    wants_transfer(request->config, info))
-			return ANSWER_TRANSFER;
+		info->handler =
+		    info->refused == RCODE_REFUSED
+			? find_handler(request->config, &info->query, info->read == QUERY_SIGNED)
+			: NULL;
+		if (info->handler != NULL)
+			return ANSWER_MODULE;
 		/* The flags RD and CD exist only for the opcode QUERY (RFC 8906 section 3). */
 		if (info->refused == RCODE_NOTIMP)
 			reply.flags &= ~(unsigned)(FLAG_RA | FLAG_RD | FLAG_CD);

@@ -22,16 +22,10 @@
 
 struct answer_reason;   /* kubedns/answer/reason.h */
 struct endpoint_choice; /* kubedns/answer/nearest.h */
+struct message_handler; /* kubedns/answer/message.h */
 struct tree;            /* treecache/treecache.h: a snapshot of the cluster */
 struct tree_path;
 struct view_config; /* kubedns/answer/view.h */
-
-/* Flags for `transfers`. These flags say which zone transfers are possible. */
-enum {
-	TRANSFERS_BY_ADDRESS = 1, /* --transfer-to: answer() may return ANSWER_TRANSFER */
-	/* --transfer-key: answer() may also return ANSWER_TRANSFER for an SOA query with a TSIG. */
-	TRANSFERS_BY_KEY = 2,
-};
 
 /* The configuration of answers, which is set at startup and does not change afterwards. */
 struct answer_config {
@@ -42,13 +36,14 @@ struct answer_config {
 	 * it: zone_config(), reverse_config(), ... */
 	const void *stage_config[STAGE_COUNT];
 	const struct stage *module_stages[MODULE_STAGES_MAX]; /* of enabled modules */
-	struct stages stages;                                 /* stages_build() fills them */
+	/* of enabled modules; ends with NULL (message.h) */
+	const struct message_handler *handlers[MODULE_HANDLERS_MAX + 1];
+	struct stages stages;           /* stages_build() fills them */
 	const struct view_config *view; /* NULL if all clients see the same (view.h) */
 	/* If `choice` is NULL, an answer has all endpoints, rotated (nearest.h). */
 	const struct endpoint_choice *choice;
-	unsigned transfers; /* flags TRANSFERS_BY_... */
-	char version[64];   /* the answer to CHAOS version.bind */
-	char hostname[64];  /* the answer to CHAOS hostname.bind, and the NSID */
+	char version[64];  /* the answer to CHAOS version.bind */
+	char hostname[64]; /* the answer to CHAOS hostname.bind, and the NSID */
 };
 
 struct local_names; /* kubedns/answer/local_names.h */
@@ -120,9 +115,9 @@ enum answer_outcome {
 	/* Our records end in a CNAME that leaves our zones. Forward `target`/`qtype`, then call
 	 * answer_chased(). */
 	ANSWER_CHASE,
-	/* A zone transfer is requested: call transfer_answer(), then answer_replied(). `out`, and
-	 * the fields of `info` about the reply, are undefined. */
-	ANSWER_TRANSFER,
+	/* A module answers the query: call message_answer(info->handler), then answer_replied()
+	 * (message.h). `out`, and the fields of `info` about the reply, are undefined. */
+	ANSWER_MODULE,
 };
 
 enum search_form { SEARCH_NONE, SEARCH_DECLARED, SEARCH_INFERRED, SEARCH_REFUSED, SEARCH_FORMS };
@@ -184,6 +179,7 @@ struct answer_info {
 	bool rewrite_limit; /* a pattern of the rewrites reached its limit */
 	struct search_walk search;
 	bool until_synced; /* before the first sync: send the query to --until-synced */
+	const struct message_handler *handler; /* set with ANSWER_MODULE */
 };
 
 enum { EXPLANATIONS = 4 /* see explanation_stage.h */ };
@@ -279,8 +275,7 @@ size_t answer_forwarded(const struct answer_request *request, const struct upstr
 size_t answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, unsigned rcode,
     uint8_t *out, size_t max);
 
-/* Sets `len`, `rcode` and `truncated` of `info` from a complete reply. transfer_answer() has
- * written that reply. */
+/* Sets `len`, `rcode` and `truncated` of `info` from a complete reply of a module. */
 void answer_replied(struct answer_info *info, const uint8_t *reply, size_t len);
 
 #endif

@@ -51,8 +51,8 @@ struct stage;         /* kubedns/answer/stage.h */
 	X(clusterset, "clusterset")                                                                \
 	X(upstream, "upstream")
 
-/* Stages and counters of all modules together (kubedns/module.h). */
-enum { MODULE_STAGES_MAX = 8, MODULE_COUNTERS_MAX = 16 };
+/* Stages, counters and message handlers of all modules together (kubedns/module.h). */
+enum { MODULE_STAGES_MAX = 8, MODULE_COUNTERS_MAX = 16, MODULE_HANDLERS_MAX = 4 };
 
 enum stage_id {
 #define STAGE_ID(id, text) STAGE_##id,

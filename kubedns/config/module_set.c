@@ -82,9 +82,9 @@ modules_check(struct module_set *set, const struct flags_common *given)
 }
 
 void
-modules_add_stages(struct module_set *set, struct answer_config *config)
+modules_add_answers(struct module_set *set, struct answer_config *config)
 {
-	unsigned stages = 0, counters = 0;
+	unsigned stages = 0, counters = 0, handlers = 0;
 
 	for (size_t i = 0; i < set->count; i++) {
 		struct module_instance *m = &set->instances[i];
@@ -94,6 +94,11 @@ modules_add_stages(struct module_set *set, struct answer_config *config)
 		m->first_counter = counters;
 		counters += m->module->counters;
 		assert(counters <= MODULE_COUNTERS_MAX);
+		if (m->module->messages != NULL) {
+			assert(handlers < MODULE_HANDLERS_MAX);
+			m->messages = *m->module->messages;
+			config->handlers[handlers++] = &m->messages;
+		}
 		if (m->module->stage == NULL)
 			continue;
 		m->stage = *m->module->stage;
@@ -126,7 +131,7 @@ modules_open(struct module_set *set, struct module_core *core)
 		if (m->module->open != NULL)
 			m->state = m->module->open(m->options, core);
 		assert(before == NULL || core->listener == before); /* a ring wakes one listener */
-		m->stage.state = m->state;
+		m->stage.state = m->messages.state = m->state;
 		m->open = true;
 	}
 }
@@ -149,6 +154,40 @@ modules_start(const struct module_set *set, const struct module_core *core)
 	for (size_t i = 0; i < set->count; i++)
 		if (set->instances[i].open && set->instances[i].module->start != NULL)
 			set->instances[i].module->start(set->instances[i].state, core);
+}
+
+void
+modules_before_publish(const struct module_set *set, uint32_t serial)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].open && set->instances[i].module->before_publish != NULL)
+			set->instances[i].module->before_publish(set->instances[i].state, serial);
+}
+
+bool
+modules_await_serial(const struct module_set *set)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].open && set->instances[i].module->awaits_serial != NULL &&
+		    set->instances[i].module->awaits_serial(set->instances[i].state))
+			return true;
+	return false;
+}
+
+void
+modules_period(const struct module_set *set)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].open && set->instances[i].module->period != NULL)
+			set->instances[i].module->period(set->instances[i].state);
+}
+
+void
+modules_stop(const struct module_set *set)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].open && set->instances[i].module->stop != NULL)
+			set->instances[i].module->stop(set->instances[i].state);
 }
 
 void

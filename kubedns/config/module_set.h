@@ -5,6 +5,7 @@
 #ifndef KUBEDNS_CONFIG_MODULE_SET_H
 #define KUBEDNS_CONFIG_MODULE_SET_H
 
+#include "kubedns/answer/message.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/module.h"
 
@@ -14,6 +15,7 @@ struct module_instance {
 	bool enabled;
 	bool open;          /* open() has been called */
 	struct stage stage; /* the module's stage, with the state and the index of its counters */
+	struct message_handler messages; /* the module's handler, with the state */
 	unsigned first_counter;
 };
 
@@ -31,8 +33,8 @@ void modules_init(struct module_set *set, const struct flag *core_flags);
 /* Returns 0, or -EINVAL if a check() returns an error. Calls all of them. */
 int modules_check(struct module_set *set, const struct flags_common *given);
 
-/* Adds the stages of the enabled modules to config->module_stages. */
-void modules_add_stages(struct module_set *set, struct answer_config *config);
+/* Adds the stages and message handlers of the enabled modules to the configuration. */
+void modules_add_answers(struct module_set *set, struct answer_config *config);
 
 /* Whether an enabled module has this bit (MODULE_NEEDS_...). */
 bool modules_need(const struct module_set *set, unsigned need);
@@ -40,6 +42,12 @@ bool modules_need(const struct module_set *set, unsigned need);
 void modules_open(struct module_set *set, struct module_core *core);
 unsigned modules_confine(const struct module_set *set, struct sandbox *sandbox);
 void modules_start(const struct module_set *set, const struct module_core *core);
+
+/* The hooks of kubedns/module.h. */
+void modules_before_publish(const struct module_set *set, uint32_t serial);
+bool modules_await_serial(const struct module_set *set);
+void modules_period(const struct module_set *set);
+void modules_stop(const struct module_set *set);
 
 /* `counters` are the MODULE_COUNTERS_MAX sums of all workers. */
 void modules_metrics(const struct module_set *set, const uint64_t *counters, struct metrics *m);

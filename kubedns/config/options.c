@@ -19,8 +19,6 @@
 enum {
 	DNS_PORT = 53,
 	RECORDER_LEAST = 256 * 1024,
-	JOURNAL_LEAST = 64 * 1024,
-	JOURNAL_MOST = 4 * 1024 * 1024,
 	MEMORY_LEAST = 16 * 1024 * 1024,
 };
 
@@ -119,7 +117,10 @@ static const struct flag core_flags[] = {
 	{ "zonal", FLAG_BOOL, AT(place.zonal), NULL, NULL,
 	    .help = "add names that select the endpoints of one zone" },
 	{ "external-zones", FLAG_LIST, AT(external.zones_text), NULL, "ZONE,...",
-	    .help = "zones with the external addresses of Services" },
+	    .help = "zones with the external addresses of Services",
+	    RULES(HAS(SHOWS_EVERYTHING,
+		"external zones show names of all namespaces to every client: "
+		"run a separate kubedns for them")) },
 	{ "external-refuse", FLAG_LIST, AT(external.refuse_text), NULL,
 	    "wildcards|apex|external-ips,...", .help = "names that the external zones do not have",
 	    RULES(NEEDS("external-zones", "give the zones")) },
@@ -134,18 +135,10 @@ static const struct flag core_flags[] = {
 	    RULES(NEEDS("external-zones", "give the zones"),
 		EXCLUDES("share-port", "this address cannot be shared: remove --share-port")) },
 	{ "clusterset-domain", FLAG_STRING, AT(clusterset.text), "", "ZONE",
-	    .help = "zone of multi-cluster Services, such as clusterset.local" },
-	{ "transfer-to", FLAG_LIST, AT(transfer.to), NULL, "CIDR,...",
-	    .help = "allow zone transfers (AXFR, IXFR) to these prefixes" },
-	{ "transfer-key", FLAG_STRING, AT(transfer.key), "", "FILE",
-	    .help = "require a TSIG key from this file for transfers",
-	    RULES(NEEDS("transfer-to", "without it, no server may transfer a zone")) },
-	{ "transfer-notify", FLAG_LIST, AT(transfer.notify), NULL, "IP[:PORT],...",
-	    .help = "send NOTIFY to these servers, at most 16",
-	    RULES(NEEDS("transfer-to", "without it, no server may transfer a zone")) },
-	{ "transfer-journal", FLAG_SIZE, AT(transfer.rules.journal_bytes), "1M", "SIZE|off",
-	    .help = "memory for the changes that IXFR sends", .min = JOURNAL_LEAST,
-	    .max = JOURNAL_MOST },
+	    .help = "zone of multi-cluster Services, such as clusterset.local",
+	    RULES(HAS(SHOWS_EVERYTHING,
+		"this zone shows the imports of all namespaces to every client: "
+		"run a separate kubedns for it")) },
 	{ "Upstreams", .type = FLAG_GROUP },
 	{ "servfail-retry", FLAG_SWITCH, AT(upstream.servfail_retry), "on", "on|off",
 	    .help = "front topology: if --resolver fails, retry at the upstreams" },
@@ -181,12 +174,7 @@ static const struct flag core_flags[] = {
 		    "would show all pods the names that one pod may see: use the front topology"),
 		EXCLUDES("fallthrough", "queries for hidden names would be sent to other servers, "
 					"which do not check namespaces: remove it"),
-		EXCLUDES("external-zones", "external zones show names of all namespaces to every "
-					   "client: run a separate kubedns for them"),
-		EXCLUDES("clusterset-domain", "this zone shows the imports of all namespaces to "
-					      "every client: run a separate kubedns for it"),
-		EXCLUDES("transfer-to", "transfers give these servers the names of all namespaces: "
-					"run a separate kubedns for transfers")) },
+		EXCLUDES_ALL(SHOWS_EVERYTHING)) },
 	{ "visibility-unknown", FLAG_CHOICE, AT(clients.visibility_unknown), "none", "none|all",
 	    .help = "namespaces that clients other than known pods can resolve" },
 	{ "fair-share", FLAG_SWITCH, AT(clients.fair_share), "on", "on|off",
@@ -516,7 +504,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_audit(o, common), modules_check(&o->modules, common) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
-	modules_add_stages(&o->modules, &o->answers);
+	modules_add_answers(&o->modules, &o->answers);
 	/* external_names_new() adds the external and clusterset zones later. */
 	stages_build(&o->answers);
 	if (rc < 0)

@@ -14,7 +14,6 @@
 #include "kubedns/serve/net/sockets.h"
 #include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/tree_content.h"
-#include "kubedns/transfer/transfer.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
 #include "lib/forwarding_loop.h"
@@ -122,13 +121,6 @@ struct clusterset_options {
 	struct dname zone;
 };
 
-/* --transfer-to and the flags that need it. */
-struct transfer_options {
-	struct flag_list to, notify;
-	char *key;
-	struct transfer_rules rules;
-};
-
 struct server_list {
 	struct server servers[CONF_UPSTREAMS_MAX];
 	size_t count;
@@ -206,7 +198,6 @@ struct options {
 	struct place_options place;
 	struct external_options external;
 	struct clusterset_options clusterset;
-	struct transfer_options transfer;
 	struct upstream_options upstream;
 	struct search_options search;
 	struct client_options clients;

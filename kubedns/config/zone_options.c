@@ -1,5 +1,5 @@
 /* The flags about zones: the cluster's zone and reverse zones, namespaces, external and clusterset
- * zones, zone transfer. */
+ * zones. */
 #include "kubedns/config/zone_options.h"
 
 #include <errno.h>
@@ -33,26 +33,6 @@ read_domain(struct options *o)
 
 /* --- --reverse-cidrs: each prefix becomes zones on octet or nibble boundaries --- */
 
-static int
-read_cidr(const char *text, struct addr *addr, unsigned *bits)
-{
-	char *copy = xstrdup(text), *slash = strchr(copy, '/'), *end = NULL;
-	int rc = -EINVAL;
-
-	if (slash != NULL) {
-		*slash = '\0';
-		unsigned long n =
-		    slash[1] >= '0' && slash[1] <= '9' ? strtoul(slash + 1, &end, 10) : 0;
-		if (end != NULL && *end == '\0' && addr_parse(copy, addr) == 0 && n > 0 &&
-		    n <= 8 * addr_len(addr)) {
-			*bits = (unsigned)n;
-			rc = 0;
-		}
-	}
-	free(copy);
-	return rc;
-}
-
 static void
 add_reverse_zones(struct reverse_config *reverse, const struct addr *prefix, unsigned bits)
 {
@@ -82,7 +62,7 @@ read_reverse_cidrs(struct options *o)
 	unsigned bits;
 
 	for (size_t i = 0; i < o->reverse.cidrs.count; i++) {
-		if (read_cidr(o->reverse.cidrs.items[i], &prefix, &bits) < 0)
+		if (addr_parse_prefix(o->reverse.cidrs.items[i], &prefix, &bits) < 0)
 			return flags_refuse("reverse-cidrs", o->reverse.cidrs.items[i],
 			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
 		add_reverse_zones(&o->reverse.stage, &prefix, bits);
@@ -426,99 +406,13 @@ read_external(struct options *o)
 	return rc;
 }
 
-/* --- zone transfer --- */
-
-enum { DNS_PORT = 53 };
-
-static int
-read_prefix(struct options *o, const char *text)
-{
-	struct transfer_rules *rules = &o->transfer.rules;
-	struct addr addr;
-	unsigned bits;
-
-	if (addr_parse(text, &addr) == 0)
-		bits = (unsigned)addr_len(&addr) * 8;
-	else if (read_cidr(text, &addr, &bits) < 0)
-		return flags_refuse("transfer-to", text,
-		    "not an address or a prefix, such as 192.0.2.53 or 10.0.0.0/24");
-	if (rules->to_count == TRANSFER_PREFIXES_MAX)
-		return flags_refuse("transfer-to", text, "at most 64 prefixes");
-	rules->to[rules->to_count].addr = addr;
-	rules->to[rules->to_count++].bits = bits;
-	return 0;
-}
-
-static int
-read_notify(struct options *o, const char *text)
-{
-	struct transfer_rules *rules = &o->transfer.rules;
-	const char *why = "at most 16 servers";
-
-	if (rules->notify_count == TRANSFER_NOTIFY_MAX ||
-	    server_parse(text, DNS_PORT, &rules->notify[rules->notify_count], &why) < 0)
-		return flags_refuse("transfer-notify", text, why);
-	rules->notify_count++;
-	return 0;
-}
-
-/* Sends NOTIFY from the first address of each family that kubedns listens on, because secondaries
- * know that address. The addresses 0.0.0.0 and :: do not count. */
-static void
-choose_sources(struct options *o)
-{
-	static const struct addr any4 = { .family = AF_INET }, any6 = { .family = AF_INET6 };
-
-	for (size_t i = 0; i < o->listen.count; i++) {
-		const struct addr *addr = &o->listen.addrs[i];
-		struct addr *source = &o->transfer.rules.sources[addr->family == AF_INET6];
-
-		if (source->family == AF_UNSPEC && !addr_equal(addr, &any4) &&
-		    !addr_equal(addr, &any6))
-			*source = *addr;
-	}
-}
-
-static int
-read_keys(struct options *o)
-{
-	struct transfer_rules *rules = &o->transfer.rules;
-	char why[TSIG_WHY_MAX];
-
-	if (*o->transfer.key == '\0')
-		return 0;
-	if (tsig_keys_read(&rules->keys, o->transfer.key, why) < 0)
-		return flags_refuse("transfer-key", o->transfer.key, why);
-	rules->key_file = o->transfer.key;
-	o->answers.transfers |= TRANSFERS_BY_KEY;
-	return 0;
-}
-
-static int
-read_transfer(struct options *o)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < o->transfer.notify.count && rc == 0; i++)
-		rc = read_notify(o, o->transfer.notify.items[i]);
-	choose_sources(o);
-	if (rc == 0)
-		rc = read_keys(o);
-	for (size_t i = 0; i < o->transfer.to.count && rc == 0; i++)
-		rc = read_prefix(o, o->transfer.to.items[i]);
-	if (o->transfer.rules.to_count > 0)
-		o->answers.transfers |= TRANSFERS_BY_ADDRESS;
-	return rc;
-}
-
 int
 zone_options_read(struct options *o, const struct flags_common *common)
 {
 	/* Calls all functions, so that one run reports all mistakes. */
 	const int results[] = { read_domain(o), read_reverse_cidrs(o), read_namespaces(o),
 		read_namespace_labels(o), read_clusterset(o),
-		read_fallthrough(o, flags_given(common, "fallthrough")), read_transfer(o),
-		read_external(o) };
+		read_fallthrough(o, flags_given(common, "fallthrough")), read_external(o) };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)

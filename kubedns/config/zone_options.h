@@ -7,8 +7,8 @@
 struct flags_common;
 struct options;
 
-/* Reads --domain, --reverse-cidrs, --namespaces, --namespace-labels, --fallthrough, --external-*,
- * --clusterset-domain and --transfer-*. --dns-bind-address must have been read before. Returns 0,
+/* Reads --domain, --reverse-cidrs, --namespaces, --namespace-labels, --fallthrough, --external-*
+ * and --clusterset-domain. --dns-bind-address must have been read before. Returns 0,
  * or -EINVAL after a line for each mistake. */
 int zone_options_read(struct options *options, const struct flags_common *common);
 void zone_options_free(struct options *options);

@@ -18,7 +18,6 @@
 #include "kubedns/pages/status.h"
 #include "kubedns/pages/top_page.h"
 #include "kubedns/serve/observe/observers.h"
-#include "kubedns/transfer/transfer.h"
 #include "kubedns/config/wanted_namespaces.h"
 #include "kubedns/api/api_source.h"
 #include "kubedns/audit/audit.h"
@@ -360,8 +359,6 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	hosts_maps_metrics(status->hosts, m);
 	external_names_metrics(status->external, m);
 	wanted_namespaces_metrics(status->namespaces, m);
-	if (status->transfer != NULL)
-		transfer_metrics(status->transfer, m);
 	sandbox_metrics(m, "kubedns_sandbox");
 	metrics_process(m, "kubedns_build_info");
 	free(sum);

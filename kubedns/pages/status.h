@@ -22,7 +22,6 @@ struct top_clients;
 struct settings;
 struct wanted_namespaces;
 struct api_source;
-struct transfer;
 struct workers;
 
 /* The parts of the running program that the pages show. main() owns all of them. */
@@ -44,7 +43,6 @@ struct status {
 	struct manifests *manifests;          /* NULL without --objects-dir */
 	struct forwarded_cache *answer_cache; /* NULL with --answer-cache=off */
 	struct workers *workers;
-	struct transfer *transfer;       /* NULL without --transfer-to */
 	struct observers *observers;     /* the observers of the main thread */
 	struct top_clients *top_clients; /* NULL with --recorder=off */
 	struct query_log *query_log;

@@ -19,8 +19,6 @@ add_needs(struct sandbox *s, const struct status *status)
 		sandbox_read_replaced(s, o->configmap.dir);
 	if (*o->source.objects_dir != '\0')
 		sandbox_read_replaced(s, o->source.objects_dir);
-	if (o->transfer.rules.key_file != NULL)
-		sandbox_read_replaced(s, o->transfer.rules.key_file);
 	sandbox_connect(s, DNS_PORT);
 	for (size_t i = 0; i < count; i++)
 		sandbox_connect(s, upstreams[i].port);

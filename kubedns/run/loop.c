@@ -18,7 +18,6 @@
 #include "kubedns/serve/observe/observers.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/config/settings.h"
-#include "kubedns/transfer/transfer.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 
@@ -122,7 +121,7 @@ next_deadline_ms(const struct kubedns *k)
 	next = clock_earlier(next, reclaim_due_ms(k));
 	next = clock_earlier(next, hosts_maps_due_ms(k->status.hosts));
 	/* The next second starts within one second. */
-	if (k->status.transfer != NULL && transfer_waits(k->status.transfer))
+	if (modules_await_serial(&k->options.modules))
 		next = clock_earlier(next, now + 1000 - now_in_second_ms(k));
 	if (k->status.query_log != NULL)
 		next = clock_earlier(next, query_log_due_ms(k->status.query_log));
@@ -163,8 +162,8 @@ loop_iteration(struct kubedns *k)
 	if ((period || k->fds[FD_CONFIG].revents != 0 || k->fds[FD_RESOLV].revents != 0) &&
 	    settings_poll(s->settings, period))
 		publish_settings(k);
-	if (period && s->transfer != NULL)
-		transfer_read_keys(s->transfer);
+	if (period)
+		modules_period(&k->options.modules);
 	if (settings_failing(s->settings, api_source_failing_since_ms(s->watch), clock_mono_ms()))
 		publish_context(k);
 	publish_iteration(k);

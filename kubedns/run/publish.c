@@ -17,7 +17,6 @@
 #include "kubedns/pages/digest_page.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/config/settings.h"
-#include "kubedns/transfer/transfer.h"
 #include "kubedns/config/wanted_namespaces.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -204,8 +203,7 @@ publish_iteration(struct kubedns *k)
 		renew_places(k);
 	int64_t now_ns = clock_wall_ns();
 	uint32_t serial = serial_now(k, now_ns);
-	if (s->transfer != NULL)
-		transfer_iteration(s->transfer, serial);
+	modules_before_publish(&k->options.modules, serial);
 	if (external_names_publish(
 		s->external, serial, s->synced && api_source_external_ready(s->watch))) {
 		s->publishes++;

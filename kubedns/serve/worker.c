@@ -37,46 +37,46 @@ struct server_list {
 /* An order to a worker about its TCP listeners (see shared_port.h). */
 enum port_order { PORT_AS_IT_IS, PORT_JOIN, PORT_LEAVE };
 
-/* Zone transfers that have ended. The transfer's threads add them to this list. The worker that has the connection takes them from the
- * list. */
-struct stream_end {
-	struct stream_end *next;
+/* Connections that modules have returned (message.h). The modules' threads add them to this list. The worker that has the connection takes
+ * them from the list. */
+struct returned {
+	struct returned *next;
 	uint32_t slot, generation;
-	bool whole;
+	bool usable;
 };
 
-struct ended_transfers {
-	_Atomic(struct stream_end *) newest; /* NULL if the list is empty */
+struct returned_list {
+	_Atomic(struct returned *) newest; /* NULL if the list is empty */
 	/* Eventfd of the worker, written after each addition. */
 	int wake;
 };
 
-/* The function of a struct transfer_end. Any thread may call it. `arg` is the struct ended_transfers. */
+/* The function of a struct connection_return. Any thread may call it. `arg` is the struct returned_list. */
 static void
-ended_transfers_add(void *arg, uint32_t slot, uint32_t generation, bool whole)
+returned_add(void *arg, uint32_t slot, uint32_t generation, bool usable)
 {
-	struct ended_transfers *ends = arg;
-	struct stream_end *end = xmalloc(sizeof *end);
+	struct returned_list *list = arg;
+	struct returned *item = xmalloc(sizeof *item);
 	uint64_t one = 1;
 
-	*end = (struct stream_end){ atomic_load(&ends->newest), slot, generation, whole };
-	while (!atomic_compare_exchange_weak(&ends->newest, &end->next, end))
+	*item = (struct returned){ atomic_load(&list->newest), slot, generation, usable };
+	while (!atomic_compare_exchange_weak(&list->newest, &item->next, item))
 		;
-	if (write(ends->wake, &one, sizeof one) < 0 && errno != EAGAIN)
+	if (write(list->wake, &one, sizeof one) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
 }
 
-/* Lets the connections of ended transfers continue. If `tcp` is NULL, there are no connections any more. */
+/* Continues with the returned connections. If `tcp` is NULL, there are no connections any more. */
 static void
-ended_transfers_take(struct ended_transfers *ends, struct tcp *tcp)
+returned_take(struct returned_list *list, struct tcp *tcp)
 {
-	struct stream_end *end = atomic_exchange(&ends->newest, NULL), *next;
+	struct returned *item = atomic_exchange(&list->newest, NULL), *next;
 
-	for (; end != NULL; end = next) {
-		next = end->next;
+	for (; item != NULL; item = next) {
+		next = item->next;
 		if (tcp != NULL)
-			tcp_streamed(tcp, end->slot, end->generation, end->whole);
-		free(end);
+			tcp_returned(tcp, item->slot, item->generation, item->usable);
+		free(item);
 	}
 }
 
@@ -94,7 +94,7 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	int wake;      /* eventfd that tells the worker to look at `stop` and `upstreams` */
 	atomic_bool stop;
 	_Atomic(struct server_list *) upstreams; /* a new list that the worker has not taken yet */
-	struct ended_transfers streamed;
+	struct returned_list returned;
 	_Atomic(enum port_order) port_order;     /* an order that the worker has not executed yet */
 	_Alignas(64) _Atomic(int64_t) passed_ns; /* when the worker last completed an iteration */
 	struct stats stats;
@@ -141,7 +141,7 @@ take_orders(struct worker *worker)
 		upstream_servers(worker->forwarding, list->servers, list->count);
 	free(list);
 	worker_apply(worker->tcp, atomic_exchange(&worker->port_order, PORT_AS_IT_IS));
-	ended_transfers_take(&worker->streamed, worker->tcp);
+	returned_take(&worker->returned, worker->tcp);
 }
 
 /* Reads the heartbeat timer, because an unread timer stays readable. The timer's only purpose is to wake the worker. */
@@ -422,12 +422,11 @@ make_context(struct worker *worker, const struct workers_config *config)
 	context->answers = config->answers;
 	context->external = config->external_answers;
 	worker_thread_init(context);
-	context->transfer = config->transfer;
-	context->streamed =
-	    (struct transfer_end){ .ended = ended_transfers_add, .arg = &worker->streamed };
+	context->connections =
+	    (struct connection_return){ .returned = returned_add, .arg = &worker->returned };
 	context->epoll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	worker->streamed.wake = worker->wake;
+	worker->returned.wake = worker->wake;
 	if (context->epoll < 0 || worker->wake < 0 ||
 	    worker_epoll_ctl(
 		context, EPOLL_CTL_ADD, worker->wake, EPOLLIN, worker_key(PART_WAKE, 0, 0)) != 0)
@@ -484,7 +483,7 @@ worker_free(struct worker *worker)
 	ring_free(worker->context.ring);
 	free(worker->context.view);
 	free(atomic_load(&worker->upstreams));
-	ended_transfers_take(&worker->streamed, NULL);
+	returned_take(&worker->returned, NULL);
 	close(worker->wake);
 	close(worker->heartbeat);
 	close(worker->context.epoll);

@@ -9,8 +9,7 @@
  * A worker waits in a single poll() for its UDP sockets and for an epoll descriptor, which has all
  * its other descriptors. One of these descriptors is a timer that ends the wait once a second, so
  * poll() usually needs no timeout. Workers share the tree, the cache of --answer-cache
- * (forwarded_cache.h) and the queue of zone transfers (transfer.h). Each worker has its own counters
- * (stats.h), which the main thread reads. Names in the tree are answered without an allocation. Everything that clients can make
+ * (forwarded_cache.h) and the modules (kubedns/module.h). Each worker has its own counters (stats.h), which the main thread reads. Names in the tree are answered without an allocation. Everything that clients can make
  * grow has a limit and a counter.
  *
  * The functions below are for the main thread only. Workers are registered RCU readers. A read
@@ -30,7 +29,6 @@ struct forwarded_cache;
 struct answer_config;
 struct ring;
 struct ring_listener;
-struct transfer;
 struct treecache;
 struct workers;
 
@@ -109,7 +107,6 @@ struct workers_config {
 	struct ring_listener *listener; /* the reader of whole messages; must outlive the workers */
 	int wake_observers;             /* descriptor from observers_fd() */
 	struct forwarded_cache *answer_cache; /* cache of other servers' answers, or NULL */
-	struct transfer *transfer;            /* may be NULL; must outlive the workers */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	/* --external-address: an additional address, its port, and the configuration of the
@@ -127,8 +124,8 @@ unsigned workers_automatic(void);
 
 /*
  * Binds every socket and creates the workers. Copies everything to which `config` points, except
- * `tree`, `answers`, `external_answers`, `answer_cache`, `listener` and `transfer`, which must
- * outlive the workers. Returns 0, or -errno after one log line that names the address, the port,
+ * `tree`, `answers`, `external_answers`, `answer_cache` and `listener`, which must outlive the
+ * workers. Returns 0, or -errno after one log line that names the address, the port,
  * and the process that uses it.
  */
 int workers_open(struct workers **workers, const struct workers_config *config);

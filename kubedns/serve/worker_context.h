@@ -16,10 +16,9 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#include "kubedns/answer/answer.h"
+#include "kubedns/answer/message.h"
 #include "kubedns/serve/observe/stats.h"
 #include "kubedns/serve/worker.h"
-#include "kubedns/transfer/transfer.h"
 #include "lib/clock.h"
 
 struct view; /* kubedns/answer/view.h */
@@ -42,10 +41,9 @@ struct worker_context {
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	const struct answer_config *external; /* configuration for --external-address, or NULL */
-	struct view *view;         /* view of the client of the current message (client_view.h) */
-	struct transfer *transfer; /* NULL without --transfer-to */
-	/* Called when a zone transfer on a TCP connection has ended. */
-	struct transfer_end streamed;
+	struct view *view; /* view of the client of the current message (client_view.h) */
+	/* How modules return TCP connections to this worker. */
+	struct connection_return connections;
 	struct answer_thread thread; /* worker_thread_init() sets it up */
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kubedns/answer/zone_walk.h"
+#include "kubedns/module.h"
 #include "kubedns/transfer/transfer_internal.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -28,7 +29,7 @@ end_job(struct transfer *t, struct job *job, bool whole)
 		change_drop(job->changes[i]);
 	free(job->changes);
 	close(job->fd);
-	job->end.ended(job->end.arg, job->end.slot, job->end.generation, whole);
+	job->end.returned(job->end.arg, job->end.slot, job->end.generation, whole);
 	free(job);
 }
 
@@ -113,17 +114,33 @@ stream_main(void *arg)
 
 /* --- the main thread --- */
 
+/* Sends NOTIFY from the first address of each family that kubedns listens on, because secondaries
+ * know that address. The addresses 0.0.0.0 and :: do not count. */
+static void
+choose_sources(const struct module_core *core, struct addr sources[2])
+{
+	static const struct addr any4 = { .family = AF_INET }, any6 = { .family = AF_INET6 };
+
+	for (size_t i = 0; i < core->address_count; i++) {
+		const struct addr *addr = &core->addresses[i];
+		struct addr *source = &sources[addr->family == AF_INET6];
+
+		if (source->family == AF_UNSPEC && !addr_equal(addr, &any4) &&
+		    !addr_equal(addr, &any6))
+			*source = *addr;
+	}
+}
+
 struct transfer *
-transfer_new(const struct transfer_rules *rules, const struct answer_config *answers,
-    struct treecache *cache)
+transfer_new(const struct transfer_rules *rules, const struct module_core *core)
 {
 	struct transfer *t = xcalloc(1, sizeof *t);
 
 	t->rules = rules;
-	t->answers = answers;
-	t->cache = cache;
+	t->answers = core->answers;
+	t->cache = core->tree;
 	TAILQ_INIT(&t->jobs);
-	journal_init(&t->journal, rules->journal_bytes, zone_count(answers));
+	journal_init(&t->journal, rules->journal_bytes, zone_count(t->answers));
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->wake, NULL);
 	t->wake_changes = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -131,14 +148,20 @@ transfer_new(const struct transfer_rules *rules, const struct answer_config *ans
 		log_fatal("eventfd");
 	struct notify_config config = { .servers = rules->notify,
 		.count = rules->notify_count,
-		.sources = { rules->sources[0], rules->sources[1] },
-		.answers = answers,
+		.answers = t->answers,
 		.counts = &t->counts };
+	choose_sources(core, config.sources);
 	if (rules->key_file != NULL)
 		config.keys = t->keys = tsig_ring_new(&rules->keys);
 	if (rules->notify_count > 0)
 		t->notify = notify_new(&config);
 	return t;
+}
+
+const char *
+transfer_key_file(const struct transfer *t)
+{
+	return t->rules->key_file;
 }
 
 void

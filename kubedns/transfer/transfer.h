@@ -3,7 +3,7 @@
  *
  *	main thread   --once a second: the last snapshot of a second--> next
  *	change thread --changes since the version--> journal, NOTIFY; next becomes the version
- *	worker        --AXFR or IXFR query, and its connection--> queue
+ *	worker        --AXFR or IXFR query, and its connection (answer/message.h)--> queue
  *	stream thread --a job of the queue, the version--> messages on the connection, then back
  *
  * A serial is the Unix time in seconds of the last change. A snapshot may therefore only be
@@ -42,12 +42,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/answer/answer.h"
+#include "kubedns/answer/message.h"
 #include "kubedns/transfer/tsig_keys.h"
 #include "lib/addr.h"
 
 struct metrics;
-struct treecache;
+struct module_core;
 struct transfer;
 
 enum { TRANSFER_PREFIXES_MAX = 64, TRANSFER_NOTIFY_MAX = 16 };
@@ -65,14 +65,13 @@ struct transfer_rules {
 	size_t notify_count;
 	const char *key_file;  /* NULL if transfers are unsigned */
 	struct tsig_keys keys; /* the keys that the file had at startup */
-	/* Source addresses of NOTIFY, one for each family. If an address is AF_UNSPEC, the
-	 * kernel chooses. */
-	struct addr sources[2];
 };
 
 /* Creates the object. All arguments must outlive the result. */
-struct transfer *transfer_new(const struct transfer_rules *rules,
-    const struct answer_config *answers, struct treecache *cache);
+struct transfer *transfer_new(const struct transfer_rules *rules, const struct module_core *core);
+
+/* Returns the file of --transfer-key, or NULL. */
+const char *transfer_key_file(const struct transfer *transfer);
 
 /* Starts the threads. Call it once. */
 void transfer_start(struct transfer *transfer);
@@ -101,36 +100,12 @@ void transfer_free(struct transfer *transfer);
 
 /* --- for the workers --- */
 
-/* A callback for the end of a stream. Another thread calls it. If `whole` is true, the complete
- * answer was sent, and the connection can continue. Otherwise the connection must be closed. */
-struct transfer_end {
-	void (*ended)(void *arg, uint32_t slot, uint32_t generation, bool whole);
-	void *arg;
-	uint32_t slot, generation;
-};
+/* Whether the query is for a zone transfer. With keys, this includes an SOA query with a TSIG for one of our
+ * zones, because its reply is signed. */
+bool transfer_takes(const struct transfer *transfer, const struct answer_config *answers,
+    const struct query *query, bool has_tsig);
 
-/* A query for which answer() returned ANSWER_TRANSFER. */
-struct transfer_ask {
-	/* configuration of the address to which the query was sent */
-	const struct answer_config *answers;
-	const struct sockaddr *peer;
-	const struct query *question;
-	const uint8_t *query; /* the message as it was received */
-	size_t query_len;
-	const struct tree *tree; /* the published tree, within a read section */
-	uint8_t *out;            /* buffer of `max` bytes, at least 512 */
-	size_t max;
-	/* The connection, or -1 for UDP. All earlier replies on the connection must have been
-	 * sent. */
-	int fd;
-	struct transfer_end end; /* called at the end of the stream */
-};
-
-/*
- * Returns the length of the reply in `out`, which is REFUSED if `transfer` is NULL. Returns 0 if a
- * stream thread sends messages on the connection. In that case, the caller must neither read nor
- * write the connection until end.ended() is called.
- */
-size_t transfer_answer(struct transfer *transfer, const struct transfer_ask *ask);
+/* Answers the query, or makes a job for a stream thread (answer/message.h). */
+size_t transfer_answer(struct transfer *transfer, const struct message *message);
 
 #endif

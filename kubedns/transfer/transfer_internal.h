@@ -58,7 +58,7 @@ struct job {
 	TAILQ_ENTRY(job) by_age;
 	int fd;
 	struct addr client;
-	struct transfer_end end;
+	struct connection_return end;
 	size_t zone; /* index of the zone (zone_walk.h) */
 	/* The serial that the client may have seen in the answer to its SOA query. */
 	uint32_t wants;
@@ -125,7 +125,7 @@ void transfer_note_given(struct transfer *transfer, const struct job *job, uint3
 
 /* A query, and the state of its TSIG. */
 struct asked {
-	const struct transfer_ask *ask;
+	const struct message *ask;
 	bool is_signed; /* the query's TSIG is valid, so the reply gets a TSIG of the chain */
 	struct tsig_chain chain;
 	enum tsig_error error; /* the error in `tsig` */

@@ -119,15 +119,14 @@ def kubedns_families(tmp_path):
     The metric families of kubedns with each source of objects and with the optional features. Some features exclude each other, so there
     are several runs.
     """
-    (tmp_path / "keys").write_text("k hmac-sha256 MDEyMzQ1Njc4OWFiY2RlZg==\n")
-    zones = ("--external-zones=ext.example", "--external-headless", "--clusterset-domain=clusterset.local", "--transfer-to=127.0.0.1",
-             "--transfer-notify=127.0.0.1:9", f"--transfer-key={tmp_path}/keys")
+    zones = ("--external-zones=ext.example", "--external-headless", "--clusterset-domain=clusterset.local")
     clients = ("--resolver=127.0.0.1:9", "--client-pods=all", "--nearest", "--zonal", "--search-completion=inferred", "--answer-cache=1M", "--memory=64M",
                "--fallthrough", "--filter-aaaa=auto", "--coredns-metrics", "--pods=verified", "--wildcards")
     found = set()
     # The flags of modules that have metrics only if they are enabled.
-    modules = [re.search(r"^\.\\\" test: (--.*)$", page.read_text(), re.M) for page in ROOT.glob("kubedns/modules/*/*.7")]
-    with api_world.World(tmp_path, *zones, *clients, *(found[1] for found in modules if found), "--hosts-namespaces=own", "--until-synced=127.0.0.1:9") as w:
+    lines = {page.parent.name: re.search(r"^\.\\\" test: (--.*)$", page.read_text(), re.M) for page in ROOT.glob("kubedns/modules/*/*.7")}
+    modules = [flag.replace("TESTS", f"{ROOT}/tests/modules/{name}") for name, line in lines.items() if line for flag in line[1].split()]
+    with api_world.World(tmp_path, *zones, *clients, *modules, "--hosts-namespaces=own", "--until-synced=127.0.0.1:9") as w:
         found |= families(w.kubedns.http("/metrics")[1])
     for more in (zones, ("--visibility=labels", "--client-pods=all")):
         with start(tmp_path, [namespace("default")], *more) as k:

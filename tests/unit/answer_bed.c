@@ -374,8 +374,8 @@ bed_ask(const char *text, const char *type)
 	    query_write(asked, sizeof asked, 77, asked_name.wire, type_number(type), CLASS_IN, 0);
 	struct answer_request request = request_now();
 	switch (answer(&request, &bed.info)) {
-	case ANSWER_TRANSFER:
-		return "TRANSFER";
+	case ANSWER_MODULE:
+		return "MODULE";
 	case ANSWER_REPLY:
 		return reply_text_of(&asked_name);
 	case ANSWER_FORWARD:

@@ -2,7 +2,7 @@
  * ldns, which shares no code with us, parses every message that we write. The tests also send every
  * kind of message that an attacker can send.
  */
-#include "kubedns/answer/answer.h"
+#include "kubedns/answer/message.h"
 #include "tests/unit/answer_world.h"
 
 enum { RANDOM_PACKETS = 100000 };
@@ -135,6 +135,52 @@ random_and_mutated_packets_get_replies_that_ldns_reads(void **state)
 	}
 }
 
+/* The module of this test takes IXFR, and TXT queries with a TSIG. */
+static bool
+takes(const void *state, const struct answer_config *answers, const struct query *query,
+    bool has_tsig)
+{
+	assert_ptr_equal(state, &world);
+	assert_ptr_equal(answers, &world.config);
+	return query->qtype == TYPE_IXFR || (has_tsig && query->qtype == TYPE_TXT);
+}
+
+static enum answer_outcome
+ask_with_tsig(uint16_t type, bool has_tsig)
+{
+	static const uint8_t tsig[] = { 0, 0, TYPE_TSIG, 0, CLASS_ANY, 0, 0, 0, 0, 0, 0 };
+	struct dname name;
+	uint8_t query[512];
+
+	dname_from_text(&name, "web.default.svc.cluster.local.");
+	size_t len = query_write(query, sizeof query, 77, name.wire, type, CLASS_IN, 0);
+	memcpy(query + len, tsig, sizeof tsig);
+	wire_put16(query + 10, has_tsig);
+	return ask_wire(query, has_tsig ? len + sizeof tsig : len, false, 0);
+}
+
+static void
+a_module_takes_refused_queries_and_queries_with_a_tsig_and_no_others(void **state)
+{
+	(void)state;
+	const struct message_handler handler = { .takes = takes, .state = &world };
+
+	assert_int_equal(ask_with_tsig(TYPE_IXFR, false), ANSWER_REPLY);
+	assert_int_equal(world.info.rcode, RCODE_REFUSED);
+	world.config.handlers[0] = &handler;
+	assert_int_equal(ask_with_tsig(TYPE_IXFR, false), ANSWER_MODULE);
+	assert_ptr_equal(world.info.handler, &handler);
+	assert_int_equal(ask_with_tsig(TYPE_IXFR, true), ANSWER_MODULE);
+	assert_int_equal(ask_with_tsig(TYPE_TXT, true), ANSWER_MODULE);
+	assert_int_equal(ask_with_tsig(TYPE_TXT, false), ANSWER_REPLY);
+	assert_int_equal(world.info.rcode, RCODE_NOERROR);
+	assert_int_equal(ask_with_tsig(TYPE_A, true), ANSWER_REPLY);
+	assert_int_equal(world.info.rcode, RCODE_NOERROR);
+	assert_int_equal(ask_with_tsig(TYPE_AXFR, false), ANSWER_REPLY);
+	assert_int_equal(world.info.rcode, RCODE_REFUSED);
+	world.config.handlers[0] = NULL;
+}
+
 int
 main(void)
 {
@@ -143,6 +189,8 @@ main(void)
 		cmocka_unit_test(a_query_cut_at_every_length_is_formerr_or_nothing),
 		cmocka_unit_test(a_compression_loop_in_the_question_is_formerr),
 		cmocka_unit_test(a_padded_query_of_4096_bytes_is_answered),
+		cmocka_unit_test(
+		    a_module_takes_refused_queries_and_queries_with_a_tsig_and_no_others),
 		cmocka_unit_test(random_and_mutated_packets_get_replies_that_ldns_reads),
 	};
 

@@ -61,9 +61,9 @@ static const struct flag table[] = {
 	{ "journal", FLAG_SIZE, offsetof(struct options, journal), "", "SIZE", .help = "a size",
 	    .min = 64 * 1024, .max = 4 * 1024 * 1024 },
 	{ "resolver", FLAG_SERVER, offsetof(struct options, resolver), "", "IP:PORT",
-	    .help = "a server" },
-	{ "to", FLAG_LIST, offsetof(struct options, to), NULL, "CIDR",
-	    .help = "who gets the zone" },
+	    .help = "a server", RULES(EXCLUDES_ALL("public")) },
+	{ "to", FLAG_LIST, offsetof(struct options, to), NULL, "CIDR", .help = "who gets the zone",
+	    RULES(HAS("public", "everyone gets the zone")) },
 	{ "key", FLAG_STRING, offsetof(struct options, key), "", "FILE", .help = "its key",
 	    RULES(
 		NEEDS("to|domain", "nobody gets a zone"), EXCLUDES("profiling", "leave it out")) },
@@ -518,6 +518,19 @@ a_flag_is_refused_beside_one_that_it_excludes(void **state)
 	assert_non_null(strstr(said, "not with --profiling: leave it out"));
 }
 
+static void
+a_flag_is_refused_beside_any_that_has_the_property_it_excludes(void **state)
+{
+	(void)state;
+	assert_int_equal(check("--resolver=192.0.2.1 --to=10.0.0.0/8"), -EINVAL);
+	assert_non_null(
+	    strstr(said, "--resolver: \"192.0.2.1\": not with --to: everyone gets the zone\n"));
+	flags_free(table, &o, &common);
+	assert_int_equal(check("--resolver=192.0.2.1 --to="), 0);
+	flags_free(table, &o, &common);
+	assert_int_equal(check("--to=10.0.0.0/8"), 0);
+}
+
 int
 main(void)
 {
@@ -529,6 +542,8 @@ main(void)
 		cmocka_unit_test_teardown(a_flag_that_needs_another_is_refused_without_it, reset),
 		cmocka_unit_test_teardown(a_flag_with_its_default_is_not_in_use, reset),
 		cmocka_unit_test_teardown(a_flag_is_refused_beside_one_that_it_excludes, reset),
+		cmocka_unit_test_teardown(
+		    a_flag_is_refused_beside_any_that_has_the_property_it_excludes, reset),
 		cmocka_unit_test_teardown(without_flags_the_table_gives_the_values, reset),
 		cmocka_unit_test_teardown(every_spelling_of_go_is_read, reset),
 		cmocka_unit_test_teardown(a_boolean_takes_a_value_only_after_an_equals_sign, reset),

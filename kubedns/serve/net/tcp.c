@@ -145,31 +145,30 @@ tcp_gather_done(struct tcp *tcp, size_t len)
 	tcp->gathered += PREFIX + len;
 }
 
-/* --- zone transfers --- */
+/* --- messages for modules --- */
 
 /*
- * Zone transfers on TCP connections. A thread of transfer.h writes to a connection through a duplicate descriptor. Until the transfer has
- * ended, the connection is blocked, and queries of the client wait.
+ * A module may take over the connection (answer/message.h). Its thread writes through a duplicate descriptor. Until the module returns the
+ * connection, the connection is blocked, and queries of the client wait.
  */
 
-/* Records the query as a whole message. If there was no transfer, records the reply too. (A transferred zone is not one message.) */
+/* Records the query as a whole message. If the module has not taken over the connection, records the reply too. */
 static void
-observe_transfer(const struct tcp *tcp, const struct transfer_ask *ask, size_t reply)
+observe_exchange(const struct tcp *tcp, const struct message *message, size_t reply)
 {
 	struct ring *ring = tcp->context->ring;
 	int64_t now_ns = tcp->context->now_ns;
 
-	observe_message(
-	    ring, RECORD_CLIENT_QUERY, true, ask->peer, ask->query, ask->query_len, now_ns, 0);
+	observe_message(ring, RECORD_CLIENT_QUERY, true, message->peer, message->query,
+	    message->query_len, now_ns, 0);
 	if (reply > 0)
-		observe_message(
-		    ring, RECORD_CLIENT_RESPONSE, true, ask->peer, ask->out, reply, now_ns, 0);
+		observe_message(ring, RECORD_CLIENT_RESPONSE, true, message->peer, message->out,
+		    reply, now_ns, 0);
 }
 
-/* Handles a zone transfer request on the current connection. Replies, or starts the transfer. Returns false if the connection was
- * closed. */
+/* Passes a query of the current connection to the module that takes it. Returns false if the connection was closed. */
 static bool
-tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_info *info)
+answer_by_module(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_info *info)
 {
 	struct worker_context *context = tcp->context;
 	struct conn *conn = tcp->pool.current;
@@ -182,7 +181,7 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
 		return false;
 	}
-	struct transfer_ask ask = { .answers = conn->answers,
+	struct message message = { .answers = conn->answers,
 		.peer = &conn->addr.sa,
 		.question = &info->query,
 		.query = query,
@@ -190,21 +189,21 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 		.out = buffer + PREFIX,
 		.max = DNS_TCP_MAX,
 		.fd = conn->fd,
-		.end = context->streamed };
-	ask.end.slot = conn_slot(&tcp->pool, conn);
-	ask.end.generation = conn->generation;
+		.end = context->connections };
+	message.end.slot = conn_slot(&tcp->pool, conn);
+	message.end.generation = conn->generation;
 	rcu_enter();
-	ask.tree = tree_current(context->tree);
-	size_t reply = transfer_answer(context->transfer, &ask);
+	message.tree = tree_current(context->tree);
+	size_t reply = message_answer(info->handler, &message);
 	rcu_leave();
-	observe_transfer(tcp, &ask, reply);
+	observe_exchange(tcp, &message, reply);
 	if (reply > 0) {
-		answer_replied(info, ask.out, reply);
+		answer_replied(info, message.out, reply);
 		tcp_gather_done(tcp, reply);
 		stats_reply(context->stats, PROTO_TCP, info, reply);
 		return true;
 	}
-	conn->streaming = conn->blocked = true;
+	conn->lent = conn->blocked = true;
 	/* With EPOLLET and no other events, a single event is reported when the connection is closed. */
 	conn_wait_for(&tcp->pool, conn, EPOLLET);
 	return true;
@@ -308,8 +307,8 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 			observe_reply(context, conn, &request, &info);
 		return true;
 	}
-	if (outcome == ANSWER_TRANSFER)
-		return tcp_transfer(tcp, query, len, &info);
+	if (outcome == ANSWER_MODULE)
+		return answer_by_module(tcp, query, len, &info);
 	forward_message(tcp, conn, query, len, outcome, &info);
 	return tcp->pool.current != NULL;
 }
@@ -545,8 +544,8 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 
 	if (conn->fd < 0 || conn->generation != generation)
 		return;
-	if (conn->streaming)
-		return; /* the thread of the transfer notices any change of the connection */
+	if (conn->lent)
+		return; /* the module notices any change of the connection */
 	/* EPOLLERR is a reset: the client will not read the remaining bytes. */
 	if (conn->closing && (events & EPOLLERR) != 0)
 		conn_close(&tcp->pool, conn);
@@ -612,14 +611,14 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 }
 
 void
-tcp_streamed(struct tcp *tcp, uint32_t slot, uint32_t generation, bool whole)
+tcp_returned(struct tcp *tcp, uint32_t slot, uint32_t generation, bool usable)
 {
 	struct conn *conn = &tcp->pool.conns[slot];
 
 	if (conn->fd < 0 || conn->generation != generation)
 		return;
-	conn->streaming = false;
-	if (!whole)
+	conn->lent = false;
+	if (!usable)
 		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
 	/* There are replies of other servers, which were stored meanwhile. */
 	else if (conn->out_len > 0)
@@ -834,8 +833,8 @@ tcp_iteration(struct tcp *tcp)
 	struct conn *oldest;
 	while ((oldest = TAILQ_FIRST(&tcp->pool.by_age)) != NULL &&
 	       oldest->touched_ns + tcp->config.idle_ns <= now_ns) {
-		if (oldest->streaming)
-			conn_touch(&tcp->pool, oldest); /* the transfer has its own deadlines */
+		if (oldest->lent)
+			conn_touch(&tcp->pool, oldest); /* the module has its own deadlines */
 		else
 			conn_drop(&tcp->pool, oldest, overdue_reason(oldest));
 	}

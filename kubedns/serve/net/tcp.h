@@ -5,7 +5,7 @@
  *	accept -> reading <-> blocked (the client does not read its replies)
  *	             '-> closing (until the client has read everything) -> closed
  *
- * While a zone transfer is sent on a connection (transfer.h), the connection is blocked.
+ * While a module has a connection (answer/message.h), the connection is blocked.
  *
  * An idle connection has no buffer. The start of a message is stored until the remaining bytes
  * arrive. Replies that the client does not read are stored up to a limit. A message must be
@@ -68,9 +68,9 @@ void tcp_hold(struct tcp *tcp, const struct tcp_peer *peer);
 uint8_t *tcp_reply_reserve(struct tcp *tcp);
 void tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len);
 
-/* Reports that the zone transfer on a connection has ended. If `whole` is true, the connection
- * can continue. */
-void tcp_streamed(struct tcp *tcp, uint32_t slot, uint32_t generation, bool whole);
+/* Reports that a module has returned a connection. If `usable` is true, the connection can
+ * continue. */
+void tcp_returned(struct tcp *tcp, uint32_t slot, uint32_t generation, bool usable);
 
 /*
  * Returns how many connections all workers together may have. First raises the limit of open files

@@ -193,7 +193,7 @@ conn_open(struct tcp_pool *pool, int fd, const struct sockaddr *peer)
 	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
 	memcpy(&conn->addr, peer, sizeof conn->addr);
 	conn->held = conn->queries = 0;
-	conn->blocked = conn->streaming = conn->finished = conn->closing = false;
+	conn->blocked = conn->lent = conn->finished = conn->closing = false;
 	conn->events = EPOLLIN;
 	conn->touched_ns = context->now_ns;
 	conn->retire_ns = retire_time(pool, conn);
@@ -208,8 +208,8 @@ conn_open(struct tcp_pool *pool, int fd, const struct sockaddr *peer)
 void
 conn_close(struct tcp_pool *pool, struct conn *conn)
 {
-	if (conn->streaming) /* the transfer has a second descriptor, which would keep the
-			      * connection in the epoll */
+	if (conn->lent) /* the module has a second descriptor, which would keep the connection in
+			 * the epoll */
 		worker_epoll_ctl(pool->context, EPOLL_CTL_DEL, conn->fd, 0, 0);
 	close(conn->fd); /* if this is the only descriptor, close() removes it from the epoll */
 	conn->fd = -1;

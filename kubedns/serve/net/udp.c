@@ -219,13 +219,13 @@ reply_buffer(struct udp *udp, unsigned index, unsigned i)
 	return udp->out_iov[udp->out_count].iov_base;
 }
 
-/* Handles packet `i`, which requests a zone transfer. Over UDP it gets a single reply. */
+/* Handles packet `i`, which a module answers (message.h). */
 static void
-transfer_packet(struct udp *udp, unsigned index, unsigned i)
+module_packet(struct udp *udp, unsigned index, unsigned i)
 {
 	struct worker_context *context = udp->context;
 	struct answer_info *info = &udp->infos[i];
-	struct transfer_ask ask = { .answers = udp->sockets[index].answers,
+	struct message message = { .answers = udp->sockets[index].answers,
 		.peer = udp->in[i].msg_hdr.msg_name,
 		.question = &info->query,
 		.query = udp->in_iov[i].iov_base,
@@ -236,25 +236,25 @@ transfer_packet(struct udp *udp, unsigned index, unsigned i)
 		.fd = -1 };
 
 	rcu_enter();
-	ask.tree = tree_current(context->tree);
-	answer_replied(info, ask.out, transfer_answer(context->transfer, &ask));
+	message.tree = tree_current(context->tree);
+	answer_replied(info, message.out, message_answer(info->handler, &message));
 	rcu_leave();
 	stats_reply(context->stats, PROTO_UDP, info, info->len);
 	udp_reply_done(udp, info->len);
-	observe_message(context->ring, RECORD_CLIENT_QUERY, false, ask.peer, ask.query,
-	    ask.query_len, context->now_ns, 0);
-	observe_message(context->ring, RECORD_CLIENT_RESPONSE, false, ask.peer, ask.out, info->len,
-	    context->now_ns, 0);
+	observe_message(context->ring, RECORD_CLIENT_QUERY, false, message.peer, message.query,
+	    message.query_len, context->now_ns, 0);
+	observe_message(context->ring, RECORD_CLIENT_RESPONSE, false, message.peer, message.out,
+	    info->len, context->now_ns, 0);
 }
 
-/* Handles packet `i`, which is a query for another server or a zone transfer request. */
+/* Handles packet `i`, which is a query for another server or for a module. */
 static void
 forward_packet(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome)
 {
 	struct client client;
 
-	if (outcome == ANSWER_TRANSFER) {
-		transfer_packet(udp, index, i);
+	if (outcome == ANSWER_MODULE) {
+		module_packet(udp, index, i);
 		return;
 	}
 	fill_client(udp, index, i, &client);
