@@ -174,7 +174,6 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 		break;
 	case PART_TRANSPORT_UDP:
 	case PART_TRANSPORT_TCP:
-	case PART_VALIDATION:
 		upstream_event(worker->forwarding, key, events);
 		break;
 	}

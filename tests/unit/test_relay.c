@@ -265,11 +265,14 @@ a_resolver_that_was_never_asked_may_validate(void **state)
 {
 	struct server server = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
 		.port = 1 };
+	const struct inflight question = { .type = TYPE_TXT };
 
 	(void)state;
 	context.epoll = -1; /* the query's socket cannot be opened */
 	context.now_ns = 1;
-	struct validation *v = validation_new(&context, &server, 0);
+	transport = transport_new(&context);
+	struct remote *resolver = remote_new(transport, &server, 1, (struct remote_ops){ 0 });
+	struct validation *v = validation_new(&context, resolver, &question);
 	for (unsigned i = 0; i < 3; i++) {
 		validation_ask(v);
 		validation_replied(v);
@@ -277,6 +280,8 @@ a_resolver_that_was_never_asked_may_validate(void **state)
 		context.now_ns += NS_PER_S;
 	}
 	validation_free(v);
+	remote_release(resolver);
+	transport_free(transport);
 }
 
 enum { UNREAD_MAX = 64, FLOOD = 500 };

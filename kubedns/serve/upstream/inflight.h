@@ -1,7 +1,8 @@
 /*
- * Queries in flight to another server. A query has a client, a question, and a deadline. Forwarder
- * (forward.h) and relay (relay.h) send queries in different ways. This module has their common
- * part: the limits in total and per client, the deadline, and the reply to the client.
+ * A table of queries in flight to other servers. upstream.h says which tables a worker has. A query has a
+ * client, a question, and a deadline. Forwarder (forward.h) and relay (relay.h) send queries in
+ * different ways. This module has their common part: the limits in total and per client, the deadline,
+ * and the reply to the client.
  *
  *	answer() returns FORWARD or CHASE -> inflight_start -> forward_ops.ask()
  *	... inflight_finish -> answer_forwarded() or answer_chased() -> client_ops -> client

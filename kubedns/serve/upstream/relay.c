@@ -45,13 +45,12 @@ struct relay_query {
 };
 
 /*
- * Asks the resolver for a record that it has itself, and so tells how much of its receive buffer the
- * resolver has read. dnsmasq reads its queries in the order in which they were sent. So it has read all
- * queries that were sent before one that it has replied to. unbound has a socket with a larger buffer
- * for each of its threads. Its reply only shows that one of them reads.
+ * Asks the resolver for a record that it has itself (validation.h), and so tells how much of its
+ * receive buffer the resolver has read. dnsmasq reads its queries in the order in which they were sent.
+ * So it has read all queries that were sent before one that it has replied to. unbound has a socket with
+ * a larger buffer for each of its threads. Its reply only shows that one of them reads.
  */
 struct marker {
-	struct inflight question;
 	struct exchange exchange;
 	uint64_t number; /* of the last query before it */
 	int64_t due_ns;  /* the reply is late after this time */
@@ -70,6 +69,8 @@ struct relay {
 	unsigned unread_count, unread_max;
 	uint64_t sent; /* number of the last query that was sent */
 	bool emptied;  /* the resolver's socket was closed, so its buffer is empty */
+	/* The question of the marker and of `validation`. */
+	struct inflight own_question;
 	struct marker marker;
 };
 
@@ -279,6 +280,10 @@ relay_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t l
 		end_marker(relay);
 		return;
 	}
+	if (validation_owns(relay->validation, exchange)) {
+		validation_answer(relay->validation, reply, len);
+		return;
+	}
 	if (relay->validation != NULL && !over_tcp)
 		validation_replied(relay->validation);
 	if (over_tcp)
@@ -307,6 +312,8 @@ relay_lost(void *arg, struct exchange *exchange, bool over_tcp)
 		exchange_end(exchange);
 		return;
 	}
+	if (validation_owns(relay->validation, exchange))
+		return; /* the next query sends it again */
 	stats_add(&relay->context->stats->forward_server_failures, 1);
 	if (over_tcp || query->soon)
 		return;
@@ -351,8 +358,7 @@ relay_is_final(void *arg)
 void
 relay_respects_validation(struct relay *relay)
 {
-	relay->validation = validation_new(
-	    relay->context, remote_server(relay->resolver), worker_key(PART_VALIDATION, 0, 0));
+	relay->validation = validation_new(relay->context, relay->resolver, &relay->own_question);
 	inflight_ops(relay->inflight)->is_final = relay_is_final;
 }
 
@@ -360,12 +366,6 @@ void
 relay_cache(struct relay *relay, struct forwarded_cache *cache)
 {
 	relay->cache = cache;
-}
-
-void
-relay_validation_event(struct relay *relay)
-{
-	validation_event(relay->validation);
 }
 
 struct relay *
@@ -384,10 +384,10 @@ relay_new(struct worker_context *context, struct inflight_table *inflight,
 	relay->unread_max = unread_max;
 	relay->places = turns_new(unread_max);
 	dname_from_text(&name, VALIDATION_NAME);
-	relay->marker.question.type = TYPE_TXT;
-	memcpy(relay->marker.question.info.query.qname, name.wire, name.len);
+	relay->own_question.type = TYPE_TXT;
+	memcpy(relay->own_question.info.query.qname, name.wire, name.len);
 	relay->marker.exchange.remote = relay->resolver;
-	relay->marker.exchange.question = &relay->marker.question;
+	relay->marker.exchange.question = &relay->own_question;
 	*inflight_ops(inflight) = (struct forward_ops){ .arg = relay,
 		.size = sizeof(struct relay_query),
 		.made = MADE_RELAYED,
@@ -407,8 +407,8 @@ relay_free(struct relay *relay)
 	if (relay == NULL)
 		return;
 	exchange_end(&relay->marker.exchange);
+	validation_free(relay->validation);
 	turns_free(relay->places);
 	remote_release(relay->resolver);
-	validation_free(relay->validation);
 	free(relay);
 }

@@ -43,9 +43,6 @@ void relay_respects_validation(struct relay *relay);
  * 50 ms, not 250 ms. `cache` may be NULL. */
 void relay_cache(struct relay *relay, struct forwarded_cache *cache);
 
-/* Handles an epoll event of PART_VALIDATION. */
-void relay_validation_event(struct relay *relay);
-
 /* Call it at the end of each iteration, before transport_iteration(). Sends refused queries again.
  * Returns when to call it again (or CLOCK_NEVER). */
 int64_t relay_iteration(struct relay *relay);

@@ -233,19 +233,28 @@ exchange_matches(const struct exchange *exchange, const uint8_t *reply, size_t l
 	       wire_replies_to(reply, len, inflight_name(question), question->type, CLASS_IN);
 }
 
+/* Opens the exchange. Returns 0 or an errno value. */
+static int
+begin(struct exchange *exchange)
+{
+	assert(!exchange_is_open(exchange));
+	exchange->answered = false;
+	int rc = take_place(exchange);
+	if (rc == 0)
+		remote_exchange_begins(exchange->remote);
+	return rc;
+}
+
 int
 exchange_send(struct exchange *exchange)
 {
 	struct remote *remote = exchange->remote;
 	struct transport *t = remote->transport;
 
-	assert(!exchange_is_open(exchange));
-	exchange->answered = false;
-	int rc = take_place(exchange);
+	int rc = begin(exchange);
 	if (rc != 0)
 		return rc;
 	struct transport_port *port = exchange->port;
-	remote_exchange_begins(remote);
 	if (t->batch_port != port)
 		send_batch(t);
 	uint8_t *message = transport_batch_capacity(&t->batch);
@@ -257,16 +266,17 @@ exchange_send(struct exchange *exchange)
 	return 0;
 }
 
-void
-exchange_send_again(struct exchange *exchange)
+/* Sends the message of an open exchange. Returns the time. */
+static int64_t
+send_alone(const struct exchange *exchange)
 {
-	struct remote *remote = exchange->remote;
+	const struct remote *remote = exchange->remote;
 	const struct transport_port *port = exchange->port;
 	uint8_t message[INFLIGHT_QUESTION_MAX];
 
 	assert(port != NULL);
 	size_t len = exchange_write(exchange, port->ids[exchange->place], message);
-	observe_server_query(
+	int64_t sent_ns = observe_server_query(
 	    remote->transport->context->ring, false, &remote->server, message, len);
 	ssize_t n = send(port->fd, message, len, MSG_DONTWAIT);
 	/* the error belongs to an earlier message; the current message was not sent */
@@ -274,6 +284,23 @@ exchange_send_again(struct exchange *exchange)
 		n = send(port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0)
 		log_neterr("upstream: send: %s", strerror(errno));
+	return sent_ns;
+}
+
+int
+exchange_send_at_once(struct exchange *exchange)
+{
+	int rc = begin(exchange);
+
+	if (rc == 0)
+		exchange->sent_ns = send_alone(exchange);
+	return rc;
+}
+
+void
+exchange_send_again(struct exchange *exchange)
+{
+	send_alone(exchange);
 }
 
 bool

@@ -1,6 +1,5 @@
 /*
- * Sends questions to other servers and matches the replies. All queries of a worker's clients go this
- * way; only validation.h has a socket of its own. The caller decides which server gets a question, how
+ * Sends questions to other servers and matches the replies. All queries of a worker go this way. The caller decides which server gets a question, how
  * long it waits, and what a reply means (forward.h, relay.h).
  *
  *	exchange_send      --> port (a connected UDP socket, for 32 questions) --> server
@@ -108,6 +107,9 @@ enum { TRANSPORT_PIPELINED = 32 };
  * or no way to the server. Then nothing was started.
  */
 int exchange_send(struct exchange *exchange);
+
+/* Does the same, but does not gather the message with others. So it is sent before those that follow. */
+int exchange_send_at_once(struct exchange *exchange);
 
 /* Sends the question again over UDP, from the same port with the same ID. A reply to either message
  * counts. */

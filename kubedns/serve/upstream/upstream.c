@@ -137,9 +137,6 @@ upstream_event(struct upstream *f, uint64_t key, uint32_t events)
 	case PART_TRANSPORT_TCP:
 		transport_tcp_event(f->transport, slot, tag, events);
 		break;
-	case PART_VALIDATION:
-		relay_validation_event(f->relay);
-		break;
 	case PART_WAKE:
 	case PART_HEARTBEAT:
 	case PART_TCP_LISTENER:

@@ -18,6 +18,18 @@
  * first sync. The second forwarder sends these queries over TCP to the cluster's other DNS pods,
  * through a Service.
  *
+ * Queries in flight are in tables of one kind (inflight.h), and each query is in one of them. There is a
+ * table for each kind of server, because its limits say how many queries such a server can store. Two
+ * more reasons:
+ *
+ *	search-resolver	dnsmasq sends the query back to us, so it takes a second place, in the forwarder's
+ *			table. In one table, such queries could fill all places, and none could end.
+ *	timeouts	all queries of a table have the same timeout, so a queue in order of time is its
+ *			timer.
+ *
+ * The transport's ports and connections list messages, not queries: a query may have one message to each
+ * server. turns.h lists queries that wait until the other server has a place for one more message.
+ *
  * --answer-cache only stores answers from one source, because two sources may have different
  * answers for a name. That source is the relay if there is a relay, else the upstream servers. In
  * the front topology both are the same, because dnsmasq uses the same upstream servers.
@@ -42,7 +54,7 @@ struct inflight_table *upstream_inflight(const struct upstream *forwarding);
  * the resolver cannot answer. */
 void upstream_servers(struct upstream *forwarding, const struct server *servers, size_t count);
 
-/* Handles an epoll event of PART_TRANSPORT_UDP, PART_TRANSPORT_TCP or PART_VALIDATION. */
+/* Handles an epoll event of PART_TRANSPORT_UDP or PART_TRANSPORT_TCP. */
 void upstream_event(struct upstream *forwarding, uint64_t key, uint32_t events);
 
 /* Call it at the end of each iteration. Returns when to call it again (or CLOCK_NEVER). */

@@ -16,8 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kubedns/serve/worker_context.h"
-#include "lib/addr.h"
+#include "kubedns/serve/upstream/transport.h"
 
 /* The name of the record. The nanny has it too (nanny/servers/servers_file.h). Its engine answers a
  * query for it at once. */
@@ -25,17 +24,20 @@
 
 struct validation;
 
-/* The epoll events of the query's socket have this key. Free with validation_free(); NULL is fine. */
+/* `question` asks for the record, and must outlive it. Free with validation_free(); NULL is fine. */
 struct validation *validation_new(
-    struct worker_context *context, const struct server *resolver, uint64_t key);
+    struct worker_context *context, struct remote *resolver, const struct inflight *question);
 void validation_free(struct validation *v);
 
 /* Sends the query if its answer is not known: every 10 ms at most, or once a second if the resolver did
  * not answer it in time. Call it before each query to the resolver. */
 void validation_ask(struct validation *v);
 
-/* Takes the answer. */
-void validation_event(struct validation *v);
+/* Returns whether the exchange is that of this query. */
+bool validation_owns(const struct validation *v, const struct exchange *exchange);
+
+/* Takes the answer, from remote_ops.reply(). */
+void validation_answer(struct validation *v, const uint8_t *reply, size_t len);
 
 /* Notes that the resolver has replied to another query. */
 void validation_replied(struct validation *v);
