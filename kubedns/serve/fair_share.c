@@ -287,7 +287,7 @@ set_filters(struct fair_share *fair, const struct client_share *limited, size_t 
 	memcpy(fair->limited, limited, count * sizeof *limited);
 	fair->limited_count = count;
 	pthread_mutex_unlock(&fair->lock);
-	__atomic_store_n(&fair->context->stats->clients_held, count, __ATOMIC_RELAXED);
+	__atomic_store_n(&fair->context->stats->clients_limited, count, __ATOMIC_RELAXED);
 }
 
 /*

@@ -279,7 +279,7 @@ nobody_is_held_back_while_there_is_room_and_the_heaviest_when_there_is_none(void
 	assert_int_equal(fair_share_clients(fair, held), 1);
 	assert_int_equal(held[0].addr.bytes[3], 1);
 	assert_true(held[0].share > 0.1 && held[0].share < 0.6);
-	assert_int_equal(stats.clients_held, 1);
+	assert_int_equal(stats.clients_limited, 1);
 
 	/* The share that passes is fixed. If the client sends twice as many packets, twice as many
 	 * pass. */

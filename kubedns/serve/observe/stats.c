@@ -424,7 +424,7 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 	    "overloaded worker serves the others.",
 	    stats->client_shed);
 	one(m, "kubedns_clients_held", METRIC_GAUGE,
-	    "Clients that are limited now; each worker counts its own.", stats->clients_held);
+	    "Clients that are limited now; each worker counts its own.", stats->clients_limited);
 	one(m, "kubedns_tcp_accepted_total", METRIC_COUNTER, "TCP connections accepted.",
 	    stats->tcp_accepted);
 	one(m, "kubedns_tcp_connections", METRIC_GAUGE, "TCP connections that are open.",

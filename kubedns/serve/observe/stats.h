@@ -103,8 +103,8 @@ struct stats {
 	struct stats_sizes request_sizes[PROTO_COUNT];
 	struct stats_sizes response_sizes[SYSTEM_COUNT][PROTO_COUNT];
 	struct stats_times times[SYSTEM_COUNT];
-	uint64_t client_shed;  /* packets that the filter of fair_share.c has dropped */
-	uint64_t clients_held; /* clients that fair_share.c limits now */
+	uint64_t client_shed;     /* packets that the filter of fair_share.c has dropped */
+	uint64_t clients_limited; /* clients that fair_share.c limits now */
 	uint64_t tcp_accepted;
 	uint64_t tcp_connections; /* connections that are open now */
 	uint64_t rewritten;       /* queries that were looked up under another name */
