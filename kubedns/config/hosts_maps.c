@@ -233,14 +233,14 @@ make_room(struct hosts_maps *maps, size_t scope, const struct object *object)
 	}
 	if (youngest == NULL || count < allowed)
 		return true;
-	bool capacity = compare_age(youngest, object->created_s, object->name) > 0;
+	bool replaces = compare_age(youngest, object->created_s, object->name) > 0;
 	if (maps->crowded++ == 0)
 		log_errorx("ConfigMap %s/%s: ignored: namespace %s has %zu older ones, and no more "
 			   "are read: delete some, then change this one",
-		    namespace, capacity ? youngest->name : object->name, namespace, allowed);
-	if (capacity)
+		    namespace, replaces ? youngest->name : object->name, namespace, allowed);
+	if (replaces)
 		drop(maps, youngest);
-	return capacity;
+	return replaces;
 }
 
 static struct hosts_map *

@@ -28,7 +28,7 @@ enum {
 	 * answers them, their answers leave in the same sendmmsg(). */
 	FEW_OTHERS = 2,
 };
-_Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply's capacity");
+_Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply has space");
 
 struct udp {
 	struct worker_context *context;

@@ -257,7 +257,7 @@ exchange_send(struct exchange *exchange)
 	struct transport_port *port = exchange->port;
 	if (t->batch_port != port)
 		send_batch(t);
-	uint8_t *message = transport_batch_capacity(&t->batch);
+	uint8_t *message = transport_batch_next(&t->batch);
 	size_t len = exchange_write(exchange, port->ids[exchange->place], message);
 	exchange->sent_ns =
 	    observe_server_query(t->context->ring, false, &remote->server, message, len);

@@ -42,7 +42,7 @@ transport_batch_free(struct transport_batch *batch)
 void
 transport_batch_add(struct transport_batch *batch, size_t len)
 {
-	batch->iov[batch->count++] = (struct iovec){ transport_batch_capacity(batch), len };
+	batch->iov[batch->count++] = (struct iovec){ transport_batch_next(batch), len };
 	batch->used += len;
 }
 

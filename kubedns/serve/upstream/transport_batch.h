@@ -28,7 +28,7 @@ void transport_batch_free(struct transport_batch *batch);
 
 /* Returns a buffer of DNS_UDP_QUERY_MAX bytes for the next message. */
 static inline uint8_t *
-transport_batch_capacity(const struct transport_batch *batch)
+transport_batch_next(const struct transport_batch *batch)
 {
 	return batch->bytes + batch->used;
 }
