@@ -19,14 +19,19 @@ def git(tree, *args, **env):
     return done.stdout.strip()
 
 
-def commit_working_tree(made):
-    """Makes a repository with one commit that contains the working tree. The commit has no tag and the same time as the real last commit."""
+def commit_working_tree(made, without=()):
+    """
+    Makes a repository with one commit that contains the working tree, without these folders. The commit has no tag and the same time as the
+    real last commit. Git does not compress the repository.
+    """
     made.mkdir()
     for name in git(ROOT, "ls-files", "-co", "--exclude-standard", "-z").split("\0"):
-        if name and os.path.lexists(ROOT / name):
+        if name and name.split("/")[0] not in without and os.path.lexists(ROOT / name):
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, made / name, follow_symlinks=False)
     git(made, "init", "-q")
+    for setting in ("core.compression", "pack.window"):
+        git(made, "config", setting, "0")
     git(made, "add", "-A")
     time = git(ROOT, "log", "-1", "--format=%cI")
     git(made, "commit", "-qm", "all", GIT_AUTHOR_DATE=time, GIT_COMMITTER_DATE=time)
