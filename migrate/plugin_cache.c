@@ -1,10 +1,15 @@
 /*
  * CoreDNS's `cache`. With kubedns, dnsmasq or unbound is the cache. The flags after the nanny's `--` set the TTLs and sizes.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/xalloc.h"
 #include "migrate/plugins.h"
+
+/* The maximum TTL of CoreDNS's cache if no TTL is set, in seconds. */
+enum { COREDNS_CACHE_TTL = 3600 };
 
 /* Parses a duration in CoreDNS's format (30, 30s, 10m, 1h). Returns seconds, or -1. */
 static long
@@ -19,6 +24,63 @@ seconds(const char *text)
 	return ok ? n * unit : -1;
 }
 
+/* Returns the index of the first zone in `cache [TTL] [ZONE...]`. */
+static size_t
+zones_at(const struct corefile_line *line)
+{
+	return line->count > 1 && seconds(line->words[1]) >= 0 ? 2 : 1;
+}
+
+/* Whether the directive caches all names of its block: it has no zones, or its zones cover those of the block. */
+static bool
+caches_all(const struct corefile_block *block, const struct corefile_line *line)
+{
+	struct zone_set *zones = zone_set_new();
+	bool all = true, some = false;
+
+	for (size_t i = zones_at(line); i < line->count; i++) {
+		char *zone = zone_parse(line->words[i]);
+
+		some = true;
+		if (zone != NULL)
+			zone_set_add(zones, zone);
+		free(zone);
+	}
+	for (size_t i = 0; some && all && i < block->keys.count; i++) {
+		char *zone = zone_parse(block->keys.words[i]);
+
+		all = zone == NULL || zone_set_covers(zones, zone);
+		free(zone);
+	}
+	zone_set_free(zones);
+	return all;
+}
+
+/* Returns the TTL in an option `success SIZE TTL` of the directive, else `ttl`. */
+static long
+success_ttl(const struct corefile_directive *d, long ttl)
+{
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *line = &d->body[i];
+
+		if (strcmp(line->words[0], "success") == 0 && line->count > 2 &&
+		    seconds(line->words[2]) > 0)
+			ttl = seconds(line->words[2]);
+	}
+	return ttl;
+}
+
+long
+plugin_cache_limit(const struct corefile_block *block)
+{
+	const struct corefile_directive *d = corefile_find(block, "cache");
+
+	if (d == NULL || !caches_all(block, &d->head))
+		return LONG_MAX;
+	long ttl = d->head.count > 1 ? seconds(d->head.words[1]) : -1;
+	return success_ttl(d, ttl > 0 ? ttl : COREDNS_CACHE_TTL);
+}
+
 /* Reads `success SIZE [TTL [MINTTL]]`. `limited` is set if --max-cache-ttl is among the flags. */
 static void
 read_success(struct scope *scope, const struct corefile_line *line, bool limited)
@@ -28,15 +90,20 @@ read_success(struct scope *scope, const struct corefile_line *line, bool limited
 
 	if (size > 0 && size <= 1000000)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--cache-size=%ld", size);
+	char *limit = times ? xasprintf(". The times are left out. --min-cache-ttl and "
+					"--max-cache-ttl set such limits. CoreDNS limits the TTL "
+					"of each answer to %.20s s",
+				  line->words[2])
+			    : xstrdup("");
+
 	report_line(scope->report, line, VERDICT_CHANGES,
 	    "%s. Records are cached for their TTL%s%s",
 	    report_is_unbound(scope->report)
 		? "the nanny's --cache-size, in names of 1 KB each, if neither -memory nor the "
 		  "container sets a limit"
 		: "dnsmasq's --cache-size, in records of about 100 bytes: check the memory limit",
-	    limited ? ", at most the --max-cache-ttl above" : "",
-	    times ? ". The times are left out. --min-cache-ttl and --max-cache-ttl set such limits"
-		  : "");
+	    limited ? ", at most the --max-cache-ttl above" : "", limit);
+	free(limit);
 }
 
 static void
@@ -114,12 +181,38 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 static void
 read_other_cache(struct scope *scope, const struct corefile_directive *d)
 {
+	long limit = plugin_cache_limit(scope->block);
+	char *text = limit != LONG_MAX
+			 ? xasprintf(". CoreDNS limits the TTLs of the names in this server block "
+				     "to %ld s",
+			       limit)
+			 : xstrdup("");
+
 	report_line(scope->report, &d->head, VERDICT_CHANGES,
 	    "left out: it is only for the names of this server block. %s has one cache for all "
-	    "names, with the settings of the server block of the root",
-	    engine_name(scope->report));
+	    "names, with the settings of the server block of the root%s",
+	    engine_name(scope->report), text);
+	free(text);
 	for (size_t i = 0; i < d->body_count; i++)
 		report_line(scope->report, &d->body[i], VERDICT_CHANGES, "left out with its cache");
+}
+
+/* Reads the zones in `cache [TTL] ZONE...`, from word `at` on. */
+static void
+read_cache_zones(struct scope *scope, const struct corefile_line *line, size_t at)
+{
+	char *zones = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&zones, &len);
+
+	for (size_t i = at; i < line->count && ftell(f) < 200; i++)
+		fprintf(f, "%s%.80s", i > at ? ", " : "", line->words[i]);
+	fclose(f);
+	report_line(scope->report, line, VERDICT_CHANGES,
+	    "CoreDNS cached only names in %s, and queried the servers for each query for another "
+	    "name. %s caches all external names",
+	    zones, engine_name(scope->report));
+	free(zones);
 }
 
 /* cache [TTL] [ZONE...] { ... } */
@@ -140,6 +233,8 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 		    timed || (strcmp(d->body[i].words[0], "success") == 0 && d->body[i].count > 2);
 	}
 	conclude(scope, line, ttl, stale, timed);
+	if (!caches_all(scope->block, line))
+		read_cache_zones(scope, line, zones_at(line));
 	bool unbound = report_is_unbound(scope->report);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];

@@ -49,12 +49,33 @@ log_zone(
 	free(named);
 }
 
+/* Whether the directive has an environment variable that is not set. Such a directive has no flag. */
+static bool
+log_has_unset(const struct corefile_directive *d)
+{
+	for (size_t i = 0; i <= d->body_count; i++) {
+		const struct corefile_line *line = i > 0 ? &d->body[i - 1] : &d->head;
+
+		for (size_t k = 1; k < line->count; k++) {
+			char *name = corefile_unset(line->words[k]);
+			bool unset = name != NULL;
+
+			free(name);
+			if (unset)
+				return true;
+		}
+	}
+	return false;
+}
+
 void
 plugin_log_plan(
     struct log_wish *wish, const struct corefile_block *block, const struct corefile_directive *d)
 {
 	char zone[CONF_HOST_MAX];
 
+	if (log_has_unset(d))
+		return;
 	log_zone(block, &d->head, zone);
 	if (wish->any && strcmp(wish->zone, zone) != 0)
 		*zone = '\0';
@@ -77,7 +98,10 @@ plugin_log(struct scope *scope, const struct corefile_directive *d)
 						: classes & LOG_DENIAL ? "rcode=NXDOMAIN"
 								       : "rcode=SERVFAIL";
 
-	if (report_topology(scope->report) == TOPOLOGY_FRONT) {
+	if (log_has_unset(d)) {
+		report_line(scope->report, &d->head, VERDICT_NONE,
+		    "left out: queries are not logged until each variable of log is set");
+	} else if (report_topology(scope->report) == TOPOLOGY_FRONT) {
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--log-queries%s%s%s%s%s",
 		    *rcode || *zone ? "=" : "", *zone ? "name=" : "", zone,
 		    *rcode && *zone ? "," : "", rcode);
@@ -110,10 +134,13 @@ plugin_local(struct scope *scope, const struct corefile_directive *d)
 		report_line(scope->report, &d->head, VERDICT_NONE,
 		    "unbound does not answer localhost itself: write `127.0.0.1 localhost` and "
 		    "`::1 localhost` into the ConfigMap's key hosts. Until then queries for "
-		    "localhost go to the upstream servers");
+		    "localhost and localhost.DOMAIN go to the upstream servers; CoreDNS answered "
+		    "both");
 	else
 		report_line(scope->report, &d->head, VERDICT_CHANGES,
-		    "dnsmasq answers localhost itself; CoreDNS also answers localhost.DOMAIN");
+		    "dnsmasq answers localhost itself, with a TTL of 0. It sends localhost.DOMAIN, "
+		    "which a search "
+		    "list can make of localhost, to the upstream servers; CoreDNS answered it too");
 }
 
 /* Returns the prefix of a `dns64` directive. The last prefix counts. */
@@ -137,6 +164,29 @@ plugin_dns64_is_possible(const struct corefile_directive *d)
 	return dns64_parse(dns64_prefix(d), text, &why) == 0;
 }
 
+/* Returns the zones of the block as a part of a sentence. Caller frees. */
+static char *
+block_zones(const struct scope *scope)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	if (zone_set_has(scope->set, "."))
+		fputs("all names", f);
+	else
+		fputs("names in ", f);
+	for (size_t i = 0; i < scope->count && !zone_set_has(scope->set, "."); i++) {
+		fprintf(f, "%s%s", i > 0 ? ", " : "", scope->zones[i]);
+		if (ftell(f) > 200 && i + 1 < scope->count) {
+			fputs(", ...", f);
+			break;
+		}
+	}
+	fclose(f);
+	return text;
+}
+
 /* dns64 [PREFIX] { prefix PREFIX; translate_all; allow_ipv4 } */
 void
 plugin_dns64(struct scope *scope, const struct corefile_directive *d)
@@ -152,10 +202,17 @@ plugin_dns64(struct scope *scope, const struct corefile_directive *d)
 	const char *why;
 
 	if (classic || !scope_serves_root(scope)) {
+		char *zones = block_zones(scope);
+
 		report_line(scope->report, &d->head, VERDICT_NONE,
-		    classic ? "no AAAA records are made in the classic topology: use the front "
-			      "topology"
-			    : "no AAAA records are made for some zones only: " KEEP_COREDNS);
+		    "CoreDNS made AAAA records from A records for %s. Here clients over IPv6 only "
+		    "cannot reach IPv4 servers in these zones: %s",
+		    zones,
+		    classic
+			? "in the classic topology, kubedns-migrate translates no dns64. Use "
+			  "the front topology"
+			: "--dns64 is for all external names, not for some zones. " KEEP_COREDNS);
+		free(zones);
 		for (size_t i = 0; i < d->body_count; i++)
 			report_line(
 			    scope->report, &d->body[i], VERDICT_NONE, "part of dns64 above");
@@ -175,9 +232,10 @@ plugin_dns64(struct scope *scope, const struct corefile_directive *d)
 	}
 	report_flag(scope->report, PROGRAM_NANNY, "--dns64=%s", text);
 	report_line(scope->report, &d->head, VERDICT_CHANGES,
-	    "the nanny's --dns64=%s, with unbound: for all external names and stub domains, and "
-	    "for clients over IPv4 too. Names that kubedns itself answers (the cluster's, hosts, "
-	    "records) have AAAA records only if they have an IPv6 address",
+	    "the nanny's --dns64=%s, with unbound: AAAA records from A records for all external "
+	    "names and stub domains, also those of other server blocks, and for clients over IPv4 "
+	    "too. Names that kubedns itself answers (the cluster's, hosts, records) have AAAA "
+	    "records only if they have an IPv6 address; CoreDNS made them for these names too",
 	    text);
 }
 
@@ -218,8 +276,12 @@ plugin_autopath(struct scope *scope, const struct corefile_directive *d)
 {
 	report_flag(scope->report, PROGRAM_KUBEDNS, "--search-completion=inferred");
 	report_line(scope->report, &d->head, VERDICT_CHANGES,
-	    "kubedns's --search-completion=inferred: it also answers the first query, takes the "
-	    "namespace from the query's name, and does not watch pods");
+	    "kubedns's --search-completion=inferred: kubedns completes the search list of the "
+	    "client, as autopath did. The answer to the first query of the list, "
+	    "NAME.NAMESPACE.svc.%s, has the records of the first name in the list that exists. So "
+	    "clients send one query for a name instead of four. kubedns takes the namespace from "
+	    "the query's name; CoreDNS found it by the client's address, with a watch of all pods",
+	    report_known_domain(scope->report));
 	for (size_t i = 0; i < d->body_count; i++)
 		report_line(scope->report, &d->body[i], VERDICT_NONE,
 		    "unknown option; see autopath's manual");

@@ -6,6 +6,7 @@
  * block that answers the cluster's domain. The reverse zones of all blocks count together.
  */
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +23,10 @@ static const struct report_option options[] = {
 	    "--kubecfg-file=FILE, mounted into the container kubedns" },
 	{ "tls", VERDICT_CHANGES, "in a kubeconfig: --kubecfg-file=FILE" },
 	{ "labels", VERDICT_NONE,
-	    "kubedns answers for every Service; --namespaces and --namespace-labels select "
-	    "namespaces" },
+	    "kubedns answers for every Service; CoreDNS only for Services with these labels. "
+	    "--namespaces and --namespace-labels select namespaces" },
 	{ "noendpoints", VERDICT_NONE,
+	    "kubedns answers headless Services and endpoints; CoreDNS returned NXDOMAIN for them. "
 	    "--endpointslice-selector=service.kubernetes.io/headless reads only slices of headless "
 	    "Services, which saves as much memory" },
 	{ "startup_timeout", VERDICT_CHANGES,
@@ -188,6 +190,7 @@ read_ttl(struct scope *scope, const struct corefile_line *line)
 		report_line(scope->report, line, VERDICT_NONE, "not a number from 0 to 3600");
 		return;
 	}
+	ttl = plugin_kubernetes_ttl(scope->files->kubernetes);
 	if (ttl != KUBEDNS_TTL)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--ttl=%ld", ttl);
 	report_line(scope->report, line, VERDICT_CARRIED, "--ttl=%ld%s", ttl,
@@ -287,6 +290,7 @@ struct kubernetes_plan {
 	/* the directive that answers the cluster's names; NULL if the Corefile has none */
 	const struct corefile_directive *directive;
 	struct zone_set *lines;  /* the lines of its block, as text */
+	long ttl_max;            /* the maximum TTL of the cache in its server block */
 	bool outside;            /* CoreDNS passes no query for the cluster's names to it */
 	bool reverse;            /* the zones include reverse zones */
 	bool whole_v4, whole_v6; /* the zones include in-addr.arpa, or ip6.arpa */
@@ -451,8 +455,11 @@ plugin_kubernetes_plan(
 
 	plan->ranges = zone_set_new();
 	plan->above = zone_set_new();
-	if (d != NULL && covers(block, d, services))
+	plan->ttl_max = LONG_MAX;
+	if (d != NULL && covers(block, d, services)) {
 		plan->directive = d;
+		plan->ttl_max = plugin_cache_limit(block);
+	}
 	plan->outside = plan->directive == NULL;
 	for (size_t i = 0; i < corefile->count; i++) {
 		block = &corefile->blocks[i];
@@ -502,7 +509,7 @@ plugin_kubernetes_ttl(const struct kubernetes_plan *plan)
 		if (strcmp(line->words[0], "ttl") == 0 && line->count > 1)
 			ttl = strtol(line->words[1], NULL, 10);
 	}
-	return ttl;
+	return ttl < plan->ttl_max ? ttl : plan->ttl_max;
 }
 
 void
@@ -682,6 +689,24 @@ is_one_setting(const char *option)
 	return false;
 }
 
+/* Whether the option has the same effect as in the directive that answers the cluster's names. The cache of each block limits its TTLs. */
+static bool
+is_same_option(const struct scope *scope, const struct corefile_line *line)
+{
+	char *text = line_key(line);
+	bool same = zone_set_has(scope->files->kubernetes->lines, text);
+
+	free(text);
+	if (same && strcmp(line->words[0], "ttl") == 0 && line->count > 1) {
+		long ttl = strtol(line->words[1], NULL, 10),
+		     limit = plugin_cache_limit(scope->block);
+
+		same =
+		    (ttl < limit ? ttl : limit) == plugin_kubernetes_ttl(scope->files->kubernetes);
+	}
+	return same;
+}
+
 /* Reads an option of a directive that does not answer the cluster's names. */
 static void
 read_other_option(
@@ -689,11 +714,8 @@ read_other_option(
 {
 	const struct kubernetes_plan *plan = scope->files->kubernetes;
 	const struct corefile_line *main = &plan->directive->head;
-	char *text = line_key(line);
-	bool same = zone_set_has(plan->lines, text);
 
-	free(text);
-	if (same)
+	if (is_same_option(scope, line))
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "as in the server block that answers the cluster's names");
 	else if (is_one_setting(line->words[0]) || strcmp(line->words[0], "fallthrough") == 0)
@@ -744,12 +766,8 @@ read_other(struct scope *scope, const struct corefile_directive *d, const struct
 	struct domains domains = read_domains(scope, d, others);
 	bool same = d->body_count == main->body_count;
 
-	for (size_t i = 0; i < d->body_count; i++) {
-		char *text = line_key(&d->body[i]);
-
-		same = same && zone_set_has(scope->files->kubernetes->lines, text);
-		free(text);
-	}
+	for (size_t i = 0; i < d->body_count; i++)
+		same = same && is_same_option(scope, &d->body[i]);
 	if (domains.refused || domains.root || domains.placeholder != NULL)
 		report_zones(scope, &d->head, &domains, "");
 	else

@@ -23,8 +23,9 @@ static const struct report_option hosts_options[] = {
 static void
 read_ttl(struct scope *scope, const struct corefile_line *line)
 {
-	bool same = line->count > 1 && strtol(line->words[1], NULL, 10) ==
-					   plugin_kubernetes_ttl(scope->files->kubernetes);
+	long ttl = line->count > 1 ? strtol(line->words[1], NULL, 10) : -1,
+	     limit = plugin_cache_limit(scope->block);
+	bool same = (ttl < limit ? ttl : limit) == plugin_kubernetes_ttl(scope->files->kubernetes);
 
 	report_line(scope->report, line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
 	    "kubedns's --ttl applies to these names too%s", same ? ", and is the same" : "");
@@ -36,8 +37,7 @@ struct host_names {
 	unsigned wildcards;
 	/* the first name that is not carried over, and the reason */
 	const char *wrong, *why;
-	/* the first name that a template of the block answers in CoreDNS */
-	const char *hidden;
+	char *hidden; /* the names that a template of the block answers in CoreDNS, in quotes */
 };
 
 /* Handles `*.NAME`. Adds the name to the ConfigMap key records, because that key supports
@@ -61,8 +61,9 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
     const struct addr *addr)
 {
 	struct host_names names = { 0 };
-	size_t len = 0;
-	FILE *f = open_memstream(&names.texts, &len);
+	size_t len = 0, hidden_len = 0;
+	FILE *f = open_memstream(&names.texts, &len),
+	     *hidden = open_memstream(&names.hidden, &hidden_len);
 
 	for (size_t i = 1; i < line->count; i++) {
 		char name[CONF_HOST_MAX];
@@ -70,8 +71,9 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 
 		if (scope_name(scope, zones, line->words[i], name, &why)) {
 			fprintf(f, " %s", name);
-			if (names.hidden == NULL && zone_set_covers(scope->templates, name))
-				names.hidden = line->words[i];
+			if (ftell(hidden) < 500 && zone_set_covers(scope->templates, name))
+				fprintf(hidden, "%s\"%.80s\"", ftell(hidden) > 0 ? ", " : "",
+				    line->words[i]);
 		} else if (take_wildcard(scope, zones, line->words[i], addr, &why)) {
 			names.wildcards++;
 		} else if (names.wrong == NULL) {
@@ -80,6 +82,7 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 		}
 	}
 	fclose(f);
+	fclose(hidden);
 	return names;
 }
 
@@ -129,13 +132,11 @@ read_host(
 	if (names.wrong != NULL)
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts, without \"%.80s\": %s", names.wrong, names.why);
-	else if (names.hidden != NULL)
+	else if (*names.hidden != '\0')
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts. In CoreDNS, a template of this server block "
-		    "answers "
-		    "\"%.80s\" before hosts does. The wildcard of the template does not cover "
-		    "names "
-		    "below it",
+		    "answers %s before hosts does. The wildcard of the template does not cover "
+		    "names below",
 		    names.hidden);
 	else if (names.wildcards > 0)
 		report_line(r, line, VERDICT_CHANGES,
@@ -148,6 +149,7 @@ read_host(
 	else if (!quiet)
 		report_line(r, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
 	free(names.texts);
+	free(names.hidden);
 }
 
 /* Splits a line of a hosts file into words, up to the comment. The words point into `text`. */
@@ -200,7 +202,9 @@ read_hosts_head(struct scope *scope, const struct corefile_directive *d,
     const struct zone_set *zones, bool falls)
 {
 	const struct corefile_line *head = &d->head;
-	bool same_ttl = plugin_kubernetes_ttl(scope->files->kubernetes) == COREDNS_HOSTS_TTL;
+	long limit = plugin_cache_limit(scope->block);
+	bool same_ttl = plugin_kubernetes_ttl(scope->files->kubernetes) ==
+			(limit < COREDNS_HOSTS_TTL ? limit : COREDNS_HOSTS_TTL);
 
 	for (size_t i = 0; i < d->body_count; i++) /* the option has a verdict of its own */
 		same_ttl = same_ttl || strcmp(d->body[i].words[0], "ttl") == 0;
@@ -325,6 +329,7 @@ struct zone_copy {
 	const char *zone;   /* the names to which the copy is limited */
 	const char *origin; /* the zone of the directive, to which the file's names are relative */
 	struct dname apex;  /* `zone` on the wire */
+	long ttl_max;       /* the maximum TTL of its records, in seconds */
 };
 
 /* The entries of a master file. */
@@ -443,6 +448,9 @@ take_zone_file(struct scope *scope, const struct corefile_text *file, struct zon
 	char *kept = entries_of_zone(copy, text);
 	if (conf_records_parse(
 		kept, strlen(kept), report_known_domain(scope->report), &records, &why) == 0) {
+		for (size_t i = 0; i < records.count; i++)
+			if ((long)records.items[i].ttl_s > copy->ttl_max)
+				copy->ttl_max = (long)records.items[i].ttl_s;
 		conf_records_free(&records);
 		for (char *save = NULL, *line = strtok_r(kept, "\n", &save); line != NULL;
 		     line = strtok_r(NULL, "\n", &save))
@@ -460,6 +468,7 @@ struct zone_files {
 	size_t taken; /* zones whose records were copied */
 	char *why;    /* why a zone was refused */
 	bool shared;  /* another server block has a zone below one of the zones */
+	long ttl_max; /* the maximum TTL of the records, in seconds */
 };
 
 static void
@@ -483,6 +492,8 @@ read_zone(struct scope *scope, const struct corefile_text *file, const char *ori
 
 		files->why = take_zone_file(scope, file, &copy);
 		files->taken += files->why == NULL;
+		if (copy.ttl_max > files->ttl_max)
+			files->ttl_max = copy.ttl_max;
 		files->shared |= blocks_has_below(scope->blocks, scope->block, name);
 	}
 }
@@ -523,6 +534,55 @@ serves_more(const struct corefile_block *block)
 	return false;
 }
 
+/* Returns the end of a sentence if a template of the block answers the zones of the directive, or names below them. Caller frees. */
+static char *
+answered_by_template(const struct scope *scope, const struct corefile_line *line)
+{
+	size_t from = line->count > 2 ? 2 : 0, count = from ? line->count : scope->count, at = 0;
+	bool all = false, some = false;
+
+	for (size_t i = from; i < count && !all && !some; i++) {
+		char *zone = from ? zone_parse(line->words[i]) : xstrdup(scope->zones[i]);
+
+		all = zone != NULL && zone_set_find(scope->templates, zone, &at);
+		some = zone != NULL && !all && zone_set_has(scope->above_templates, zone) &&
+		       zone_set_find(scope->above_templates, zone, &at);
+		free(zone);
+	}
+	return all || some ? xasprintf("; in CoreDNS, the template in line %zu answers %sthese "
+				       "names before file does",
+				 at, all ? "" : "some of ")
+			   : xstrdup("");
+}
+
+/* Reports a zone whose records are copied. */
+static void
+report_copied(struct scope *scope, const struct corefile_line *line, const char *name,
+    const struct zone_files *files)
+{
+	long limit = plugin_cache_limit(scope->block);
+	char *hidden = answered_by_template(scope, line);
+	char *ttl = limit < files->ttl_max
+			? xasprintf("; the TTLs are those of the file; CoreDNS's cache limits "
+				    "them to %ld s",
+			      limit)
+			: xstrdup("");
+	bool changes =
+	    files->shared || serves_more(scope->block) || *hidden != '\0' || *ttl != '\0';
+
+	report_line(scope->report, line, changes ? VERDICT_CHANGES : VERDICT_CARRIED,
+	    "the ConfigMap's key records, with the current lines of %s; they are not transferred "
+	    "and not signed%s%s%s",
+	    name,
+	    files->shared
+		? "; names in zones of other server blocks below this zone get the answers of "
+		  "this zone, such as NXDOMAIN"
+		: "",
+	    hidden, ttl);
+	free(hidden);
+	free(ttl);
+}
+
 /* file FILE [ZONE...] { ... } */
 void
 plugin_file(struct scope *scope, const struct corefile_directive *d)
@@ -556,14 +616,7 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 		    "left out: this server block does not answer the zone, so CoreDNS never uses "
 		    "the file");
 	else
-		report_line(scope->report, line,
-		    files.shared || serves_more(scope->block) ? VERDICT_CHANGES : VERDICT_CARRIED,
-		    "the ConfigMap's key records, with the current lines of %s; they are not "
-		    "transferred and not signed%s",
-		    file.name,
-		    files.shared ? "; names in zones of other server blocks below this zone get "
-				   "the answers of this zone, such as NXDOMAIN"
-				 : "");
+		report_copied(scope, line, file.name, &files);
 	free(files.why);
 	free(file.name);
 	free(file.text);

@@ -284,6 +284,68 @@ filter_aaaa(struct scope *scope, const struct corefile_line *line)
 	return VERDICT_CHANGES;
 }
 
+/* Returns the template's names as a part of a sentence. Caller frees. */
+static char *
+names_text(const struct templ *t)
+{
+	const struct corefile_line *line = &t->d->head;
+	size_t count = line->count > 3 ? line->count - 3 : t->scope->count, len = 0;
+	char **zones = line->count > 3 ? line->words + 3 : t->scope->zones;
+	char *text = NULL;
+	FILE *f = open_memstream(&text, &len);
+
+	fputs(zone_set_has(t->zones, ".") ? "all names" : "names in ", f);
+	for (size_t i = 0; i < count && !zone_set_has(t->zones, "."); i++) {
+		fprintf(f, "%s%.80s", i > 0 ? ", " : "", zones[i]);
+		if (ftell(f) > 200 && i + 1 < count) {
+			fputs(", ...", f);
+			break;
+		}
+	}
+	if (zone_set_has(t->zones, ".") && !zone_set_has(t->scope->set, "."))
+		fputs(" in this server block", f);
+	if (t->match != NULL)
+		fprintf(f, " that match %.120s", t->match);
+	fclose(f);
+	return text;
+}
+
+/* Returns why the template is not translated. */
+static const char *
+problem_text(const struct templ *t, bool denies)
+{
+	if (t->problem != NULL)
+		return t->problem;
+	if (denies && t->match != NULL)
+		return "kubedns has no negative answers by pattern";
+	if (has_more(t->d))
+		return "it has more than one record";
+	if (body_value(t->d, "answer") == NULL)
+		return "it has no record, and kubedns cannot return only a code for one type";
+	return "the answer depends on the query, or the pattern is not a name";
+}
+
+/* Reports a template whose records are in the key records. */
+static void
+report_records(const struct templ *t, const struct corefile_line *line)
+{
+	long limit = plugin_cache_limit(t->scope->block),
+	     ttl = t->answer != NULL ? strtol(t->answer, NULL, 10) : 0;
+	char *names = names_text(t), *limited = limit < ttl ? xasprintf("; CoreDNS's cache limits "
+									"the TTL to %ld s",
+								  limit)
+							    : xstrdup("");
+
+	report_line(t->scope->report, line, VERDICT_CHANGES,
+	    "the ConfigMap's key records, for %s. These names then have no records of other types; "
+	    "CoreDNS looked them up%s%s",
+	    names,
+	    t->shared ? ". The records also answer names in zones of other server blocks" : "",
+	    limited);
+	free(names);
+	free(limited);
+}
+
 static enum verdict
 translate(struct templ *t)
 {
@@ -314,22 +376,27 @@ translate(struct templ *t)
 					 "kubedns forwards them"
 				       : "");
 		else
-			report_line(scope->report, line, VERDICT_CHANGES,
-			    "the ConfigMap's key records; the template's names then have no other "
-			    "records%s",
-			    t->shared ? ". They also answer names in zones of other server blocks"
-				      : "");
+			report_records(t, line);
 		return denies ? denied : VERDICT_CHANGES;
 	}
-	if (denies && t->match != NULL) {
-		report_line(scope->report, line, VERDICT_CHANGES,
-		    "left out: kubedns has no negative answers by pattern. These names are looked "
-		    "up like any other name");
-		return VERDICT_CHANGES;
-	}
-	report_line(scope->report, line, VERDICT_NONE, "%s: " KEEP_COREDNS,
-	    t->problem != NULL ? t->problem : "the answer depends on the query");
-	return VERDICT_NONE;
+	enum verdict verdict = denies && t->match != NULL ? VERDICT_CHANGES : VERDICT_NONE;
+	char *names = names_text(t);
+	report_line(scope->report, line, verdict,
+	    "not translated: %s. These names are looked up like any other name; CoreDNS answered "
+	    "%s queries for %s%s",
+	    problem_text(t, denies), any || *type == '\0' ? "all" : type, names,
+	    verdict == VERDICT_NONE ? ". To keep the answers, " KEEP_COREDNS : "");
+	free(names);
+	return verdict;
+}
+
+/* Notes that the template answers the name. */
+static void
+plan_name(struct scope *scope, const struct corefile_directive *d, const char *name)
+{
+	zone_set_put(scope->templates, name, d->head.line);
+	for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.'))
+		zone_set_put(scope->above_templates, dot + 1, d->head.line);
 }
 
 void
@@ -342,15 +409,18 @@ plugin_template_plan(struct scope *scope, const struct corefile_directive *d)
 		return;
 	if (match != NULL && strcmp(match, ".*") != 0 && strcmp(match, ".") != 0) {
 		if (read_match(match, &names))
-			zone_set_add(scope->templates, names.name);
+			plan_name(scope, d, names.name);
 		return;
 	}
+	for (size_t i = 0; d->head.count <= 3 && i < scope->count; i++)
+		if (strcmp(scope->zones[i], ".") != 0)
+			plan_name(scope, d, scope->zones[i]);
 	for (size_t i = 3; i < d->head.count; i++) {
 		char *zone = zone_parse(d->head.words[i]);
 
 		/* A template for all names is about a type, such as AAAA. */
 		if (zone != NULL && strcmp(zone, ".") != 0)
-			zone_set_add(scope->templates, zone);
+			plan_name(scope, d, zone);
 		free(zone);
 	}
 }

@@ -31,7 +31,10 @@ static const struct plugin table[] = {
 	{ "acl", NONE =
 		     "a NetworkPolicy decides which clients may send queries; components/tenants "
 		     "(--visibility=labels) hides names by the client's namespace" },
-	{ "any", CARRIED = "ANY always gets a minimal answer (RFC 8482)" },
+	{ "any", CHANGES =
+		     "CoreDNS answered every ANY query with one HINFO record. kubedns does this "
+		     "for names that it answers itself; ANY queries for external names go to "
+		     "the upstream servers" },
 	{ "auto", NONE = OTHER_ZONE },
 	{ "autopath", plugin_autopath, 0, NULL },
 	{ "azure", NONE = OTHER_ZONE },
@@ -79,7 +82,10 @@ static const struct plugin table[] = {
 	{ "multisocket",
 	    CARRIED = "one socket for each of --threads, whose default is the pod's CPUs" },
 	{ "nomad", NONE = OTHER_ZONE },
-	{ "nsid", CARRIED = "dig ch txt hostname.bind shows which pod answered" },
+	{ "nsid", CHANGES =
+		      "answers have no option NSID. CoreDNS put the text of this line, or the "
+		      "pod's name, into the answer to each client that asks for it (dig +nsid). "
+		      "dig ch txt hostname.bind shows which pod answered" },
 	{ "on", NONE = "commands on events are not supported" },
 	{ "pprof", CARRIED = NOTHING_TO_SET ": /metrics shows memory and CPU" },
 	{ "prometheus", CHANGES = "ports 10055, 10056 and 10054 instead of 9153; for CoreDNS "
@@ -408,6 +414,7 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 		.block = block,
 		.set = zone_set_new(),
 		.templates = zone_set_new(),
+		.above_templates = zone_set_new(),
 		.forwards = plugin_forward_plan(report, block),
 		.root_is_plain = root_is_plain(blocks),
 		.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
@@ -430,6 +437,7 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 	free(scope.zones);
 	zone_set_free(scope.set);
 	zone_set_free(scope.templates);
+	zone_set_free(scope.above_templates);
 	plugin_forward_plan_free(scope.forwards);
 }
 

@@ -56,6 +56,9 @@ void plugin_kubernetes_plan_free(struct kubernetes_plan *plan);
 /* Returns the TTL of the cluster's names, in seconds. */
 long plugin_kubernetes_ttl(const struct kubernetes_plan *plan);
 
+/* Returns the maximum TTL of the answers of the block, which its `cache` sets, in seconds. LONG_MAX if no maximum is known. */
+long plugin_cache_limit(const struct corefile_block *block);
+
 /* Prepares plugin_forward() for a block, which needs to know all `forward` lines of the block. Caller
  * frees. */
 struct forwards *plugin_forward_plan(

@@ -86,10 +86,12 @@ struct scope {
 	const struct corefile_block *block;
 	char **zones; /* zones of the block for which it is translated */
 	size_t count;
-	struct zone_set *set;       /* the same zones as a set */
-	struct zone_set *templates; /* names for which the block has a template */
-	struct forwards *forwards;  /* the block's `forward` lines (plugins.h) */
-	bool root_is_plain;         /* external names go to the servers of the node's resolv.conf */
+	struct zone_set *set; /* the same zones as a set */
+	/* names for which the block has a template, and the names above them; the value is the
+	 * template's line */
+	struct zone_set *templates, *above_templates;
+	struct forwards *forwards; /* the block's `forward` lines (plugins.h) */
+	bool root_is_plain;        /* external names go to the servers of the node's resolv.conf */
 };
 
 /* Whether CoreDNS passes queries for `name` to this block: one of the block's zones covers it, and no

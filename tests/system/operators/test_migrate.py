@@ -12,10 +12,13 @@ import re
 import resource
 import shlex
 import subprocess
+import sys
 
 import pytest
 import yaml
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "migrate"))
+from announcements import Difference, World
 from test_chart import SETTINGS, objects
 from test_chart import pytestmark as needs_helm
 from overlays import copy, kustomize, needs_kubectl
@@ -906,13 +909,88 @@ def line_of(text, line):
     (CLOSED[:-2] + " forward x.example 10.0.0.2 {\n  policy sequential\n }\n forward . /etc/resolv.conf\n}\n", "policy sequential", "=", ""),
     (CLOSED[:-2] + " forward x.example 10.0.0.2 10.0.0.3 {\n  policy sequential\n }\n forward . /etc/resolv.conf\n}\n", "policy sequential", "~", "--strict-order"),
     (in_corp("hosts {\n  10.0.0.5 a.corp.example\n  ttl 60\n  fallthrough\n }"), "ttl 60", "~", "--ttl applies"),
-    (in_root('template IN A example {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }') + CORP, "template IN A example {", "~", "They also answer names in zones of other server blocks"),
+    (in_root('template IN A example {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }') + CORP, "template IN A example {", "~", "The records also answer names in zones of other server blocks"),
     (in_corp("kubernetes cluster.local {\n  pods verified\n }"), "kubernetes cluster.local {", "=", "(no effect in CoreDNS)"),
+    (in_root("cache 20") + CORP[:-2] + f" rewrite name a.corp.example {INSIDE}\n kubernetes cluster.local in-addr.arpa ip6.arpa {{\n  pods insecure\n  fallthrough in-addr.arpa ip6.arpa\n  ttl  30\n }}\n}}\n",
+     "ttl  30", "!", "kubedns has one setting for all queries"),
     (in_corp("kubernetes cluster.local {\n  pods verified\n }", f"rewrite name a.corp.example {INSIDE}"), "kubernetes cluster.local {", "~", "the cluster's names, with the options"),
 ])
 def test_what_changes_an_answer_is_announced_and_nothing_else(text, line, mark, said):
     out = of(configmap("coredns", Corefile=text))[0]
     assert verdicts(out)["Corefile", line_of(text, line)] == mark and said in out
+
+
+@pytest.mark.parametrize("query, theirs, ours, ttls, announced", [
+    (("a.corp.example", "A"), "NOERROR [a.corp.example. a 10.0.0.5]", "NOERROR [a.corp.example. a 10.0.0.5]", (3600, 30), True),  # hosts
+    (("a.corp.example", "A"), "NOERROR [a.corp.example. a 10.0.0.5]", "NXDOMAIN", None, False),
+    (("b.corp.example", "A"), "NOERROR [b.corp.example. a 10.0.0.6]", "NOERROR [b.corp.example. a 10.0.0.6]", (3600, 30), False),
+    (("a.example", "SRV"), "NOERROR [a.example. srv 0 100 80 a.example.]", f"NOERROR [a.example. srv 0 100 80 {INSIDE}.]", None, True),  # rewrite
+    (("a.example", "A"), "NOERROR [a.example. a 10.96.0.1]", "NXDOMAIN", None, False),
+    (("b.example", "SRV"), "NOERROR [b.example. srv 0 100 80 b.example.]", f"NOERROR [b.example. srv 0 100 80 {INSIDE}.]", None, False),
+    (("a.example", "ANY"), "NOERROR [a.example. hinfo any obsoleted]", "NOERROR [a.example. a 10.0.0.1]", None, True),  # any
+    (("c.example", "A"), "NOERROR [c.example. a 10.0.0.1]", "NXDOMAIN", None, False),
+    (("c.example", "A"), "REFUSED", "NOERROR [c.example. a 10.0.0.1]", None, True),  # acl
+])
+def test_a_line_announces_only_the_differences_that_its_sentence_names(query, theirs, ours, ttls, announced):
+    """The judge of make test-corpus and make test-random-corefiles."""
+    text = in_root(f"rewrite name exact a.example {INSIDE}", "any", "acl {\n  block\n }") + CORP[:-2] + " hosts {\n  10.0.0.5 a.corp.example\n  fallthrough\n }\n}\n"
+    world = World({"Corefile": text}, of(configmap("coredns", Corefile=text))[0], "cluster.local")
+    assert bool(world.announcing(Difference(query, theirs, ours, ttls))) is announced
+
+
+@pytest.mark.parametrize("template, said", [
+    ("example", "the template in line 8 answers these names before file does"), ("a.b.example", "the template in line 8 answers some of these names before file does"), ("c.example", ""),
+])
+def test_a_file_whose_names_a_template_answers(template, said):
+    zone = "@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\n"
+    text = in_root(f"template ANY ANY {template} {{\n  rcode NXDOMAIN\n }}", "file db.b b.example")
+    out = of(configmap("coredns", Corefile=text, db__b=zone))[0]
+    assert verdicts(out)["Corefile", line_of(text, "file db.b b.example")] == ("~" if said else "=") and said in out
+
+
+@pytest.mark.parametrize("cache, mark", [("cache 30", "~"), ("cache 7200", "="), ("", "=")])
+def test_coredns_s_cache_limits_the_ttls_of_a_file(cache, mark):
+    text = in_root(cache, "file db.b b.example") if cache else in_root("file db.b b.example")
+    out = of(configmap("coredns", Corefile=text, db__b="@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\n"))[0]
+    assert verdicts(out)["Corefile", line_of(text, "file db.b b.example")] == mark and ("CoreDNS's cache limits them to 30 s" in out) == (mark == "~")
+
+
+def test_the_ttl_of_cluster_names_is_at_most_that_of_coredns_s_cache():
+    text = OPEN[:-2].replace("ttl 30", "ttl 60") + " cache 20\n hosts {\n  10.0.0.5 a.example\n  fallthrough\n }\n}\n"
+    out, _, flags, _ = of(configmap("coredns", Corefile=text))
+    assert "--ttl=20" in flags["kubedns"] and verdicts(out)["Corefile", line_of(text, "hosts {")] == "="
+
+
+@pytest.mark.parametrize("text, line, mark, said", [
+    (OPEN + CORP[:-2] + ' template IN A {\n  match ^ip-(.*)-1\n  answer "{{ .Name }} 60 IN A 10.0.0.{{ index .Match 1 }}"\n }\n}\n', "template IN A {", "!",
+     "not translated: the answer depends on the query, or the pattern is not a name. These names are looked up like any other name; CoreDNS answered A queries for names in corp.example that match ^ip-(.*)-1."),
+    (OPEN + CORP[:-2] + " template ANY ANY {\n  match ^x[0-9]\n  rcode NXDOMAIN\n }\n}\n", "template ANY ANY {", "~", "CoreDNS answered all queries for names in corp.example that match ^x[0-9]"),
+    (OPEN + CORP[:-2] + ' template IN A {\n  answer "{{ .Name }} 60 IN A 10.0.0.1"\n }\n}\n', "template IN A {", "~",
+     "key records, for names in corp.example. These names then have no records of other types; CoreDNS looked them up"),
+    (in_root("any"), "any", "~", "ANY queries for external names go to the upstream servers"),
+    (in_root("nsid here"), "nsid here", "~", "answers have no option NSID"),
+    (in_root("local"), "local", "~", "dnsmasq answers localhost itself, with a TTL of 0. It sends localhost.DOMAIN"),
+    (in_root("autopath @kubernetes"), "autopath @kubernetes", "~", "clients send one query for a name instead of four"),
+    (in_root("cache 30 corp.example x.test"), "cache 30 corp.example x.test", "~", "CoreDNS cached only names in corp.example, x.test, and queried the servers for each query for another name"),
+    (in_corp("cache 20"), "cache 20", "~", "CoreDNS limits the TTLs of the names in this server block to 20 s"),
+    (in_corp("dns64"), "dns64", "!", "CoreDNS made AAAA records from A records for names in corp.example."),
+])
+def test_the_report_says_what_a_directive_did_and_what_happens_now(text, line, mark, said):
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert verdicts(out)["Corefile", line_of(text, line)] == mark and said in out
+
+
+def test_all_names_that_a_template_answers_before_hosts_are_named():
+    out = of(configmap("coredns", Corefile=in_root("template ANY ANY x.example {\n  rcode NXDOMAIN\n }", "hosts {\n  10.0.0.5 a.x.example b.example c.x.example\n  fallthrough\n }")))[0]
+    assert 'answers "a.x.example", "c.x.example" before hosts does' in out
+
+
+def test_a_log_with_a_variable_that_is_not_set_has_no_flag():
+    for log in ("log {$UNSET}", "log {\n  class {$UNSET}\n }"):
+        out, _, flags, _ = of(configmap("coredns", Corefile=in_root(log)))
+        assert not [f for f in flags["kubedns"] if "log" in f]
+    _, _, flags, _ = of(configmap("coredns", Corefile=in_root("log {$UNSET}") + CORP[:-2] + " log\n}\n"))
+    assert "--log-queries=name=corp.example" in flags["kubedns"]
 
 
 def test_a_ttl_of_hosts_that_is_the_cluster_s():
@@ -1062,7 +1140,7 @@ def test_names_of_a_zone_s_block_stay_in_the_zone():
 def test_a_template_with_a_simple_match_and_a_constant_answer(match, names):
     out, data, _, _ = of(configmap("coredns", Corefile=OPEN[:-2] + f' template IN A {{\n  match "{match}"\n  answer "{{{{ .Name }}}} 60 IN A 10.0.0.2"\n }}\n}}\n'))
     assert data == ({"records": [f"{n} 60 IN A 10.0.0.2" for n in names]} if names else {})
-    assert names or "NO EQUIVALENT: the answer depends on the query" in out
+    assert names or "NO EQUIVALENT: not translated: the answer depends on the query" in out
 
 
 def test_a_file_of_hosts_by_a_relative_name(tmp_path):
