@@ -4,15 +4,17 @@ make test-corpus: compares a real CoreDNS that serves Corefiles with kubedns, th
     corpus.py [--coredns FILE] [--topology front] [--results FILE] [--part K/N] [FILE or FOLDER...]      default: tests/migrate/corpus
 
 For each file, CoreDNS, the front and the classic topology get the same 200 queries: for names of the cluster, reverse names, names in the Corefile
-(zones, hosts, rewrites, templates) and external names. The rcode and the answer section are compared, without TTLs.
+(zones, hosts, rewrites, templates) and external names. The rcode, the answer section and its lowest TTL are compared.
 
 The programs run in network and mount namespaces (needs root), so the Corefile and the printed kustomization are used unchanged. Every
 address after `forward` is the address of a stand-in DNS server. Servers of different `forward` lines give different answers. /etc is an
 overlay, and tests/apiserver is the cluster.
 
-A difference counts as announced in two cases. In the first case the report has a line `changes` or `NO EQUIVALENT` for the plugin that
-decides the name, in the server block that CoreDNS uses for the name. In the second case docs/from-coredns.md lists the difference. Exit
-status 1: a difference is not announced.
+A difference is announced if the report has a line `changes` or `NO EQUIVALENT` that says what differs, in the server block that CoreDNS uses
+for the name, and that names the name (announcements.py). docs/from-coredns.md lists four differences of all clusters. Exit status 1: a
+difference is neither announced nor listed.
+
+The answers are kept in --directory. If only kubedns-migrate changes, only Corefiles whose translation changes are asked again.
 """
 
 import argparse
@@ -44,6 +46,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/helpers")]
 
+from announcements import Difference, World, below, zone_of  # noqa: E402
 from apiserver import ApiServer  # noqa: E402
 from overlays import copy  # noqa: E402
 
@@ -102,11 +105,17 @@ def stand_in_answer(query, group):
     return reply
 
 
+@functools.lru_cache(10000)
+def stand_in_reply(rest, group):
+    """The answer to a query without its ID, also without its ID. CoreDNS and both topologies send most queries once each."""
+    return stand_in_answer(dns.message.from_wire(b"\0\0" + rest), group).to_wire()[2:]
+
+
 def stand_in_serve(sock, group):
     while True:
         wire, client = sock.recvfrom(65535)
         try:
-            sock.sendto(stand_in_answer(dns.message.from_wire(wire), group[0]).to_wire(), client)
+            sock.sendto(wire[:2] + stand_in_reply(wire[2:], group[0]), client)
         except (dns.exception.DNSException, IndexError, OSError):
             continue
 
@@ -269,20 +278,6 @@ def has_plugin(old, name, plugin):
     return any(zone == longest and any(words[0] == plugin for _, words, _ in lines) for zone, lines in blocks)
 
 
-def zone_of(word):
-    word = re.sub(r"^[a-z]+://", "", word)
-    word = re.sub(r":\d+$", "", word)
-    try:
-        network = ipaddress.ip_network(word, strict=False)
-        return ".".join(reversed(str(network.network_address).split(".")[: network.prefixlen // 8])) + ".in-addr.arpa"
-    except ValueError:
-        return word.strip(".").lower()
-
-
-def below(name, zone):
-    return zone == "" or name == zone or name.endswith("." + zone)
-
-
 # The cluster.
 
 
@@ -420,7 +415,7 @@ IN_FLIGHT = 24  # queries that wait for an answer at the same time
 
 def ask_all(questions):
     """Sends all queries to port 53, twice if there is no answer. Returns [(rcode and answer section as a text that can be compared, lowest TTL)]."""
-    wires = [dns.message.make_query(*q, use_edns=0, payload=4096, id=n).to_wire() for n, q in enumerate(questions)]
+    wires = [n.to_bytes(2, "big") + query_of(*q) for n, q in enumerate(questions)]
     answers, tries, deadlines, left = [None] * len(wires), [0] * len(wires), {}, collections.deque(range(len(wires)))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.connect(("127.0.0.1", 53))
@@ -446,12 +441,27 @@ def ask_all(questions):
     return answers
 
 
+@functools.lru_cache(10000)
+def query_of(name, rdtype):
+    """The query without its ID."""
+    return dns.message.make_query(name, rdtype, use_edns=0, payload=4096, id=0).to_wire()[2:]
+
+
 def as_text(wire, query):
+    if wire[2] & 2:  # truncated
+        try:
+            return text_of(dns.query.tcp(dns.message.from_wire(query), "127.0.0.1", timeout=6).to_wire()[2:])
+        except (dns.exception.DNSException, OSError, EOFError) as e:
+            return type(e).__name__, None
+    return text_of(wire[2:])
+
+
+@functools.lru_cache(10000)
+def text_of(rest):
+    """The text of a message without its ID."""
     try:
-        reply = dns.message.from_wire(wire, ignore_trailing=True)
-        if reply.flags & dns.flags.TC:
-            reply = dns.query.tcp(dns.message.from_wire(query), "127.0.0.1", timeout=6)
-    except (dns.exception.DNSException, OSError, EOFError) as e:
+        reply = dns.message.from_wire(b"\0\0" + rest, ignore_trailing=True)
+    except dns.exception.DNSException as e:
         return type(e).__name__, None
     records = sorted(f"{s.name} {dns.rdatatype.to_text(s.rdtype)} {record(r)}".lower() for s in reply.answer for r in s)
     return " ".join([dns.rcode.to_text(reply.rcode()), *(f"[{r}]" for r in records)]), min((s.ttl for s in reply.answer), default=None)
@@ -527,60 +537,7 @@ def rendered(workspace, resource, components):
     return [c["args"] for c in deployment["spec"]["template"]["spec"]["containers"]][:2]
 
 
-# The differences that a report announces.
-
-
-def verdicts(printed):
-    """Returns [(text of the line, words of the line, verdict, sentence)] for the lines with a verdict: lines that are not carried over unchanged."""
-    found = []
-    for file, lines, texts, verdict, said in re.findall(r"^# (\S.*?):([0-9, ]+): (.*)\n#     (changes|NO EQUIVALENT): (.*)", printed, re.M):
-        for line, text in zip(lines.split(", "), texts.split("; ")):
-            found.append((f"{file}:{line}", text.split(), verdict, said))
-    return found
-
-
-def lines_of(printed):
-    """Returns [(place, text)] for all lines that the report mentions, in the order of the lines."""
-    found = {(place, " ".join(words)) for place, words, _, _ in verdicts(printed)}
-    for file, items in re.findall(r"^# carried over, (\S.*?): (.*(?:\n#     .*)*)", printed, re.M):
-        found |= {(f"{file}:{n}", text) for n, text in re.findall(r"(\d+) (\S.*?)(?:, (?=\d+ )|$)", items.replace(",\n#     ", ", "))}
-    return sorted(found, key=lambda f: (f[0].rsplit(":", 1)[0], int(f[0].rsplit(":", 1)[1])))
-
-
-# The plugins that decide names, and their options. Other plugins do not change answers.
-OF_CLUSTER = {"kubernetes", "pods", "namespaces", "namespace_labels", "labels", "endpoint_pod_names", "noendpoints", "ignore", "transfer", "multicluster"}
-OF_SERVERS = {"forward", "proxy", "except", "protocol", "tls_servername", "grpc", "alternate"}
-OTHERS = {"auto", "etcd", "acl", "dns64", "any", "whoami", "erratic", "chaos", "view", "autopath", "route53", "azure", "clouddns", "nomad",
-          "minimal", "header"}  # fmt: skip
-
-
-def concerns(words, said, name, domain, answers):
-    """True if the line with these words can decide the name. `answers` is the text of CoreDNS's answer and our answer."""
-    plugin, cluster = words[0], below(name, domain) or name.endswith(".arpa")
-    if "not a plugin of CoreDNS's default build" in said or plugin in OTHERS:
-        return True
-    if plugin in ("k8s_external", "k8s_gateway"):
-        return any(below(name, zone_of(w)) for w in words[1:])
-    if plugin in OF_CLUSTER:
-        return cluster
-    if "the cluster's own domain is never forwarded" in said:
-        return below(name, domain)
-    if plugin in OF_SERVERS:
-        zone = zone_of(words[1]) if len(words) > 1 and plugin in ("forward", "proxy", "grpc") else ""
-        return below(name, zone) and (not below(name, domain) or " cname " in answers)
-    if plugin == "hosts":
-        return "CoreDNS returns SERVFAIL for them" in said or ("reverse names of these addresses" in said and name.endswith(".arpa"))
-    if plugin == "rewrite":
-        return any(w.strip(".").lower() in name or matches(w, name) for w in words[2:] if len(w) > 2)
-    if plugin in ("template", "file", "secondary"):
-        zones = [zone_of(w) for w in words[3 if plugin == "template" else 2 if plugin == "file" else 1 :]]
-        return not zones or any(below(name, z) for z in zones)
-    if plugin == "no_reverse":
-        return name.endswith(".arpa")
-    try:
-        return ipaddress.ip_address(plugin) and (name in words[1:] or name.endswith(".arpa"))
-    except ValueError:
-        return False
+# The differences that docs/from-coredns.md lists for every cluster.
 
 
 def rewritten(old, name):
@@ -590,7 +547,6 @@ def rewritten(old, name):
 
 
 def documented(name, rdtype, theirs, ours, topology, is_rewritten):
-    """The differences that docs/from-coredns.md lists for every cluster."""
     if (rdtype, theirs, ours) == ("SOA", "NOERROR", "NXDOMAIN"):
         return ["docs/from-coredns.md: SOA of a name that does not exist"]
     if theirs == "NOERROR" and rdtype not in ("A", "AAAA", "CNAME") and " cname www.outside.example.]" in ours:
@@ -602,79 +558,36 @@ def documented(name, rdtype, theirs, ours, topology, is_rewritten):
     return []
 
 
-def matches(pattern, name):
-    try:
-        return bool(re.search(pattern, name) or re.search(pattern, name + "."))
-    except re.error:
-        return False
-
-
-def announced(old, printed, name, domain, answers):
-    """The lines of the report that concern a name, in the server block that CoreDNS uses for it."""
-    zones = [z for zs, _ in blocks_of(old.text()) for z in zs]
-    mine = max((z for z in zones if below(name, z)), key=len, default=None)
-    found, block = [], {}
-    for place, line in lines_of(printed):
-        if [zone_of(w) for w in line.split()] and all(zone_of(w) in zones for w in line.split()):
-            block["now"] = [zone_of(w) for w in line.split()]
-        block[place] = block.get("now")
-    for place, words, verdict, said in verdicts(printed):
-        if not words:
-            continue
-        inside = block.get(place)
-        elsewhere = inside is not None and mine is not None and mine not in inside
-        if elsewhere and not (name.endswith(".arpa") and ("reverse names of these addresses" in said or "the cluster's reverse names" in said)):
-            continue
-        if all(zone_of(w) in zones for w in words) or concerns(words, said, name, domain, answers):
-            found.append(f"{' '.join(words)[:40]}: {verdict}: {said[:100]}")
-    targets = re.findall(r" cname (\S+?)\.?\]", answers)
-    if not found and len(targets) == 2 and targets[0] == targets[1] != name:
-        found = announced(old, printed, targets[0], domain, answers)  # both have the alias, but other records of its target
-    if not found and (m := re.search(rf"^\s*rewrite (?:\w+ )?name (?:exact )?{re.escape(name)}\.? (\S+)$", old.text(), re.M)) and zone_of(m[1]) != name:
-        return announced(old, printed, zone_of(m[1]), domain, answers)  # the options of the new name's plugin decide too
-    return found
-
-
 # The queries of a random Corefile (random_corefiles.py): each aims at a directive.
 
 
 def aims_of(path):
-    """Returns [(name, type, first line, last line, plugin, line of the block's keys, whether the directive sets the TTL)], or None if the file has no
-    such list."""
+    """Returns [(name, type, first line, last line, plugin)], or None if the file has no such list."""
     aims = path.with_suffix(".json")
     return [tuple(a) for a in json.loads(aims.read_text())] if aims.exists() else None
 
 
-def reported_lines(printed):
-    """The lines of the Corefile that the report says change or have no equivalent."""
-    return {int(place.rsplit(":", 1)[1]): f"{' '.join(words)[:40]}: {verdict}: {said[:100]}" for place, words, verdict, said in verdicts(printed) if place.startswith("Corefile:")}
+def differences(asked, theirs, ours):
+    """Returns the answers that differ, and those of which only the TTL differs. Caches count down, so one second is no difference."""
+    for q, (t, t_ttl), (o, o_ttl) in zip(asked, theirs, ours):
+        if t != o:
+            yield Difference(q, t, o)
+        elif None not in (t_ttl, o_ttl) and abs(t_ttl - o_ttl) > 1:
+            yield Difference(q, t, o, (t_ttl, o_ttl))
 
 
-def announced_for(aims, printed):
-    """Returns {(name, type): lines of the report about the directives that the query aims at, and about their server blocks}."""
-    lines, found = reported_lines(printed), collections.defaultdict(list)
-    for name, rdtype, first, last, _plugin, key, _ttl in aims:
-        found[name, rdtype] += [lines[n] for n in (*range(first, last + 1), key) if n in lines]
-    return found
-
-
-def other_ttls(aims, asked, theirs, ours):
-    """The queries for names whose TTL a directive sets, with equal answers and another TTL. Caches count down, so one second is no difference."""
-    sets = {a[:2] for a in aims if a[6]}
-    return [(q, f"TTL {t[1]}", f"TTL {o[1]}") for q, t, o in zip(asked, theirs, ours) if q in sets and t[0] == o[0] and None not in (t[1], o[1]) and abs(t[1] - o[1]) > 1]
-
-
-def count_directives(aims, printed, differ):
+def count_directives(aims, world, differ):
     """Counts the directives whose queries all had equal answers, and those of them that are carried over. Returns the counts, and the report's lines
-    about the others."""
-    lines, wrong, counts, needless = reported_lines(printed), {q for q, *_ in differ}, collections.Counter(), []
-    directives = collections.defaultdict(set)
-    for name, rdtype, first, last, plugin, *_ in aims:
+    about the others. If a TTL differs because of another directive, such as cache, the answer counts as equal."""
+    lines = {line.number: line.text for line in world.lines if line.file == "Corefile"}
+    directives, counts, needless = collections.defaultdict(set), collections.Counter(), []
+    for name, rdtype, first, last, plugin in aims:
         directives[first, last, plugin].add((name, rdtype))
     for (first, last, plugin), asked in directives.items():
         counts["directives"] += 1
-        if not asked & wrong:
-            said = [lines[n] for n in range(first, last + 1) if n in lines]
+        own = range(first, last + 1)
+        if not any((d.name, d.rdtype) in asked and (not d.ttls or not why or any(w.number in own for w in why if w.file == "Corefile")) for d, why in differ):
+            said = [lines[n] for n in own if n in lines]
             counts.update(equal=1, carried=not said)
             counts[f"{plugin} equal"] += 1
             counts[f"{plugin} carried over"] += not said
@@ -685,9 +598,20 @@ def count_directives(aims, printed, differ):
 # Results of earlier runs. A run that was interrupted continues with the files that have no result.
 
 
-def programs_stamp(coredns):
-    """A number that changes with the programs."""
-    return zlib.crc32(b"".join(pathlib.Path(p).read_bytes() for p in (coredns, *(BUILD / "bin" / n for n in ("kubedns-migrate", "kubedns", "nanny")))))
+def stamp_of(*files):
+    """A number that changes with the files."""
+    return zlib.crc32(b"".join(pathlib.Path(f).read_bytes() for f in files))
+
+
+def kept_answers(file, stamp, asked, ask):
+    """Returns the answers in the file if they have the same stamp and the same queries. Otherwise asks, and writes the file. So only a Corefile
+    whose translation has changed is asked again when kubedns-migrate changes."""
+    key = [stamp, [list(q) for q in asked]]
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    if kept.get("key") != key:
+        kept = {"key": key, "answers": ask()}
+        file.write_text(json.dumps(kept))
+    return [tuple(a) for a in kept["answers"]]
 
 
 def earlier_results(path, stamp):
@@ -701,8 +625,7 @@ def earlier_results(path, stamp):
 def one(path, arguments, api, servers_of, workspace):
     old = Old(path)
     directory = workspace / path.stem
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+    directory.mkdir(parents=True, exist_ok=True)
     if "{{" in re.sub(r'"[^"]*"|`[^`]*`', "", old.corefile) and "template" not in old.corefile:
         raise Skipped("a template of another program")
     domain = next((zone_of(w[1]) for _, lines in blocks_of(old.text()) for _, w, _ in lines if w[0] == "kubernetes" and len(w) > 1), "cluster.local")
@@ -710,31 +633,44 @@ def one(path, arguments, api, servers_of, workspace):
         raise Skipped(f"a template of another program: the domain is {domain}")
     aims = aims_of(path)
     asked = list(dict.fromkeys(a[:2] for a in aims)) if aims else questions(old, domain)
-    servers_of(old.groups())
-    write_files(old)
-    with Servers(directory, api) as s:
-        s.start("coredns", [arguments.coredns, "-conf", "/etc/coredns/Corefile"])
-        s.wait_answers(f"kubernetes.default.svc.{domain}", not has_plugin(old, f"svc.{domain}", "kubernetes"))
-        theirs = ask_all(asked)
-    result = {}
-    for topology in arguments.topology:
-        printed = migrate(old, topology, directory)
+    files = {"Corefile": old.corefile, **old.custom}
+
+    def ask_coredns():
+        servers_of(old.groups())
+        write_files(old)
+        with Servers(directory, api) as s:
+            s.start("coredns", [arguments.coredns, "-conf", "/etc/coredns/Corefile"])
+            s.wait_answers(f"kubernetes.default.svc.{domain}", not has_plugin(old, f"svc.{domain}", "kubernetes"))
+            return ask_all(asked)
+
+    def ask_here():
+        servers_of(old.groups())
+        write_files(old)
         args = containers(printed, directory, domain)
         with Servers(directory, api) as s:
             s.start("kubedns", [BUILD / "bin/kubedns", *args["kubedns"]])
             s.start("nanny", [BUILD / "bin/nanny", *args["dnsmasq"]])
             s.wait_answers(f"kubernetes.default.svc.{domain}")
             wait_upstream()
-            ours = ask_all(asked)
-        aimed = announced_for(aims, printed) if aims else {}
-        differ = [(q, t, o, announced(old, printed, q[0], domain, t + o) or aimed.get(q) or documented(*q, t, o, topology, rewritten(old, q[0])))
-                  for q, (t, _), (o, _) in zip(asked, theirs, ours) if t != o]  # fmt: skip
-        differ += [(*d, aimed.get(d[0])) for d in other_ttls(aims or [], asked, theirs, ours)]
-        counts, needless = count_directives(aims or [], printed, differ)
-        result[topology] = {"asked": len(asked), "differ": len(differ), "silent": sum(not why for *_, why in differ), "directives": counts, "needless": needless}
+            return ask_all(asked)
+
+    result, given = {}, zlib.crc32(json.dumps([old.files, files]).encode())
+    theirs = kept_answers(directory / "answers-coredns", [arguments.stamps["coredns"], given], asked, ask_coredns)
+    for topology in arguments.topology:
+        printed = migrate(old, topology, directory)
+        applied = zlib.crc32(re.sub(r"^#.*\n", "", printed, flags=re.M).encode())
+        ours = kept_answers(directory / f"answers-{topology}", [arguments.stamps["ours"], given, applied], asked, ask_here)
+        world = World(files, printed, domain)
+        differ = [(d, world.announcing(d)) for d in differences(asked, theirs, ours)]
+        listed = [[] if d.ttls else documented(d.name, d.rdtype, d.theirs, d.ours, topology, rewritten(old, d.name)) for d, _ in differ]
+        counts, needless = count_directives(aims or [], world, differ)
+        result[topology] = {"asked": len(asked), "differ": len(differ), "listed": sum(bool(text) and not why for (_, why), text in zip(differ, listed)),
+                            "silent": sum(not why and not text for (_, why), text in zip(differ, listed)), "directives": counts, "needless": needless}  # fmt: skip
         with open(directory / f"differences-{topology}", "w", encoding="utf-8") as f:
-            for (name, rdtype), t, o, why in differ:
-                f.write(f"{'announced' if why else 'UNANNOUNCED'} {name} {rdtype}\n    CoreDNS: {t}\n    here:    {o}\n" + "".join(f"    {w}\n" for w in why[:3]))
+            for (d, why), text in zip(differ, listed):
+                f.write(f"{'announced' if why or text else 'UNANNOUNCED'} {d.name} {d.rdtype}\n    CoreDNS: {d.theirs}{f' TTL {d.ttls[0]}' if d.ttls else ''}\n"
+                        f"    here:    {d.ours}{f' TTL {d.ttls[1]}' if d.ttls else ''}\n" + "".join(f"    {w.file}:{w.number} {w.text}\n" for w in why[:3])
+                        + "".join(f"    {t}\n" for t in text))  # fmt: skip
     return result
 
 
@@ -802,18 +738,18 @@ def run(arguments):
 def line_of(row):
     if "skipped" in row:
         return f"skipped: {row['skipped']}"
-    return "; ".join(f"{t}: {r['asked'] - r['differ']} equal, {r['differ'] - r['silent']} announced, {r['silent']} unannounced" for t, r in row["topologies"].items())
+    return "; ".join(f"{t}: {r['asked'] - r['differ']} equal, {r['differ'] - r['listed'] - r['silent']} announced, {r['listed']} in the document, {r['silent']} unannounced" for t, r in row["topologies"].items())
 
 
 def summary(arguments, rows):
     """Prints the tables of all files. Returns the exit status."""
-    print("\n| | equal | announced | unannounced | files equal in all | files skipped |\n|---|---|---|---|---|---|")
+    print("\n| | equal | announced | only in docs/from-coredns.md | unannounced | files equal in all | files skipped |\n|---|---|---|---|---|---|---|")
     skipped, unannounced = sum("skipped" in r for r in rows), 0
     for topology in arguments.topology:
         found = [r["topologies"][topology] for r in rows if topology in r.get("topologies", ())]
-        asked, differ, silent = (sum(r[k] for r in found) for k in ("asked", "differ", "silent"))
+        asked, differ, listed, silent = (sum(r[k] for r in found) for k in ("asked", "differ", "listed", "silent"))
         unannounced += silent
-        print(f"| {topology} | {asked - differ:,} | {differ - silent:,} | {silent:,} | {sum(not r['differ'] for r in found)} of {len(found)} | {skipped} |")
+        print(f"| {topology} | {asked - differ:,} | {differ - listed - silent:,} | {listed:,} | {silent:,} | {sum(not r['differ'] for r in found)} of {len(found)} | {skipped} |")
     for topology in arguments.topology:
         found = [r["topologies"][topology] for r in rows if topology in r.get("topologies", ())]
         counts = sum((collections.Counter(r["directives"]) for r in found), collections.Counter())
@@ -846,7 +782,8 @@ def main():
     a.topology = a.topology or ["front", "classic"]
     files = [f for path in a.paths for f in (sorted(x for x in path.iterdir() if x.suffix in (".corefile", ".yaml")) if path.is_dir() else [path])]
     part, parts = map(int, a.part.split("/"))
-    a.files, a.stamp = files[part - 1 :: parts], programs_stamp(a.coredns)
+    a.stamps = {"coredns": stamp_of(a.coredns), "ours": stamp_of(BUILD / "bin/kubedns", BUILD / "bin/nanny")}
+    a.files, a.stamp = files[part - 1 :: parts], [*a.stamps.values(), stamp_of(BUILD / "bin/kubedns-migrate", ROOT / "tests/migrate/announcements.py")]
     os.makedirs(a.directory, exist_ok=True)
     if not a.results:
         a.results = pathlib.Path(a.directory, "results")

@@ -27,15 +27,14 @@ class Writer:
     def __init__(self, rng):
         self.rng, self.lines, self.files, self.aims = rng, [], {}, []
 
-    def directive(self, indent, plugin, head, body, names, zone=None, ttl=()):
-        """Adds a directive. `names` are names or (name, type). More names below `zone` follow, up to NAMES names. The directive sets the TTL of the
-        names in `ttl`."""
+    def directive(self, indent, plugin, head, body, names, zone=None):
+        """Adds a directive. `names` are names or (name, type). More names below `zone` follow, up to NAMES names."""
         first = len(self.lines) + 1
         self.lines += [f"{indent}{head}{' {' if body else ''}"] + ([f"{indent}    {b}" for b in body] + [f"{indent}}}"] if body else [])
         questions = dict.fromkeys(q if isinstance(q, tuple) else (q, t) for q in names for t in ([q[1]] if isinstance(q, tuple) else TYPES))
         while zone and len({name for name, _ in questions}) < NAMES:
             questions.setdefault((below(self.rng, zone), "A"))
-        self.aims += [[name.lower().rstrip("."), rdtype, first, len(self.lines), plugin, name in ttl] for name, rdtype in questions]
+        self.aims += [[name.lower().rstrip("."), rdtype, first, len(self.lines), plugin] for name, rdtype in questions]
 
 
 def below(rng, zone):
@@ -67,16 +66,15 @@ def forward(w, zone, servers):
 
 def hosts(w, zone):
     rng = w.rng
-    lines, names, own_names = [], [], []
+    lines, names = [], []
     for n in range(rng.randint(1, 3)):
         own = [below(rng, zone if rng.random() < 0.8 else ".") for _ in range(rng.randint(1, 2))]
         address = f"10.5.{rng.randrange(200)}.{n + 1}" if rng.random() < 0.8 else f"fd00:5::{n + 1}"
         lines.append(f"{address} {' '.join(own)}")
         names += own + [f"www.{o}" for o in own[:1]]
-        own_names += own
         names.append((ipaddress.ip_address(address).reverse_pointer, "PTR"))
     options = [line for line, chance in ((f"ttl {rng.choice((60, 30, 5))}", 0.3), ("fallthrough", 0.97 if zone == "." else 0.8), ("no_reverse", 0.1), ("reload 0", 0.1)) if rng.random() < chance]
-    w.directive("    ", "hosts", "hosts", lines + options, names, zone, own_names if any(o.startswith("ttl") for o in options) else ())
+    w.directive("    ", "hosts", "hosts", lines + options, names, zone)
 
 
 def rewrite(w, zone):
@@ -87,19 +85,19 @@ def rewrite(w, zone):
     name = below(rng, zone if rng.random() < 0.85 else ".")
     base = name.split(".", 1)[1]
     if kind in ("exact", "default"):
-        w.directive("    ", "rewrite", f"rewrite {mode}name {'exact ' if kind == 'exact' else ''}{name} {target}", [], [name, f"www.{name}"], zone)
+        w.directive("    ", "rewrite", f"rewrite {mode}name {'exact ' if kind == 'exact' else ''}{name} {target}", [], [name, f"www.{name}", (name, "SRV")], zone)
     elif kind == "suffix":
         dot, tail = rng.choice(["", "."]), rng.choice(["", " answer auto"])
         suffix = f"s{rng.randrange(9)}.{base}"
         w.directive("    ", "rewrite", f"rewrite {mode}name suffix {dot}{suffix} {dot}shop.svc.cluster.local{tail}", [],
-                    [f"{n}.{suffix}" for n in ("web", "db", "nx", "nohost", "db-0.db", "ext")] + [suffix, f"x{suffix}"], zone)  # fmt: skip
+                    [f"{n}.{suffix}" for n in ("web", "db", "nx", "nohost", "db-0.db", "ext")] + [suffix, f"x{suffix}", (f"web.{suffix}", "SRV"), (f"_pg._tcp.db.{suffix}", "SRV")], zone)  # fmt: skip
     elif kind == "regex":
         suffix = f"r{rng.randrange(9)}.{base}"
         escaped = suffix.replace(".", "\\.")
         pattern = rng.choice([f"(.*)\\.{escaped}", f"^(.*)\\.{escaped}\\.?$", f"(.+)\\.{escaped}$", f"^([a-z]+)\\.{escaped}\\.$"])
-        w.directive("    ", "rewrite", f"rewrite {mode}name regex {pattern} {{1}}.shop.svc.cluster.local", [], [f"{n}.{suffix}" for n in ("web", "db", "nx", "a.web", "ext")] + [suffix, f"web.x{suffix}", f"web.{suffix}.org"], zone)
+        w.directive("    ", "rewrite", f"rewrite {mode}name regex {pattern} {{1}}.shop.svc.cluster.local", [], [f"{n}.{suffix}" for n in ("web", "db", "nx", "a.web", "ext")] + [suffix, f"web.x{suffix}", f"web.{suffix}.org", (f"web.{suffix}", "SRV")], zone)
     elif kind == "ttl":
-        w.directive("    ", "rewrite", f"rewrite ttl exact {name} 30", [], [name], zone, [name])
+        w.directive("    ", "rewrite", f"rewrite ttl exact {name} 30", [], [name], zone)
     elif kind == "type":
         w.directive("    ", "rewrite", "rewrite type ANY HINFO", [], [*((n, "ANY") for n in names_below(rng, zone, 4)), (f"web.{zone}".rstrip("."), "HINFO")], zone)
     else:
@@ -150,9 +148,22 @@ def kubernetes(w, zone, questions):
     w.directive("    ", "kubernetes", f"kubernetes {zone} {reverse}".rstrip(), options, questions)
 
 
+def cache(w, zone):
+    """The answers of other directives show what it does: it limits their TTLs."""
+    body = w.rng.choice([[], [], [], ["success 5000 20"], ["serve_stale"], ["denial 1000 10"]])
+    w.directive("    ", "cache", w.rng.choice(["cache 30", "cache 30", "cache", "cache 10", f"cache 30 {zone}"]), body, [(n, "A") for n in names_below(w.rng, zone, 4) if not zone.endswith("arpa")])
+
+
+def answer_any(w, zone):
+    w.directive("    ", "any", "any", [], [(n, "ANY") for n in [*names_below(w.rng, zone, 2), *(INSIDE[:2] if zone == "." else ())]])
+
+
+def local(w, zone):
+    w.directive("    ", "local", "local", [], [("localhost", "A"), ("localhost", "AAAA"), ("localhost.other.test", "A"), ("1.0.0.127.in-addr.arpa", "PTR")])
+
+
 def block(w, zone, questions, servers, plain):
     rng = w.rng
-    start = len(w.lines) + 1
     port = rng.choice(["", ":53"]) if plain or rng.random() < 0.93 else ":5353"
     w.lines.append(f"{zone}{port} {{")
     aims = len(w.aims)
@@ -161,7 +172,10 @@ def block(w, zone, questions, servers, plain):
         network = rng.choice(["127.0.0.0/8", "10.9.0.0/24"])  # with and without the client of the test
         foreign = network.startswith("10.")
         w.lines += ["    view inside {", f"        expr incidr(client_ip(), '{network}')", "    }"]
-    w.lines += [f"    {p}" for p in ("errors", "loadbalance", "cache 30", "any", "bufsize 1232") if rng.random() < 0.4]
+    w.lines += [f"    {p}" for p in ("errors", "loadbalance", "bufsize 1232") if rng.random() < 0.4]
+    for make, chance in ((cache, 0.5), (answer_any, 0.15), (local, 0.1 if plain else 0)):
+        if rng.random() < chance:
+            make(w, zone)
     parts = []
     if zone == ".":
         parts += [lambda: kubernetes(w, "cluster.local", questions)] * (rng.random() < 0.95)
@@ -179,10 +193,9 @@ def block(w, zone, questions, servers, plain):
     if not plain:  # in a zone's block, kubernetes answers only names that a rewrite has made, with its own TTL
         rewritten = [a for a in w.aims[aims:] if a[4] == "rewrite"]
         for first, last in {(a[2], a[3]) for a in w.aims[aims:] if a[4] == "kubernetes"}:
-            w.aims += [[a[0], a[1], first, last, "kubernetes", True] for a in rewritten]
+            w.aims += [[a[0], a[1], first, last, "kubernetes"] for a in rewritten]
     if foreign or port == ":5353":
         del w.aims[aims:]  # the client of the test never reaches this block
-    return start, len(w.lines)
 
 
 def corefile(rng, questions):
@@ -191,12 +204,10 @@ def corefile(rng, questions):
     if rng.random() < 0.05:
         zones.append(rng.choice(zones))
     rng.shuffle(zones)
-    blocks = []
     for n, zone in enumerate(zones):
         servers = [f"10.0.{n}.1", f"10.0.{n}.1 10.0.{n}.2", f"10.0.{n}.1:5353"] + ["/etc/resolv.conf"] * (4 if zone == "." else 1)
-        blocks.append(block(w, zone, questions, servers, zone == "."))
-    keys = {line: first for first, last in blocks for line in range(first, last + 1)}
-    return "\n".join(w.lines) + "\n", w.files, [[*aim[:5], keys[aim[2]], aim[5]] for aim in w.aims]
+        block(w, zone, questions, servers, zone == ".")
+    return "\n".join(w.lines) + "\n", w.files, w.aims
 
 
 def main():
