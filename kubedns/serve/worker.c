@@ -297,12 +297,12 @@ run(void *arg)
 /* --- replies to clients, for inflight.c --- */
 
 static void
-client_hold(void *arg, const struct client *client)
+client_defer(void *arg, const struct client *client)
 {
 	struct worker *worker = arg;
 
 	if (client->proto == PROTO_TCP)
-		tcp_hold(worker->tcp, &client->peer.tcp);
+		tcp_defer(worker->tcp, &client->peer.tcp);
 }
 
 static uint8_t *
@@ -392,7 +392,7 @@ make_udp(struct worker *worker, const struct workers_config *config, struct all_
 static void
 make_forwarding(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
-	const struct client_ops clients = { worker, client_hold, client_reserve, client_done };
+	const struct client_ops clients = { worker, client_defer, client_reserve, client_done };
 
 	worker->forwarding = upstream_new(&worker->context, &clients, config, threads);
 }

@@ -151,7 +151,7 @@ static bool ending;
 static uint8_t buffer[DNS_TCP_MAX];
 
 static void
-client_hold(void *arg, const struct client *client)
+client_defer(void *arg, const struct client *client)
 {
 	(void)arg;
 	(void)client;
@@ -398,7 +398,7 @@ static void
 begin(unsigned options)
 {
 	static const unsigned sizes[] = { 4, 16, 100, 250 };
-	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	const uint8_t local[4] = { 127, 0, 0, 1 };
 
 	memset(&stats, 0, sizeof stats);

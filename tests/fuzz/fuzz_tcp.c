@@ -195,10 +195,10 @@ static struct tcp *tcp;
 static bool honest;
 
 static void
-client_hold(void *arg, const struct client *client)
+client_defer(void *arg, const struct client *client)
 {
 	(void)arg;
-	tcp_hold(tcp, &client->peer.tcp);
+	tcp_defer(tcp, &client->peer.tcp);
 }
 
 static uint8_t *
@@ -251,7 +251,7 @@ check_conn(const struct conn *conn)
 	CHECK(conn->out_sent <= conn->out_len && conn->out_size <= KEPT_MAX);
 	CHECK(conn->blocked == (conn->out_len > 0));
 	CHECK(conn->blocked || conn->closing || !whole);
-	CHECK(conn->blocked || conn->closing || !conn->finished || conn->held > 0);
+	CHECK(conn->blocked || conn->closing || !conn->finished || conn->in_flight > 0);
 	CHECK(!conn->closing || conn->in == NULL);
 }
 
@@ -270,7 +270,7 @@ settle(void)
 			continue;
 		check_conn(conn);
 		count++;
-		waiting += conn->held;
+		waiting += conn->in_flight;
 		memory += conn->in_size + conn->out_size;
 	}
 	CHECK(count == tcp->pool.count && count == stats.tcp_connections);
@@ -553,7 +553,7 @@ begin(unsigned options)
 	static const unsigned connections[] = { 2, 5, 16, 64 };
 	static const unsigned memory[] = { 3000, 20000, 200000, 4000000 };
 	static const unsigned steps_ns[] = { 0, 1000, 50000, 300000 };
-	const struct client_ops ops = { NULL, client_hold, client_reserve, client_done };
+	const struct client_ops ops = { NULL, client_defer, client_reserve, client_done };
 	const struct sockaddr_in any = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htobe32(0x7f000001) };
 	const int buffer = 16384, on = 1;

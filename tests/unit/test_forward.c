@@ -125,7 +125,7 @@ query(const char *text)
 static void
 start(const struct peer *peers, size_t count)
 {
-	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	struct server servers[UPSTREAMS_MAX];
 
 	memset(&got, 0, sizeof got);

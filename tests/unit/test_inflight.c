@@ -91,7 +91,7 @@ start(unsigned max, unsigned client_max, int64_t hold_ms)
 	table = inflight_new(&context, &clients, max, client_max);
 	*inflight_ops(table) = (struct forward_ops){ .size = sizeof(struct inflight),
 		.retry_ns = 1000 * INT64_C(1000000),
-		.hold_ns = hold_ms * 1000000,
+		.stored_ns = hold_ms * 1000000,
 		.ask = ask,
 		.retry = retry,
 		.forget = forget };
@@ -300,7 +300,7 @@ what_the_resolver_holds_counts_until_it_lets_go(void **state)
 }
 
 static void
-an_answered_query_is_not_held(void **state)
+an_answered_query_is_not_stored(void **state)
 {
 	(void)state;
 	start(1400, 512, 11000);
@@ -471,7 +471,7 @@ a_query_that_ends_hands_its_question_on(void **state)
 }
 
 static void
-what_was_never_asked_is_not_held(void **state)
+what_was_never_asked_is_not_stored(void **state)
 {
 	(void)state;
 	start(16, 16, 11000);
@@ -517,7 +517,7 @@ known_names_without_an_answer_leave_places_for_others(void **state)
 	char text[64];
 	unsigned sent = 0;
 	start(4096, 512, 11000);
-	inflight_ops(table)->hold_max = 512;
+	inflight_ops(table)->stored_max = 512;
 	for (unsigned i = 0; i < NAMES; i++) {
 		snprintf(text, sizeof text, "known%u.example.com.", i);
 		assert_int_equal(query_for(udp_1, 1, text), -1);
@@ -549,7 +549,7 @@ main(void)
 		cmocka_unit_test(greedy_clients_leave_room_for_the_others),
 		cmocka_unit_test(when_full_the_oldest_query_of_who_has_most_makes_room),
 		cmocka_unit_test(what_the_resolver_holds_counts_until_it_lets_go),
-		cmocka_unit_test(an_answered_query_is_not_held),
+		cmocka_unit_test(an_answered_query_is_not_stored),
 		cmocka_unit_test(a_holding_resolver_is_never_given_more_than_it_takes),
 		cmocka_unit_test(a_query_longer_than_another_server_reads_is_refused),
 		cmocka_unit_test(what_is_kept_is_answered_at_once_and_takes_no_place),
@@ -557,7 +557,7 @@ main(void)
 		cmocka_unit_test(other_questions_are_not_joined),
 		cmocka_unit_test(who_joins_counts_as_every_query),
 		cmocka_unit_test(a_query_that_ends_hands_its_question_on),
-		cmocka_unit_test(what_was_never_asked_is_not_held),
+		cmocka_unit_test(what_was_never_asked_is_not_stored),
 		cmocka_unit_test(known_names_are_asked_when_the_resolver_holds_too_many),
 		cmocka_unit_test(known_names_without_an_answer_leave_places_for_others),
 	};

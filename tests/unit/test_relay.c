@@ -100,7 +100,7 @@ static void
 each_refused_query_waits_for_its_own_pause(void **state)
 {
 	(void)state;
-	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	int fd;
 	struct server server = closed_port(&fd);
 	memset(&stats, 0, sizeof stats);
@@ -181,7 +181,7 @@ static void
 each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 {
 	(void)state;
-	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	struct ring_follower follower;
 	struct server server;
 	int fd = open_resolver(&server);
@@ -231,7 +231,7 @@ static void
 a_resolver_that_never_says_whether_it_validates_is_asked_once_a_second(void **state)
 {
 	(void)state;
-	const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	enum { MS_PER_QUERY = 100, QUERIES = 100 };
 	struct server server;
 	unsigned settings = 0;
@@ -291,7 +291,8 @@ enum { UNREAD_MAX = 64, FLOOD = 500 };
 static int
 start_flood(void)
 {
-	static const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	static const struct client_ops clients = { NULL, client_defer, client_reserve,
+		client_done };
 	struct server server;
 	int fd = open_resolver(&server);
 
@@ -393,7 +394,8 @@ a_resolver_that_never_reads_gets_a_few_more_queries_at_each_retry(void **state)
 static void
 a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client(void **state)
 {
-	static const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	static const struct client_ops clients = { NULL, client_defer, client_reserve,
+		client_done };
 	struct forwarded_cache *cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, 1);
 	struct server server;
 	bool other = false;
@@ -446,7 +448,8 @@ a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client(voi
 static void
 a_resolver_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp(void **state)
 {
-	static const struct client_ops clients = { NULL, client_hold, client_reserve, client_done };
+	static const struct client_ops clients = { NULL, client_defer, client_reserve,
+		client_done };
 	struct server server;
 	bool other = false;
 	int fd, listener;

@@ -51,7 +51,7 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 	int client = connected(&context, &config, &tcp);
 	for (unsigned i = 0; i < REPLIES_MAX && tcp->pool.count == 1; i++) {
 		kept = tcp->pool.conns[0].out_len;
-		tcp_hold(tcp, &peer);
+		tcp_defer(tcp, &peer);
 		memset(tcp_reply_reserve(tcp), 0, REPLY);
 		tcp_reply_done(tcp, &peer, REPLY);
 	}
@@ -115,7 +115,7 @@ who_closes_its_side_and_resets_is_gone_at_once(void **state)
 	struct conn *conn = &tcp->pool.conns[0];
 	setsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
 	for (unsigned i = 0; i < REPLIES; i++)
-		tcp_hold(tcp, &peer);
+		tcp_defer(tcp, &peer);
 	assert_int_equal(shutdown(client, SHUT_WR), 0);
 	assert_int_equal(epoll_wait(context.epoll, &event, 1, 10000), 1);
 	tcp_event(tcp, 0, 0, event.events);
@@ -155,7 +155,7 @@ a_query_without_reply_does_not_close_ahead_of_gathered_replies(void **state)
 	tcp->pool.current = conn;
 	memset(tcp_gather_buffer(tcp), 0, PREFIX + REPLY);
 	tcp_gather_done(tcp, REPLY);
-	tcp_hold(tcp, &peer);
+	tcp_defer(tcp, &peer);
 	tcp_reply_done(tcp, &peer, 0);
 	assert_false(conn->closing);
 	assert_true(tcp_gather_flush(tcp));

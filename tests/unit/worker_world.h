@@ -54,7 +54,7 @@ static struct {
 } got;
 
 static inline void
-client_hold(void *arg, const struct client *client)
+client_defer(void *arg, const struct client *client)
 {
 	(void)arg;
 	(void)client;

@@ -427,7 +427,7 @@ close_if_finished(struct tcp *tcp, struct conn *conn)
 {
 	if (conn->blocked || conn->closing || (!conn->finished && !conn_is_retired(tcp, conn)))
 		return;
-	if (conn->held > 0) {
+	if (conn->in_flight > 0) {
 		conn_wait_for(&tcp->pool, conn, conn->finished ? 0 : EPOLLIN);
 		return;
 	}
@@ -560,12 +560,12 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 }
 
 void
-tcp_hold(struct tcp *tcp, const struct tcp_peer *peer)
+tcp_defer(struct tcp *tcp, const struct tcp_peer *peer)
 {
 	struct conn *conn = conn_find(&tcp->pool, peer);
 
 	if (conn != NULL)
-		conn->held++;
+		conn->in_flight++;
 }
 
 uint8_t *
@@ -583,7 +583,7 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 		stats_drop(tcp->context->stats, DROP_REPLY_LATE);
 		return;
 	}
-	conn->held--;
+	conn->in_flight--;
 	wire_put16(tcp->reply, (unsigned)len);
 	if (len == 0) {
 		/* conn_read() closes the current connection after it has sent the gathered replies. */

@@ -58,12 +58,12 @@ int64_t tcp_iteration(struct tcp *tcp);
  * A query of this connection is now in flight to another server. The connection is not idle, and
  * stays open for the reply even if the client closes its sending side.
  */
-void tcp_hold(struct tcp *tcp, const struct tcp_peer *peer);
+void tcp_defer(struct tcp *tcp, const struct tcp_peer *peer);
 
 /*
- * Write the reply to a query for which tcp_hold() was called. tcp_reply_reserve() returns a buffer
- * of DNS_TCP_MAX bytes. tcp_reply_done() gets the length of the reply, or 0 if there is none, and
- * ends the hold. No other function of this module may be called in between.
+ * Write the reply to a query for which tcp_defer() was called. tcp_reply_reserve() returns a buffer
+ * of DNS_TCP_MAX bytes. tcp_reply_done() gets the length of the reply, or 0 if there is none.
+ * No other function of this module may be called in between.
  */
 uint8_t *tcp_reply_reserve(struct tcp *tcp);
 void tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len);

@@ -105,7 +105,7 @@ conn_unsent(const struct conn *conn)
 bool
 conn_is_idle(const struct conn *conn)
 {
-	return conn->held == 0 && !conn->blocked;
+	return conn->in_flight == 0 && !conn->blocked;
 }
 
 static struct tcp_client *
@@ -192,7 +192,7 @@ conn_open(struct tcp_pool *pool, int fd, const struct sockaddr *peer)
 	conn->fd = fd;
 	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
 	memcpy(&conn->addr, peer, sizeof conn->addr);
-	conn->held = conn->queries = 0;
+	conn->in_flight = conn->queries = 0;
 	conn->blocked = conn->lent = conn->finished = conn->closing = false;
 	conn->events = EPOLLIN;
 	conn->touched_ns = context->now_ns;

@@ -47,11 +47,11 @@ struct conn {
 	uint32_t generation;
 	int64_t retire_ns; /* the latest time at which it is closed */
 	uint32_t queries;
-	uint32_t held;  /* number of queries in flight to other servers */
-	uint8_t family; /* enum stats_family */
-	bool blocked;   /* the socket is full, and unsent replies are in `out` */
-	bool lent;      /* blocked because a module has it (answer/message.h) */
-	bool finished;  /* the client will send nothing more */
+	uint32_t in_flight; /* number of queries in flight to other servers */
+	uint8_t family;     /* enum stats_family */
+	bool blocked;       /* the socket is full, and unsent replies are in `out` */
+	bool lent;          /* blocked because a module has it (answer/message.h) */
+	bool finished;      /* the client will send nothing more */
 	bool closing; /* we will send nothing more, but wait until the client has read everything */
 	uint32_t events; /* the events that the epoll waits for */
 	uint32_t in_len, in_size;

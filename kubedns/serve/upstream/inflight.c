@@ -36,19 +36,19 @@ struct inflight_client {
 	LIST_ENTRY(inflight_client) by_count;
 	uint32_t hash;
 	unsigned count; /* queries in flight */
-	/* Number of queries that have ended here, but not at the resolver (see forward_ops.hold_ns). */
-	unsigned held;
+	/* Number of queries that have ended here, but not at the resolver (see forward_ops.stored_ns). */
+	unsigned stored;
 	unsigned extra; /* queries in extra places, in flight and stored by the resolver */
 	TAILQ_HEAD(, inflight) queries; /* in flight, oldest first */
 };
 LIST_HEAD(client_list, inflight_client);
 LIST_HEAD(question_list, inflight);
 
-struct held_query {
+struct stored_query {
 	int64_t until_ns;
 	struct inflight_client *client;
 	uint64_t question; /* hash of the question */
-	unsigned next;     /* the next query in its bucket, as in held_by_question */
+	unsigned next;     /* the next query in its bucket, as in stored_by_question */
 	bool extra;        /* takes an extra place */
 };
 
@@ -67,10 +67,10 @@ struct inflight_table {
 	struct forward_ops ops;
 	unsigned max, client_max;
 	/* numbers of queries in flight, and of queries stored by the resolver */
-	unsigned count, held_count;
+	unsigned count, stored_count;
 	unsigned extra; /* queries in extra places, in flight and stored by the resolver */
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
-	struct known known; /* only with ops.hold_ns; allocated when it is first needed */
+	struct known known; /* only with ops.stored_ns; allocated when it is first needed */
 	bool ending;        /* no query is sent any more */
 	struct client_list by_hash[CLIENT_BUCKETS];
 	struct question_list by_question[QUESTION_BUCKETS]; /* queries that have been sent */
@@ -78,9 +78,9 @@ struct inflight_table {
 	struct client_list *by_count;
 	unsigned heaviest; /* no client has more queries in flight than this number */
 	/* A ring of the queries stored by the resolver, in order of time. The ring is allocated when it is first needed. */
-	struct held_query *held;
-	unsigned held_first;
-	unsigned held_by_question[QUESTION_BUCKETS]; /* index in the ring plus 1, or 0 */
+	struct stored_query *stored;
+	unsigned stored_first;
+	unsigned stored_by_question[QUESTION_BUCKETS]; /* index in the ring plus 1, or 0 */
 	/* Takes our own names before the first sync, or NULL. */
 	struct inflight_table *until_synced;
 	/* Takes queries for which answer() returned CHASE, or NULL. */
@@ -181,7 +181,7 @@ client_count(struct inflight_table *table, struct inflight_client *client, int b
 static void
 client_release(struct inflight_client *client)
 {
-	if (client->count + client->held > 0)
+	if (client->count + client->stored > 0)
 		return;
 	LIST_REMOVE(client, by_hash);
 	LIST_REMOVE(client, by_count);
@@ -193,7 +193,7 @@ client_release(struct inflight_client *client)
 static unsigned
 places(const struct inflight_table *table)
 {
-	return setting_or(table->ops.hold_max, table->max);
+	return setting_or(table->ops.stored_max, table->max);
 }
 
 /* Returns the number of extra places, for known questions of clients that have reached their limits. */
@@ -211,7 +211,7 @@ places_with_reserve(const struct inflight_table *table)
 }
 
 static unsigned
-held_size(const struct inflight_table *table)
+stored_size(const struct inflight_table *table)
 {
 	return places_with_reserve(table) + extra_places(table);
 }
@@ -255,7 +255,7 @@ know(struct inflight_table *table, const struct inflight *inflight, const uint8_
 	struct known *known = &table->known;
 	unsigned rcode = reply[3] & 15u;
 
-	if (table->ops.hold_ns == 0 || (rcode != RCODE_NOERROR && rcode != RCODE_NXDOMAIN))
+	if (table->ops.stored_ns == 0 || (rcode != RCODE_NOERROR && rcode != RCODE_NXDOMAIN))
 		return;
 	size_t bit = question_hash(table, inflight) % KNOWN_BITS;
 	if (known->bits[0] == NULL || known->count == KNOWN_MAX) {
@@ -271,12 +271,12 @@ know(struct inflight_table *table, const struct inflight *inflight, const uint8_
 }
 
 static bool
-is_held(const struct inflight_table *table, uint64_t question)
+is_stored(const struct inflight_table *table, uint64_t question)
 {
-	unsigned at = table->held_by_question[question % QUESTION_BUCKETS];
+	unsigned at = table->stored_by_question[question % QUESTION_BUCKETS];
 
-	while (at != 0 && table->held[at - 1].question != question)
-		at = table->held[at - 1].next;
+	while (at != 0 && table->stored[at - 1].question != question)
+		at = table->stored[at - 1].next;
 	return at != 0;
 }
 
@@ -285,32 +285,32 @@ is_held(const struct inflight_table *table, uint64_t question)
  * already stored takes no further place. The resolver continues with the same query, and counts its time from the first one.
  */
 static void
-hold_query(struct inflight_table *table, const struct inflight *inflight)
+store_query(struct inflight_table *table, const struct inflight *inflight)
 {
-	if (table->ops.hold_ns == 0 || !inflight->asked)
+	if (table->ops.stored_ns == 0 || !inflight->asked)
 		return;
-	unsigned size = held_size(table);
-	if (table->held == NULL)
-		table->held = xcalloc(size, sizeof *table->held);
+	unsigned size = stored_size(table);
+	if (table->stored == NULL)
+		table->stored = xcalloc(size, sizeof *table->stored);
 	uint64_t question = question_hash(table, inflight);
-	if (is_held(table, question))
+	if (is_stored(table, question))
 		return;
-	assert(table->held_count < size);
-	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
+	assert(table->stored_count < size);
+	int64_t until_ns = inflight->asked_ns + table->ops.stored_ns;
 	/* The newest query in the ring may have been sent later than this query, as a candidate of a search list. The later time
 	 * preserves the order of the ring. */
-	if (table->held_count > 0) {
-		unsigned last = (table->held_first + table->held_count - 1) % size;
+	if (table->stored_count > 0) {
+		unsigned last = (table->stored_first + table->stored_count - 1) % size;
 
-		if (table->held[last].until_ns > until_ns)
-			until_ns = table->held[last].until_ns;
+		if (table->stored[last].until_ns > until_ns)
+			until_ns = table->stored[last].until_ns;
 	}
-	unsigned at = (table->held_first + table->held_count++) % size;
-	unsigned *bucket = &table->held_by_question[question % QUESTION_BUCKETS];
-	table->held[at] =
-	    (struct held_query){ until_ns, inflight->account, question, *bucket, inflight->extra };
+	unsigned at = (table->stored_first + table->stored_count++) % size;
+	unsigned *bucket = &table->stored_by_question[question % QUESTION_BUCKETS];
+	table->stored[at] = (struct stored_query){ until_ns, inflight->account, question, *bucket,
+		inflight->extra };
 	*bucket = at + 1;
-	inflight->account->held++;
+	inflight->account->stored++;
 	if (inflight->extra)
 		extra_count(table, inflight->account, 1);
 }
@@ -319,25 +319,25 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 static void
 release_first(struct inflight_table *table)
 {
-	const struct held_query *first = &table->held[table->held_first];
-	unsigned *at = &table->held_by_question[first->question % QUESTION_BUCKETS];
+	const struct stored_query *first = &table->stored[table->stored_first];
+	unsigned *at = &table->stored_by_question[first->question % QUESTION_BUCKETS];
 
-	while (*at != table->held_first + 1)
-		at = &table->held[*at - 1].next;
+	while (*at != table->stored_first + 1)
+		at = &table->stored[*at - 1].next;
 	*at = first->next;
-	table->held_first = (table->held_first + 1) % held_size(table);
-	table->held_count--;
-	first->client->held--;
+	table->stored_first = (table->stored_first + 1) % stored_size(table);
+	table->stored_count--;
+	first->client->stored--;
 	if (first->extra)
 		extra_count(table, first->client, -1);
 	client_release(first->client);
 }
 
 static void
-release_held(struct inflight_table *table)
+release_stored(struct inflight_table *table)
 {
-	while (table->held_count > 0 &&
-	       table->held[table->held_first].until_ns <= table->context->now_ns)
+	while (table->stored_count > 0 &&
+	       table->stored[table->stored_first].until_ns <= table->context->now_ns)
 		release_first(table);
 }
 
@@ -359,10 +359,10 @@ client_limit(unsigned max, unsigned used, unsigned client_max)
 
 /* Checks the limits on the resolver's places. Returns the limit that one more query of this client would exceed, or DROP_COUNT. */
 static enum stats_drop
-hold_bound_reached(const struct inflight_table *table, const struct inflight_client *client)
+resolver_bound_reached(const struct inflight_table *table, const struct inflight_client *client)
 {
-	unsigned max = places(table), used = table->count + table->held_count - table->extra;
-	unsigned own = client != NULL ? client->count + client->held - client->extra : 0;
+	unsigned max = places(table), used = table->count + table->stored_count - table->extra;
+	unsigned own = client != NULL ? client->count + client->stored - client->extra : 0;
 
 	if (own >= client_limit(max, used, max))
 		return DROP_FORWARD_CLIENT;
@@ -609,7 +609,7 @@ fail_if_full(struct inflight_table *table, const struct inflight_client *account
     const struct client *client, const uint8_t *query, size_t len, enum answer_outcome outcome,
     const struct answer_info *info, bool *extra)
 {
-	enum stats_drop bound = hold_bound_reached(table, account);
+	enum stats_drop bound = resolver_bound_reached(table, account);
 
 	if (bound == DROP_COUNT)
 		return false;
@@ -634,7 +634,7 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 		stats_add(&table->context->stats->until_synced, 1);
 		table = table->until_synced;
 	}
-	table->clients.hold(table->clients.arg, client);
+	table->clients.defer(table->clients.arg, client);
 	struct answer_info reached;
 	if (table->cache != NULL) {
 		if (reply_from_kept(table, client, query, query_len, outcome, info, &reached))
@@ -649,7 +649,7 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 		return;
 	}
 	bool extra = false;
-	if (table->ops.hold_ns != 0 &&
+	if (table->ops.stored_ns != 0 &&
 	    fail_if_full(table, account, client, query, query_len, outcome, info, &extra))
 		return;
 	if (table->count >= table->max)
@@ -723,7 +723,7 @@ finish_one(struct inflight_table *table, struct inflight *inflight, struct upstr
 	inflight_unlink(table, inflight);
 	if (failed) {
 		stats_add(&stats->forward_failed, 1);
-		hold_query(table, inflight);
+		store_query(table, inflight);
 	}
 	client_release(inflight->account);
 	forwarded_reply_send(table->context, &table->clients, inflight, &said,
@@ -892,7 +892,7 @@ inflight_iteration(struct inflight_table *table)
 {
 	struct inflight *inflight;
 
-	release_held(table);
+	release_stored(table);
 	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL &&
 	       /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
 	       deadline_ns(table, inflight) <= table->context->now_ns)
@@ -927,9 +927,9 @@ inflight_free(struct inflight_table *table)
 	if (table == NULL)
 		return;
 	assert(table->count == 0);
-	while (table->held_count > 0)
+	while (table->stored_count > 0)
 		release_first(table);
-	free(table->held);
+	free(table->stored);
 	free(table->known.bits[0]);
 	free(table->known.bits[1]);
 	free(table->by_count);

@@ -25,7 +25,7 @@
  * A client whose queries are not answered must not take the places of other clients. Each client
  * may have half of the free places. If the table is full, the oldest query of the client with the
  * most queries ends with SERVFAIL. Some servers still store a query after it has ended here
- * (forward_ops.hold_ns). Such a server has its own number of places. A query takes a place until
+ * (forward_ops.stored_ns). Such a server has its own number of places. A query takes a place until
  * the server has dropped the query. Each client may have half of the free places there too. Further
  * queries get SERVFAIL at once. A small reserve is for clients that have no query. A client that has
  * reached its limit can still send queries that had an answer before. These have extra places, and
@@ -97,9 +97,9 @@ struct forward_ops {
 	 * The other server keeps an unanswered query for this time, counted from when it was sent,
 	 * even if the query has ended here. 0 means that it takes no place.
 	 */
-	int64_t hold_ns;
-	/* With hold_ns: number of places at the other server. 0 means as many as in the table. */
-	unsigned hold_max;
+	int64_t stored_ns;
+	/* With stored_ns: number of places at the other server. 0 means as many as in the table. */
+	unsigned stored_max;
 	bool has_servers;   /* there is a server to which a query can be sent */
 	int64_t timeout_ns; /* an unanswered query ends after this time; if 0, FORWARD_TIMEOUT_MS */
 	enum answer_made made; /* for /queries: MADE_FORWARDED or MADE_RELAYED */
@@ -120,8 +120,8 @@ struct forward_ops {
 /* The operations to reply to the client. */
 struct client_ops {
 	void *arg;
-	/* Reports that a query of this client will be answered later (see tcp_hold()). */
-	void (*hold)(void *arg, const struct client *client);
+	/* Reports that a query of this client will be answered later (see tcp_defer()). */
+	void (*defer)(void *arg, const struct client *client);
 	/* reply_buffer() returns the buffer for a reply, and sets `*max` to its size. done() gets
 	 * the length of the reply, or 0 if there is no reply. */
 	uint8_t *(*reply_buffer)(void *arg, const struct client *client, size_t *max);

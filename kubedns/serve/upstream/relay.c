@@ -22,7 +22,7 @@ enum { RETRY_FIRST = 1, RETRY_SECOND = 4 /* in units of retry_ns */ };
 /*
  * dnsmasq stores an unanswered query for 10 s, by a clock with whole seconds. By then, our own query has ended.
  */
-static const int64_t hold_ns = 11 * INT64_C(1000000000);
+static const int64_t stored_ns = 11 * INT64_C(1000000000);
 /* A query that got ECONNREFUSED is sent again after this time. dnsmasq is probably being restarted. Other queries in `soon` are late after
  * this time. */
 static const int64_t soon_ns = 50 * INT64_C(1000000);
@@ -397,7 +397,7 @@ relay_new(struct worker_context *context, struct inflight_table *inflight,
 		.ask_on = relay_ask,
 		.retry_ns = retry_ns,
 		.timeout_ns = RELAY_TIMEOUT_MS * INT64_C(1000000),
-		.hold_ns = hold_ns };
+		.stored_ns = stored_ns };
 	return relay;
 }
 

@@ -90,7 +90,7 @@ upstream_new(struct worker_context *context, const struct client_ops *clients,
 		    worker_share(RESOLVER_UNREAD_MAX, threads));
 		/* This number is for kubedns without --memory. With --memory, the limits of dnsmasq depend on the memory too. */
 		if (config->forward_max == 0)
-			inflight_ops(f->inflight)->hold_max = worker_share(RESOLVER_MAX, threads);
+			inflight_ops(f->inflight)->stored_max = worker_share(RESOLVER_MAX, threads);
 		inflight_cache(f->inflight, config->answer_cache);
 		relay_cache(f->relay, config->answer_cache);
 		if (config->servfail_retry)
