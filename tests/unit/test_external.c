@@ -32,6 +32,33 @@ service_has_its_load_balancers_addresses_and_external_ips(void **state)
 	    { "default.apps.example.com.", "A", GONE });
 }
 
+/* A resourceVersion is opaque. strtoull() would give the same number for these. */
+static void
+versions_that_are_no_numbers_differ(void **state)
+{
+	struct external_source sources[2];
+	struct dname name;
+	bool differs;
+
+	(void)state;
+	assert_int_equal(dname_from_text(&name, "x.apps.example.com"), 0);
+	for (size_t i = 0; i < 2; i++) {
+		struct object object;
+		const char *why = NULL;
+		struct json_object *json = quoted_json(
+		    INGRESS("x", JANUARY, RULE("x.apps.example.com"), IP("192.0.2.4")));
+
+		assert_int_equal(object_extract(json, NULL, &object, &why), 0);
+		object_read_external(json, &object, &why);
+		object.resource_version = i == 0 ? "7-a" : "7-b";
+		external_event(external, object.kind, EVENT_MODIFIED, &object);
+		object_clear(&object);
+		json_object_put(json);
+		assert_true(external_find(external, name.wire, 0, &sources[i], &differs));
+	}
+	assert_int_not_equal(sources[0].resource_version, sources[1].resource_version);
+}
+
 static void
 named_ports_are_srv_records_at_their_names(void **state)
 {
@@ -772,6 +799,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(service_has_its_load_balancers_addresses_and_external_ips),
 		TEST(host_names_times_addresses_have_a_limit),
+		TEST(versions_that_are_no_numbers_differ),
 		TEST(named_ports_are_srv_records_at_their_names),
 		TEST(load_balancer_known_by_its_host_name_is_an_alias),
 		TEST(alias_of_one_of_our_names_is_followed),

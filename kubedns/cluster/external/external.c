@@ -10,6 +10,7 @@
 #include "kubedns/cluster/external/host_claims.h"
 #include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/service_records.h"
+#include "kubedns/cluster/store.h"
 #include "lib/hash.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -331,7 +332,7 @@ external_object_renew(
 {
 	uint64_t digest = digest_of(e, source);
 
-	object->version = strtoull(source->resource_version, NULL, 10);
+	object->version = store_version(source->resource_version);
 	if (digest == object->digest)
 		return false;
 	object->digest = digest;
