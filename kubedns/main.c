@@ -172,9 +172,9 @@ open_workers(struct kubedns *k)
 		.answers = &o->answers };
 
 	if (*o->external.address_only != '\0') {
-		config.external_address = o->external.address_only;
-		config.external_port = o->external.address.port;
-		config.external_answers = &o->external.answers;
+		config.second_address = o->external.address_only;
+		config.second_port = o->external.address.port;
+		config.second_answers = &o->external.answers;
 		log_info("answering only the external zones on %s", o->external.address_text);
 	}
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);

@@ -116,9 +116,9 @@ static void worker_apply(struct tcp *tcp, enum port_order order);
 static void worker_wake(const struct worker *worker);
 
 enum {
-	/* Maximum size of a UDP reply at --external-address. Attackers with forged source addresses can reach that address. The limit is
+	/* Maximum size of a UDP reply at the second address. Attackers with forged source addresses can reach that address. The limit is
 	 * the same as for a client without EDNS, so the amplification factor is 8 instead of 20. Longer answers need TCP. */
-	EXTERNAL_REPLY_MAX = DNS_UDP_MIN,
+	SECOND_REPLY_MAX = DNS_UDP_MIN,
 	/* Events per call. All events are dispatched, because some are edge-triggered. */
 	EVENTS_MAX = 16,
 	EVENT_ROUNDS = 4,
@@ -329,9 +329,9 @@ client_done(void *arg, const struct client *client, size_t len)
 
 /* --- in the main thread --- */
 
-/* The sockets of a worker. `external` has the sockets of --external-address, and `own` all other sockets. */
+/* The sockets of a worker. `second` has the sockets of the second address, and `own` all other sockets. */
 struct all_sockets {
-	struct sockets own, external; /* `external.count` is 0 without --external-address */
+	struct sockets own, second; /* `second.count` is 0 if there is no second address */
 };
 
 /* `wanted`, but at most `most`. 0 means `most`. */
@@ -349,12 +349,12 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct all_
 		.connections = worker_share(connections, sockets->own.threads),
 		.memory = at_most(config->tcp_memory, TCP_MEMORY) / sockets->own.threads,
 		.idle_ns = (int64_t)setting_or(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
-		.external = sockets->external.count,
+		.second = sockets->second.count,
 	};
 	int fds[TCP_LISTENERS_MAX];
 	size_t count = 0;
 
-	struct sockets *const both[] = { &sockets->own, &sockets->external };
+	struct sockets *const both[] = { &sockets->own, &sockets->second };
 	for (size_t i = 0; i < 2; i++)
 		for (size_t f = 0; f < both[i]->count; f++) {
 			fds[count++] = both[i]->tcp[worker->index][f];
@@ -372,15 +372,15 @@ make_udp(struct worker *worker, const struct workers_config *config, struct all_
 	struct udp_socket udp[UDP_SOCKETS_MAX];
 	size_t count = 0;
 
-	struct sockets *const both[] = { &sockets->own, &sockets->external };
+	struct sockets *const both[] = { &sockets->own, &sockets->second };
 	for (size_t i = 0; i < 2; i++)
 		for (size_t f = 0; f < both[i]->count; f++) {
 			struct sockets *s = both[i];
 
 			udp[count++] = (struct udp_socket){ s->udp[worker->index][f],
 				s->servers[f].addr.family, s->wildcard,
-				s == &sockets->own ? config->answers : config->external_answers,
-				s == &sockets->own ? DNS_UDP_PAYLOAD : EXTERNAL_REPLY_MAX };
+				s == &sockets->own ? config->answers : config->second_answers,
+				s == &sockets->own ? DNS_UDP_PAYLOAD : SECOND_REPLY_MAX };
 			s->udp[worker->index][f] = -1;
 		}
 	worker->udp = udp_new(&worker->context, upstream_inflight(worker->forwarding), udp, count);
@@ -419,7 +419,7 @@ make_context(struct worker *worker, const struct workers_config *config)
 	context->stats = &worker->stats;
 	context->tree = config->tree;
 	context->answers = config->answers;
-	context->external = config->external_answers;
+	context->second = config->second_answers;
 	worker_thread_init(context);
 	context->connections =
 	    (struct connection_return){ .returned = returned_add, .arg = &worker->returned };
@@ -524,9 +524,9 @@ workers_open(struct workers **out, const struct workers_config *config)
 	    tcp_connections_allowed(setting_or(config->tcp_connections, TCP_CONNECTIONS));
 	int rc =
 	    sockets_open(&sockets.own, config->address, config->port, config->share_port, threads);
-	if (rc == 0 && config->external_address != NULL &&
-	    (rc = sockets_open(&sockets.external, config->external_address, config->external_port,
-		 false, threads)) != 0)
+	if (rc == 0 && config->second_address != NULL &&
+	    (rc = sockets_open(&sockets.second, config->second_address, config->second_port, false,
+		 threads)) != 0)
 		sockets_close(&sockets.own);
 	if (rc != 0)
 		return rc;
@@ -538,7 +538,7 @@ workers_open(struct workers **out, const struct workers_config *config)
 	for (unsigned i = 0; i < threads; i++)
 		workers->workers[i] = worker_new(config, &sockets, i, connections);
 	sockets_close(&sockets.own);
-	sockets_close(&sockets.external);
+	sockets_close(&sockets.second);
 	*out = workers;
 	return 0;
 }

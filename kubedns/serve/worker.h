@@ -109,11 +109,11 @@ struct workers_config {
 	struct forwarded_cache *answer_cache; /* cache of other servers' answers, or NULL */
 	const struct treecache *tree;
 	const struct answer_config *answers;
-	/* --external-address: an additional address, its port, and the configuration of the
+	/* A second address (--external-address), its port, and the configuration of the
 	 * answers there. The address is NULL if there is none. */
-	const char *external_address;
-	uint16_t external_port;
-	const struct answer_config *external_answers;
+	const char *second_address;
+	uint16_t second_port;
+	const struct answer_config *second_answers;
 };
 
 /*
@@ -124,7 +124,7 @@ unsigned workers_automatic(void);
 
 /*
  * Binds every socket and creates the workers. Copies everything to which `config` points, except
- * `tree`, `answers`, `external_answers`, `answer_cache` and `listener`, which must outlive the
+ * `tree`, `answers`, `second_answers`, `answer_cache` and `listener`, which must outlive the
  * workers. Returns 0, or -errno after one log line that names the address, the port,
  * and the process that uses it.
  */

@@ -40,7 +40,7 @@ struct worker_context {
 	struct ring *ring; /* see observe/observe.h; NULL if no observer is enabled */
 	const struct treecache *tree;
 	const struct answer_config *answers;
-	const struct answer_config *external; /* configuration for --external-address, or NULL */
+	const struct answer_config *second; /* at the second address (worker.h), or NULL */
 	struct view *view; /* view of the client of the current message (client_view.h) */
 	/* How modules return TCP connections to this worker. */
 	struct connection_return connections;

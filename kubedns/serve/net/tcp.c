@@ -727,14 +727,14 @@ static void
 open_conn(struct tcp *tcp, int fd, const struct sockaddr *peer, unsigned listener)
 {
 	const struct worker_context *context = tcp->context;
-	bool external = listener >= tcp->listener_count - tcp->config.external;
+	bool second = listener >= tcp->listener_count - tcp->config.second;
 
 	if (tcp->pool.free_count == 0)
 		evict(tcp);
 	struct conn *conn = conn_open(&tcp->pool, fd, peer);
 	if (conn == NULL)
 		return;
-	conn->answers = external ? context->external : context->answers;
+	conn->answers = second ? context->second : context->answers;
 	if (client_has_too_many(&tcp->pool, conn->client))
 		evict_of(tcp, conn->client);
 }

@@ -30,7 +30,7 @@ struct tcp_config {
 	unsigned connections; /* connections of this worker */
 	size_t memory;        /* bytes for buffers of this worker */
 	int64_t idle_ns;
-	size_t external; /* number of listeners for --external-address, which come last */
+	size_t second; /* number of listeners at the second address, which come last */
 };
 
 enum { TCP_LISTENERS_MAX = 6 /* one for each address: see UDP_SOCKETS_MAX */ };

@@ -22,7 +22,7 @@
 
 enum {
 	UDP_BATCH = 64,
-	UDP_SOCKETS_MAX = 6 /* one for each address: four, and two for --external-address */
+	UDP_SOCKETS_MAX = 6 /* one for each address: four, and two for the second address */
 };
 
 struct fair_share;
