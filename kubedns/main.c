@@ -94,7 +94,7 @@ make_store(struct kubedns *k)
 	k->status.digest = digest_new(o);
 	if (o->observe.explain_by_dns)
 		explain_by_dns(&k->options.answers);
-	k->status.external = external_names_new(&k->options, k->status.store, random_seed());
+	k->status.external = external_setup_new(&k->options, k->status.store, random_seed());
 	store_addresses(k->status.store, o->zone.ns_addrs, o->zone.ns_addr_count);
 }
 
@@ -308,7 +308,7 @@ stop(struct kubedns *k)
 	api_source_free(k->status.watch);
 	audit_free(k->status.audit);
 	store_free(k->status.store);
-	external_names_free(k->status.external);
+	external_setup_free(k->status.external);
 	settings_free(k->status.settings);
 	hosts_maps_free(k->status.hosts);
 	wanted_namespaces_free(k->status.namespaces);

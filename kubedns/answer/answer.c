@@ -243,7 +243,7 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 /* Returns whether --external-address answers the name. The zone of --domain may be inside an external zone, but --external-address does
  * not answer names of that zone. An external zone cannot contain reverse zones (zone_options.c). */
 OWN_FRAME static bool
-is_for_outside(const struct answer_config *config, const struct query *query)
+is_in_zone_beside(const struct answer_config *config, const struct query *query)
 {
 	const struct name name = { query->qname, query->labels, query->qname_len,
 		query->label_count };
@@ -265,7 +265,7 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 		return;
 	info->refused = (uint8_t)refusal(config, q, info->read);
 	if (config->stages.beside_only && info->refused == RCODE_NOERROR &&
-	    (q->qclass == CLASS_CH || !is_for_outside(config, q)))
+	    (q->qclass == CLASS_CH || !is_in_zone_beside(config, q)))
 		info->refused = RCODE_REFUSED;
 	if (info->refused != RCODE_NOERROR || q->qclass == CLASS_CH)
 		return;

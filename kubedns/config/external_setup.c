@@ -11,19 +11,19 @@
 #include "lib/xalloc.h"
 #include "treecache/treecache.h"
 
-struct external_names {
+struct external_setup {
 	struct external *claims;
 	struct clusterset *clusterset; /* NULL without --clusterset-domain */
 	struct external_zones zones;
 	bool begun;
 	/* The same zones without the zone of --clusterset-domain, for --external-address. */
-	struct external_zones outside;
+	struct external_zones second;
 };
 
 /* Adds the zone of --clusterset-domain after the zones of --external-zones, in the same tree. */
 static void
 add_clusterset(
-    struct external_names *names, const struct options *o, const struct store *store, uint64_t seed)
+    struct external_setup *setup, const struct options *o, const struct store *store, uint64_t seed)
 {
 	struct clusterset_config config = { .zone = o->external.zones[o->external.zone_count],
 		.ttl_s = o->answers.ttl_s,
@@ -32,13 +32,13 @@ add_clusterset(
 		.endpoint_pod_names = o->zone.endpoint_pod_names,
 		.store = store };
 
-	names->clusterset = clusterset_new(&config, external_tree(names->claims), seed);
-	names->zones.clusterset = &o->external.zones[o->external.zone_count];
-	names->zones.zone_count++;
+	setup->clusterset = clusterset_new(&config, external_tree(setup->claims), seed);
+	setup->zones.clusterset = &o->external.zones[o->external.zone_count];
+	setup->zones.zone_count++;
 }
 
-struct external_names *
-external_names_new(struct options *o, const struct store *store, uint64_t seed)
+struct external_setup *
+external_setup_new(struct options *o, const struct store *store, uint64_t seed)
 {
 	bool default_ns = o->external.ns_count == 0 && o->external.ns_addr_count == 0;
 	struct external_config config = { .zones = o->external.zones,
@@ -56,79 +56,79 @@ external_names_new(struct options *o, const struct store *store, uint64_t seed)
 
 	if (config.zone_count == 0 && !o->clusterset.wanted)
 		return NULL;
-	struct external_names *names = xcalloc(1, sizeof *names);
-	names->claims = external_new(&config, seed);
-	names->zones = (struct external_zones){ .tree = external_tree(names->claims),
+	struct external_setup *setup = xcalloc(1, sizeof *setup);
+	setup->claims = external_new(&config, seed);
+	setup->zones = (struct external_zones){ .tree = external_tree(setup->claims),
 		.zones = config.zones,
 		.zone_count = config.zone_count,
 		.headless = o->external.headless,
 		.primary =
 		    config.ns_addr_count == 0 && config.ns_count > 0 ? &config.ns[0] : NULL };
-	names->outside = names->zones;
-	names->outside.alone = true;
+	setup->second = setup->zones;
+	setup->second.alone = true;
 	if (o->clusterset.wanted)
-		add_clusterset(names, o, store, seed);
-	external_zones_set(&o->answers, &names->zones);
+		add_clusterset(setup, o, store, seed);
+	external_zones_set(&o->answers, &setup->zones);
 	o->external.answers = o->answers;
-	external_zones_set(&o->external.answers, &names->outside);
+	external_zones_set(&o->external.answers, &setup->second);
 	/* Queries to --external-address are never forwarded. */
 	o->external.answers.stage_config[STAGE_upstream] = NULL;
 	/* A client of --external-address is not a pod of this node. */
 	o->external.answers.choice = NULL;
 	stages_build(&o->answers);
 	stages_build(&o->external.answers);
-	return names;
+	return setup;
 }
 
 void
-external_names_event(struct external_names *names, enum object_kind kind, enum event_type type,
+external_setup_event(struct external_setup *setup, enum object_kind kind, enum event_type type,
     const struct object *object)
 {
-	if (names == NULL)
+	if (setup == NULL)
 		return;
-	external_event(names->claims, kind, type, object);
-	if (names->clusterset != NULL)
-		clusterset_event(names->clusterset, kind, type, object);
+	external_event(setup->claims, kind, type, object);
+	if (setup->clusterset != NULL)
+		clusterset_event(setup->clusterset, kind, type, object);
 }
 
 bool
-external_names_publish(struct external_names *names, uint32_t now_s, bool synced)
+external_setup_publish(struct external_setup *setup, uint32_t now_s, bool synced)
 {
-	if (names == NULL)
+	if (setup == NULL)
 		return false;
 	/* The changes are written even before the zones are synced. A tree that readers have not
 	 * seen is changed in place. */
-	if (names->clusterset != NULL)
-		clusterset_settle(names->clusterset);
-	if (synced && !names->begun)
-		external_begin(names->claims);
-	names->begun |= synced;
-	return synced && treecache_publish(external_tree(names->claims), now_s, true);
+	if (setup->clusterset != NULL)
+		clusterset_settle(setup->clusterset);
+	if (synced && !setup->begun)
+		external_begin(setup->claims);
+	setup->begun |= synced;
+	return synced && treecache_publish(external_tree(setup->claims), now_s, true);
 }
 
 size_t
-external_names_garbage(const struct external_names *names)
+external_setup_garbage(const struct external_setup *setup)
 {
-	return names == NULL ? 0 : treecache_garbage(external_tree(names->claims));
+	return setup == NULL ? 0 : treecache_garbage(external_tree(setup->claims));
 }
 
 void
-external_names_reclaim(struct external_names *names)
+external_setup_reclaim(struct external_setup *setup)
 {
-	if (names != NULL)
-		treecache_reclaim(external_tree(names->claims));
+	if (setup != NULL)
+		treecache_reclaim(external_tree(setup->claims));
 }
 
 const struct external *
-external_names_claims(const struct external_names *names)
+external_setup_claims(const struct external_setup *setup)
 {
-	return names == NULL ? NULL : names->claims;
+	return setup == NULL ? NULL : setup->claims;
 }
 
 const struct clusterset *
-external_names_clusterset(const struct external_names *names)
+external_setup_clusterset(const struct external_setup *setup)
 {
-	return names == NULL ? NULL : names->clusterset;
+	return setup == NULL ? NULL : setup->clusterset;
 }
 
 static void
@@ -175,20 +175,20 @@ claims_metrics(const struct external *claims, struct metrics *m)
 }
 
 void
-external_names_metrics(const struct external_names *names, struct metrics *m)
+external_setup_metrics(const struct external_setup *setup, struct metrics *m)
 {
-	if (names != NULL && names->outside.zone_count > 0)
-		claims_metrics(names->claims, m);
-	if (names != NULL && names->clusterset != NULL)
-		clusterset_metrics(names->clusterset, m);
+	if (setup != NULL && setup->second.zone_count > 0)
+		claims_metrics(setup->claims, m);
+	if (setup != NULL && setup->clusterset != NULL)
+		clusterset_metrics(setup->clusterset, m);
 }
 
 void
-external_names_free(struct external_names *names)
+external_setup_free(struct external_setup *setup)
 {
-	if (names == NULL)
+	if (setup == NULL)
 		return;
-	clusterset_free(names->clusterset);
-	external_free(names->claims);
-	free(names);
+	clusterset_free(setup->clusterset);
+	external_free(setup->claims);
+	free(setup);
 }

@@ -15,7 +15,7 @@
 
 struct clusterset;
 struct external;
-struct external_names;
+struct external_setup;
 struct metrics;
 struct options;
 struct store;
@@ -26,27 +26,27 @@ struct treecache;
  * the result, and makes `options->external.answers` from these answers. The store must outlive the
  * result, and must get each event first.
  */
-struct external_names *external_names_new(
+struct external_setup *external_setup_new(
     struct options *options, const struct store *store, uint64_t seed);
 
 /* The event_sink of both flags. */
-void external_names_event(struct external_names *names, enum object_kind kind, enum event_type type,
+void external_setup_event(struct external_setup *setup, enum object_kind kind, enum event_type type,
     const struct object *object);
 
 /* Shows the changes to readers once the zones are synced. Incomplete zones would cause negative
  * answers, also in secondaries. Returns true if there were changes. */
-bool external_names_publish(struct external_names *names, uint32_t now_s, bool synced);
+bool external_setup_publish(struct external_setup *setup, uint32_t now_s, bool synced);
 
-/* external_names_garbage() returns the number of bytes that were replaced and not freed yet. The
+/* external_setup_garbage() returns the number of bytes that were replaced and not freed yet. The
  * second function frees them when no reader uses them. */
-size_t external_names_garbage(const struct external_names *names);
-void external_names_reclaim(struct external_names *names);
+size_t external_setup_garbage(const struct external_setup *setup);
+void external_setup_reclaim(struct external_setup *setup);
 
 /* Returns the claims, for explanations. Returns NULL for NULL. */
-const struct external *external_names_claims(const struct external_names *names);
-const struct clusterset *external_names_clusterset(const struct external_names *names);
+const struct external *external_setup_claims(const struct external_setup *setup);
+const struct clusterset *external_setup_clusterset(const struct external_setup *setup);
 
-void external_names_metrics(const struct external_names *names, struct metrics *m);
-void external_names_free(struct external_names *names);
+void external_setup_metrics(const struct external_setup *setup, struct metrics *m);
+void external_setup_free(struct external_setup *setup);
 
 #endif

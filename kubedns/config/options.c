@@ -505,7 +505,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	modules_add_answers(&o->modules, &o->answers);
-	/* external_names_new() adds the external and clusterset zones later. */
+	/* external_setup_new() adds the external and clusterset zones later. */
 	stages_build(&o->answers);
 	if (rc < 0)
 		flags_say_usage(common);

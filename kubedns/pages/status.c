@@ -357,7 +357,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	audit_metrics(status->audit, m);
 	settings_metrics(status->settings, m);
 	hosts_maps_metrics(status->hosts, m);
-	external_names_metrics(status->external, m);
+	external_setup_metrics(status->external, m);
 	wanted_namespaces_metrics(status->namespaces, m);
 	sandbox_metrics(m, "kubedns_sandbox");
 	metrics_process(m, "kubedns_build_info");
@@ -424,8 +424,8 @@ handle_explain(const struct http_request *request, struct http_response *respons
 	struct explain_config config = { .answers = &status->options->answers,
 		.tree = explained_tree(status, client == NULL ? NULL : &addr, &view),
 		.store = status->store,
-		.external = external_names_claims(status->external),
-		.clusterset = external_names_clusterset(status->external),
+		.external = external_setup_claims(status->external),
+		.clusterset = external_setup_clusterset(status->external),
 		.stubs_refused = settings_refuses(status->settings, CONF_KEY_STUBS) };
 	response->body = explain_text(&config, name, &response->len);
 	explain_kept(status, name, response);

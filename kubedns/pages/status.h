@@ -14,7 +14,7 @@
 
 struct digest;
 struct forwarded_cache;
-struct external_names;
+struct external_setup;
 struct manifests;
 struct observers;
 struct query_log;
@@ -30,7 +30,7 @@ struct status {
 	const struct treecache *cache;
 	struct store *store;
 	struct digest *digest;
-	struct external_names *external; /* NULL without --external-zones */
+	struct external_setup *external; /* NULL without --external-zones */
 	struct settings *settings;
 	struct hosts_maps *hosts; /* NULL without --hosts-namespaces */
 	/* The active table. NULL if there is none yet, or without --nearest. */

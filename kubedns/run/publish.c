@@ -74,7 +74,7 @@ event_sink_take(void *arg, enum object_kind kind, enum event_type type, const st
 	wanted_namespaces_event(k->status.namespaces, type, object);
 	if (kind != OBJECT_CONFIGMAP) {
 		store_event(k->status.store, kind, type, object);
-		external_names_event(k->status.external, kind, type, object);
+		external_setup_event(k->status.external, kind, type, object);
 	} else if (k->status.manifests == NULL && object != NULL) {
 		if (settings_config_map(k->status.settings, type == EVENT_DELETED ? NULL : object))
 			publish_settings(k);
@@ -129,14 +129,14 @@ check_synced(struct kubedns *k)
 static size_t
 garbage(const struct kubedns *k)
 {
-	return treecache_garbage(k->cache) + external_names_garbage(k->status.external);
+	return treecache_garbage(k->cache) + external_setup_garbage(k->status.external);
 }
 
 static void
 reclaim(struct kubedns *k)
 {
 	treecache_reclaim(k->cache);
-	external_names_reclaim(k->status.external);
+	external_setup_reclaim(k->status.external);
 }
 
 /*
@@ -204,7 +204,7 @@ publish_iteration(struct kubedns *k)
 	int64_t now_ns = clock_wall_ns();
 	uint32_t serial = serial_now(k, now_ns);
 	modules_before_publish(&k->options.modules, serial);
-	if (external_names_publish(
+	if (external_setup_publish(
 		s->external, serial, s->synced && api_source_external_ready(s->watch))) {
 		s->publishes++;
 		k->published_ms = clock_mono_ms();
