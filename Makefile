@@ -49,7 +49,7 @@ LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(L
 # smaller blocks. Sanitizers have their own allocator. `make BUILD=build-libc ALLOCATOR=` builds with libc's allocator. It needs a separate
 # directory, because existing object files are not rebuilt.
 ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
-LIBS_kubedns = $(foreach m,$(modules),$($(m)_LIBS)) -lnettle -lpcre2-8 -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lyaml -lseccomp -lpthread -lm
+LIBS_kubedns = $(foreach m,$(modules),$($(m)_LIBS)) -lpcre2-8 -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lyaml -lseccomp -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares -lseccomp -lmnl
 LIBS_sidecar := -lgnutls -ljson-c -lmicrohttpd -lseccomp -lm
 LIBS_migrate := -ljson-c -lyaml
@@ -146,19 +146,24 @@ archives: $(archives) ## compile all sources without linking programs
 .SECONDARY:
 
 # Each fuzz target is built twice. One program contains replay.c, which runs the seeds in every `make test`. The other contains a fuzzer for `make fuzz`.
-fuzz_targets := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+# The seeds are in the folder `seeds` beside the target. Modules have targets too.
+fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c $(modules:%=tests/modules/%/fuzz/fuzz_*.c))
+fuzz_targets := $(basename $(notdir $(fuzz_sources)))
 replays := $(fuzz_targets:%=$(BUILD)/tests/replay/%)
 fuzzers := $(fuzz_targets:%=$(BUILD)/tests/fuzzer/%)
 
 # Both programs call the target through price.c. It finds inputs that cost more than their length allows.
 PRICED := -Wl,--wrap=LLVMFuzzerTestOneInput
-$(BUILD)/tests/replay/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/replay.o $(BUILD)/tests/fuzz/price.o $(archives)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -o $@ $^ $(archives) $(LIBS_kubedns) -lcares -lgnutls
+define fuzz_target
+$(BUILD)/tests/replay/$(basename $(notdir $(1))): $(BUILD)/$(1:.c=.o) $(BUILD)/tests/fuzz/replay.o $(BUILD)/tests/fuzz/price.o $(archives)
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) $$(PRICED) -o $$@ $$^ $$(archives) $$(LIBS_kubedns) -lcares -lgnutls
 
-$(BUILD)/tests/fuzzer/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/price.o $(archives)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns) -lcares -lgnutls
+$(BUILD)/tests/fuzzer/$(basename $(notdir $(1))): $(BUILD)/$(1:.c=.o) $(BUILD)/tests/fuzz/price.o $(archives)
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) $$(PRICED) -fsanitize=fuzzer -o $$@ $$^ $$(archives) $$(LIBS_kubedns) -lcares -lgnutls
+endef
+$(foreach t,$(fuzz_sources),$(eval $(call fuzz_target,$(t))))
 
 # kubedns and its own unit tests, for tests/modules.sh.
 kubedns-tests: $(BUILD)/bin/kubedns $(foreach t,$(unit_sources),$(if $(filter kubedns,$(call unit_owner,$(t))),$(BUILD)/tests/unit/$(basename $(notdir $(t)))))
@@ -176,7 +181,7 @@ unit: $(unit_tests) ## build and run the unit tests
 
 # Debian packages by purpose, with names that every release has. By default `make deps` installs the missing packages for building, running,
 # testing and lint.
-PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev libgnutls28-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev nettle-dev \
+PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev libgnutls28-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev \
 	$(foreach m,$(modules),$($(m)_PACKAGES))
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
 PACKAGES_unit := libcmocka-dev libldns-dev netbase nftables
@@ -287,8 +292,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer (FUZZ=fuzz_addr for on
 	@$(call deps,build test lint)
 	@$(sanitized) -s BUILD=build-fuzz CC=clang SANITIZE="$(ASAN) -fsanitize=fuzzer-no-link" fuzzers
 	@for t in $(FUZZ); do echo "== $$t"; mkdir -p build-fuzz/corpus/$$t; \
+		set -- tests/fuzz/seeds/$${t#fuzz_} tests/modules/*/fuzz/seeds/$${t#fuzz_}; [ -d "$$1" ] || shift; \
 		build-fuzz/tests/fuzzer/$$t -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=4096 \
-		-print_final_stats=1 -verbosity=1 -close_fd_mask=2 -artifact_prefix=build-fuzz/$$t- build-fuzz/corpus/$$t tests/fuzz/seeds/$${t#fuzz_} \
+		-print_final_stats=1 -verbosity=1 -close_fd_mask=2 -artifact_prefix=build-fuzz/$$t- build-fuzz/corpus/$$t $$1 \
 		>build-fuzz/$$t.log 2>&1 || { cat build-fuzz/$$t.log; exit 1; }; grep -h stat::number_of build-fuzz/$$t.log; done
 .PHONY: fuzz
 

@@ -50,8 +50,7 @@ kubedns/api: kubedns/cluster kubedns/cluster/external/object_external.h lib
 kubedns/manifests: kubedns/cluster kubedns/cluster/external/object_external.h lib
 kubedns/audit: kubedns/api kubedns/cluster lib
 kubedns/answer: kubedns/cluster/tree_content.h treecache lib
-kubedns/modules: kubedns/module.h kubedns/transfer kubedns/answer kubedns/serve kubedns/serve/observe treecache lib
-kubedns/transfer: kubedns/module.h kubedns/answer treecache lib
+kubedns/modules: kubedns/module.h kubedns/answer kubedns/serve kubedns/serve/observe treecache lib
 kubedns/serve: kubedns/serve/net kubedns/serve/upstream kubedns/serve/observe kubedns/answer treecache lib
 kubedns/serve/net: kubedns/serve kubedns/serve/upstream/inflight.h kubedns/serve/observe kubedns/answer treecache lib
 kubedns/serve/upstream: kubedns/serve kubedns/serve/net/batch_io.h kubedns/serve/observe kubedns/answer treecache lib

@@ -197,7 +197,8 @@ def commit_of(results):
 
 def run_test(name, seconds, build="build"):
     """Runs a unit test or a fuzz target over its seeds in TREE. Returns (whether it passed, seconds)."""
-    command = [target(name, build), *([f"tests/fuzz/seeds/{name.removeprefix('fuzz_')}"] if name.startswith("fuzz_") else [])]
+    seeds = TREE.glob(f"tests/**/fuzz/seeds/{name.removeprefix('fuzz_')}") if name.startswith("fuzz_") else []
+    command = [target(name, build), *seeds]
     begun = time.monotonic()
     process = subprocess.Popen(command, cwd=TREE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -246,7 +247,7 @@ def baseline(mutants):
     Builds and runs all tests without a change. Returns {test: seconds} of those that pass, and {test: {file: [executed lines, lines with
     counters]}}. Keeps both in PLACE while the sources stay the same.
     """
-    names = sorted(p.stem for folder, kind in (("unit", "test"), ("modules/*/unit", "test"), ("fuzz", "fuzz")) for p in (TREE / "tests").glob(f"{folder}/{kind}_*.c"))
+    names = sorted(p.stem for folder, kind in (("unit", "test"), ("modules/*/unit", "test"), ("fuzz", "fuzz"), ("modules/*/fuzz", "fuzz")) for p in (TREE / "tests").glob(f"{folder}/{kind}_*.c"))
     files = sorted({m.file for m in mutants if (TREE / m.file).exists()})
     kept, seconds, covered = PLACE / f"covered-{sources_hash()[:12]}.json", {}, {}
     known = json.loads(kept.read_text()) if kept.exists() else {}

@@ -53,12 +53,16 @@ programs() {
 	done
 }
 
-# Runs the programs of $BUILD/tests/$1 whose names come on standard input, UNIT_JOBS at a time. If $2 is given, each program gets its
-# own folder below $2 as argument. Its output is in $logs/NAME.log, its exit status in $logs/NAME.status.
+# Runs the programs of $BUILD/tests/$1 whose names come on standard input, UNIT_JOBS at a time. A fuzz target gets its folder of seeds as
+# argument. Its output is in $logs/NAME.log, its exit status in $logs/NAME.status.
 run_programs() {
 	# shellcheck disable=SC2016 # for the shell that xargs starts
-	dir=$BUILD/tests/$1 seeds=${2:-} logs=$logs timeout=$UNIT_TIMEOUT xargs -P "$UNIT_JOBS" -I{} sh -c \
-		'timeout -k 5 "$timeout" "$dir/$1" ${seeds:+"$seeds/${1#fuzz_}"} >"$logs/$1.log" 2>&1 </dev/null; echo $? >"$logs/$1.status"' sh {}
+	dir=$BUILD/tests/$1 logs=$logs timeout=$UNIT_TIMEOUT xargs -P "$UNIT_JOBS" -I{} sh -c \
+		'name=$1
+		set -- tests/fuzz/seeds/"${name#fuzz_}" tests/modules/*/fuzz/seeds/"${name#fuzz_}"
+		[ -d "$1" ] || shift
+		[ -d "$1" ] || set --
+		timeout -k 5 "$timeout" "$dir/$name" ${1:+"$1"} >"$logs/$name.log" 2>&1 </dev/null; echo $? >"$logs/$name.status"' sh {}
 }
 
 unit() {
@@ -80,7 +84,7 @@ unit() {
 
 replay() {
 	before_ok=$passed before_bad=$failed
-	programs replay fuzz fuzz | run_programs replay tests/fuzz/seeds
+	programs replay fuzz fuzz | run_programs replay
 	for name in $(programs replay fuzz fuzz); do
 		if [ "$(cat "$logs/$name.status")" = 0 ]; then
 			count 1 0

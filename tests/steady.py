@@ -128,7 +128,7 @@ def run_programs(build, programs, done):
         if program in done:
             continue
         name, begun = program.partition("/")[2], time.monotonic()
-        command = [str(build / "tests" / program)] + ([str(HERE / "fuzz" / "seeds" / name.removeprefix("fuzz_"))] if program.startswith("replay/") else [])
+        command = [str(build / "tests" / program)] + ([str(seeds) for seeds in HERE.glob(f"**/fuzz/seeds/{name.removeprefix('fuzz_')}")] if program.startswith("replay/") else [])
         try:
             ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PROGRAM_TIMEOUT_S, cwd=ROOT)
             passed, said = ended.returncode == 0, ended.stdout + ended.stderr
@@ -176,7 +176,7 @@ def main():
         programs = [name for name in names if name.startswith(("unit/", "replay/"))]
         tests = [name for name in names if name not in programs]
     else:
-        programs = built(build, "unit", [*HERE.glob("unit/test_*.c"), *HERE.glob("modules/*/unit/test_*.c")]) + built(build, "replay", HERE.glob("fuzz/fuzz_*.c"))
+        programs = built(build, "unit", [*HERE.glob("unit/test_*.c"), *HERE.glob("modules/*/unit/test_*.c")]) + built(build, "replay", [*HERE.glob("fuzz/fuzz_*.c"), *HERE.glob("modules/*/fuzz/fuzz_*.c")])
         tests = [str(HERE / "system"), str(HERE / "apiserver"), str(HERE / "modules")]
     folder = build / "steady"
     folder.mkdir(parents=True, exist_ok=True)

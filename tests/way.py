@@ -15,7 +15,7 @@ import sys
 from collections import defaultdict
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FOLDERS = ("kubedns/answer", "kubedns/serve", "kubedns/transfer")
+FOLDERS = ("kubedns/answer", "kubedns/serve", "kubedns/modules")
 STARTS = [("kubedns/serve/net/udp.c", "udp_readable"), ("kubedns/serve/upstream/upstream.c", "upstream_event")]
 # Calls through a pointer: the file, the pattern of the call, and the pattern of the functions' names in the tables.
 TABLES = [

@@ -1,7 +1,7 @@
 /* The module transfer, as the core sees it. transfer.h describes what it does. */
 #include "kubedns/module.h"
 
-#include "kubedns/transfer/transfer.h"
+#include "kubedns/modules/transfer/transfer.h"
 #include "lib/sandbox.h"
 
 enum { DNS_PORT = 53, JOURNAL_LEAST = 64 * 1024, JOURNAL_MOST = 4 * 1024 * 1024 };

@@ -7,8 +7,8 @@
  *
  * MACs are compared in constant time. Truncated MACs are not accepted.
  */
-#ifndef KUBEDNS_TRANSFER_TSIG_H
-#define KUBEDNS_TRANSFER_TSIG_H
+#ifndef KUBEDNS_MODULES_TRANSFER_TSIG_H
+#define KUBEDNS_MODULES_TRANSFER_TSIG_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/transfer/journal.h"
+#include "kubedns/modules/transfer/journal.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 

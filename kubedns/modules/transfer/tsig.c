@@ -1,4 +1,4 @@
-#include "kubedns/transfer/tsig.h"
+#include "kubedns/modules/transfer/tsig.h"
 
 #include <nettle/hmac.h>
 #include <nettle/memops.h>

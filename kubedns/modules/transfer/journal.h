@@ -4,8 +4,8 @@
  * that journal_take() returns is const, and stays valid until it is dropped. This module also
  * parses the query for an incremental transfer.
  */
-#ifndef KUBEDNS_TRANSFER_JOURNAL_H
-#define KUBEDNS_TRANSFER_JOURNAL_H
+#ifndef KUBEDNS_MODULES_TRANSFER_JOURNAL_H
+#define KUBEDNS_MODULES_TRANSFER_JOURNAL_H
 
 #include <stdatomic.h>
 #include <sys/queue.h>

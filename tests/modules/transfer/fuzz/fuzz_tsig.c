@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/transfer/tsig.h"
+#include "kubedns/modules/transfer/tsig.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "kubedns/transfer/transfer_internal.h"
-#include "kubedns/transfer/xfr_writer.h"
+#include "kubedns/modules/transfer/transfer_internal.h"
+#include "kubedns/modules/transfer/xfr_writer.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

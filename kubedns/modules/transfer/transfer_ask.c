@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kubedns/transfer/transfer_internal.h"
+#include "kubedns/modules/transfer/transfer_internal.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

@@ -1,4 +1,4 @@
-#include "kubedns/transfer/xfr_writer.h"
+#include "kubedns/modules/transfer/xfr_writer.h"
 
 #include <assert.h>
 #include <string.h>

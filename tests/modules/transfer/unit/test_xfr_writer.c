@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <ldns/ldns.h>
 
-#include "kubedns/transfer/xfr_writer.h"
+#include "kubedns/modules/transfer/xfr_writer.h"
 #include "lib/addr.h"
 #include "tests/unit/answer_bed.h"
 

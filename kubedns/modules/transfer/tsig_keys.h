@@ -8,10 +8,10 @@
  * signed with the first key that lists its destination address, otherwise with the first key that
  * lists no address.
  */
-#ifndef KUBEDNS_TRANSFER_TSIG_KEYS_H
-#define KUBEDNS_TRANSFER_TSIG_KEYS_H
+#ifndef KUBEDNS_MODULES_TRANSFER_TSIG_KEYS_H
+#define KUBEDNS_MODULES_TRANSFER_TSIG_KEYS_H
 
-#include "kubedns/transfer/tsig.h"
+#include "kubedns/modules/transfer/tsig.h"
 #include "lib/addr.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/transfer/tsig_keys.h"
+#include "kubedns/modules/transfer/tsig_keys.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

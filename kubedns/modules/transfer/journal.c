@@ -1,4 +1,4 @@
-#include "kubedns/transfer/journal.h"
+#include "kubedns/modules/transfer/journal.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "kubedns/transfer/tsig_keys.h"
+#include "kubedns/modules/transfer/tsig_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>

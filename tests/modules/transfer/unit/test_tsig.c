@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/transfer/tsig.h"
+#include "kubedns/modules/transfer/tsig.h"
 #include "lib/wire.h"
 
 enum { NOW_S = 1700000000, ROOM = 1024, REPLIES = 3 };

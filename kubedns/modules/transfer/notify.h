@@ -15,15 +15,15 @@
  * with the same serial has the same ID and signature, so a late answer to any of them counts. Only
  * one thread may use this module.
  */
-#ifndef KUBEDNS_TRANSFER_NOTIFY_H
-#define KUBEDNS_TRANSFER_NOTIFY_H
+#ifndef KUBEDNS_MODULES_TRANSFER_NOTIFY_H
+#define KUBEDNS_MODULES_TRANSFER_NOTIFY_H
 
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/transfer/tsig_keys.h"
+#include "kubedns/modules/transfer/tsig_keys.h"
 
 enum {
 	NOTIFY_SERVERS_MAX = 16,

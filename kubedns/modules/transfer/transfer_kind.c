@@ -1,5 +1,5 @@
 /* Decides what a secondary gets: the whole zone (AXFR), changes (IXFR, RFC 1995), or only the SOA. */
-#include "kubedns/transfer/transfer_internal.h"
+#include "kubedns/modules/transfer/transfer_internal.h"
 #include "lib/log.h"
 
 /* Returns the entry for a client and a zone, or NULL. */

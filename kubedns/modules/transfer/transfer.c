@@ -8,7 +8,7 @@
 
 #include "kubedns/answer/zone_walk.h"
 #include "kubedns/module.h"
-#include "kubedns/transfer/transfer_internal.h"
+#include "kubedns/modules/transfer/transfer_internal.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/metrics.h"

@@ -4,18 +4,18 @@
  * than transfers. transfer_kind.c chooses between AXFR and IXFR. transfer_stream.c has a single
  * transfer.
  */
-#ifndef KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
-#define KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
+#ifndef KUBEDNS_MODULES_TRANSFER_TRANSFER_INTERNAL_H
+#define KUBEDNS_MODULES_TRANSFER_TRANSFER_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "kubedns/answer/zone_walk.h"
-#include "kubedns/transfer/journal.h"
-#include "kubedns/transfer/notify.h"
-#include "kubedns/transfer/transfer.h"
-#include "kubedns/transfer/tsig_keys.h"
+#include "kubedns/modules/transfer/journal.h"
+#include "kubedns/modules/transfer/notify.h"
+#include "kubedns/modules/transfer/transfer.h"
+#include "kubedns/modules/transfer/tsig_keys.h"
 #include "lib/wire.h"
 #include "treecache/treecache.h"
 

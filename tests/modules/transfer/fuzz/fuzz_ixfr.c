@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/transfer/journal.h"
+#include "kubedns/modules/transfer/journal.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 

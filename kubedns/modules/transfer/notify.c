@@ -1,4 +1,4 @@
-#include "kubedns/transfer/notify.h"
+#include "kubedns/modules/transfer/notify.h"
 
 #include <errno.h>
 #include <stdatomic.h>

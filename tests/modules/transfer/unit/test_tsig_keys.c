@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/transfer/tsig_keys.h"
+#include "kubedns/modules/transfer/tsig_keys.h"
 
 #define SECRET "mPpNk0Ozd8GU05MbV0VCTtTMUcAtvVHmRHJg2CLl0ck="
 

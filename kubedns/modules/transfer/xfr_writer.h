@@ -6,8 +6,8 @@
  * the types of the records. For IXFR, the records may be the whole zone. The owner of a record is
  * compressed against the previous owner. RDATA is not compressed.
  */
-#ifndef KUBEDNS_TRANSFER_XFR_WRITER_H
-#define KUBEDNS_TRANSFER_XFR_WRITER_H
+#ifndef KUBEDNS_MODULES_TRANSFER_XFR_WRITER_H
+#define KUBEDNS_MODULES_TRANSFER_XFR_WRITER_H
 
 #include "kubedns/answer/zone_walk.h"
 

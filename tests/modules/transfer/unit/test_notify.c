@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "kubedns/answer/zones.h"
-#include "kubedns/transfer/notify.h"
+#include "kubedns/modules/transfer/notify.h"
 #include "lib/clock.h"
 #include "lib/wire.h"
 

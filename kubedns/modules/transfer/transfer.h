@@ -35,15 +35,15 @@
  * queue has at most QUEUE_MAX transfers, and at most QUEUE_CLIENT_MAX for one address. A transfer
  * waits for at most QUEUE_MS.
  */
-#ifndef KUBEDNS_TRANSFER_TRANSFER_H
-#define KUBEDNS_TRANSFER_TRANSFER_H
+#ifndef KUBEDNS_MODULES_TRANSFER_TRANSFER_H
+#define KUBEDNS_MODULES_TRANSFER_TRANSFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kubedns/answer/message.h"
-#include "kubedns/transfer/tsig_keys.h"
+#include "kubedns/modules/transfer/tsig_keys.h"
 #include "lib/addr.h"
 
 struct metrics;
