@@ -8,19 +8,16 @@ import time
 
 import dns.flags
 import dns.message
-import dns.name
 import dns.query
 import dns.rcode
 import dns.rdatatype
-import dns.zone
 import pytest
 from api_world import OWN, World
 from apiserver import ApiServer
 from asking import NXDOMAIN, ask_until
-from hurry import Clock, hurried
+from hurry import Clock
 from kubedns_process import PROGRAM, Kubedns
 from objects import endpoint_slice, namespace, service
-from test_transfer import Listener, transferred
 from waiting import free_port
 from world import Z, start, write
 
@@ -299,51 +296,6 @@ def test_headless_services_are_in_the_zone_when_asked_for(tmp_path):
         assert f"SRV 0 50 80 db-0.db.own.{ZONE}." in why and "Service own/db" in why, why
 
 
-def by_rfc4592(zone, name, type_):
-    """Returns the answer that RFC 4592 requires from a server that has only this zone."""
-    exists = {dns.name.Name(n.labels[i:]) for n in zone.nodes for i in range(len(n.labels) - len(zone.origin.labels) + 1)}
-    if name not in exists:
-        closest = name.parent()
-        while closest not in exists:
-            closest = closest.parent()
-        name = dns.name.from_text("*", closest)
-        if name not in zone.nodes:
-            return NXDOMAIN
-    found = zone.get_rdataset(name, type_)
-    return frozenset(r.to_text() for r in found) if found else frozenset()
-
-
-def test_wildcards_beside_headless_services_answer_as_from_a_secondary(tmp_path):
-    """
-    Two bugs: nothing.own got the wildcard's address, although own exists as an empty non-terminal. A namespace without names counted as an
-    existing name.
-    """
-    world = [*(namespace(ns) for ns in ("own", "shop", "lb", "none")), service("db", "None", "own"), service("idle", "None", "shop"),
-             endpoint_slice("db", ["10.201.0.1", "10.201.0.2"], "own", hostnames=["db-0"]), service("web", "10.200.0.1", "shop"),
-             ingress("wild", f"*.{ZONE}", "192.0.2.8", "lb"), ingress("near", f"*.shop.{ZONE}", "192.0.2.7", "lb")]
-    first = ("", "a.", "db.", "idle.", "web.", "db-0.db.", "x.db.", "x.idle.", "_tcp.db.", "_http._tcp.db.", "x._http._tcp.db.", "a.b.c.x._http._tcp.db.")
-    names = [f"{labels}{ns}.{ZONE}" for labels in first for ns in ("own", "shop", "lb", "none", "nowhere")]
-    with start(tmp_path, world, ZONES, "--external-headless", "--transfer-to=127.0.0.1") as k:
-        k.wait_ready()
-
-        def compare():
-            zone = transferred(k, ZONE)
-            for name in names:
-                for type_ in ("A", "SRV"):
-                    wanted = by_rfc4592(zone, dns.name.from_text(name), type_)
-                    assert k.ask(name, type_) == wanted, (name, type_, wanted)
-
-        compare()
-        assert k.ask(f"nothing.own.{ZONE}") == NXDOMAIN and k.ask(f"none.{ZONE}") == {"192.0.2.8"} == k.ask(f"x.nowhere.{ZONE}")
-        assert "NXDOMAIN" in k.http(f"/explain?name=nothing.own.{ZONE}")[1]
-        write(k.objects, [endpoint_slice("idle", ["10.201.0.9"], "shop")], name="more.json")  # add a name in another namespace
-        k.wait(lambda: k.ask(f"idle.shop.{ZONE}") == {"10.201.0.9"})
-        compare()
-        write(k.objects, [o for o in world if o["kind"] != "EndpointSlice"])  # remove the names of the first namespace
-        k.wait(lambda: k.ask(f"db.own.{ZONE}") == {"192.0.2.8"})
-        compare()
-
-
 @pytest.mark.parametrize("args, why", [
     (["--external-zones=x.cluster.local"], "it is in --domain"), (["--external-zones=a..b"], "not a DNS name"),
     (["--external-zones=a.b,a.B"], "comes twice"), (["--external-zones=168.192.in-addr.arpa"], "reverse zones are --reverse-cidrs"),
@@ -356,31 +308,3 @@ def test_wildcards_beside_headless_services_answer_as_from_a_secondary(tmp_path)
 def test_what_makes_no_sense_is_refused(tmp_path, args, why):
     done = subprocess.run([PROGRAM, f"--objects-dir={tmp_path}", *args], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and why in done.stderr and "--help" in done.stderr, done.stderr
-
-
-def test_a_zone_is_neither_answered_nor_transferred_until_all_that_has_names_in_it_was_listed(api, tmp_path):
-    """Otherwise a secondary could get a zone without the names of routes, take it for the newest version, and lose these names."""
-    api.fill([balanced("web", {"ip": "192.0.2.1"}), gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}")])
-    trouble = api.fault(resource="httproutes", status=500, message="the conversion webhook is away")
-    flags = ("--transfer-to=127.0.0.1", "--ns-addresses=127.0.0.1")
-    with Listener() as ear, hurried(tmp_path, 20) as env, kubedns(api, tmp_path, ZONES, f"--transfer-notify={ear.address}", *flags, env=env) as k:
-        k.wait_ready()  # kubedns answers cluster names before it has listed the routes
-        assert k.ask(f"web.own.svc.{Z}") == {"10.200.9.1"}
-        assert ear.hear()[1] == f"{Z}."
-        for tcp in (False, True):
-            assert exchange(k.port, f"web.own.{ZONE}", "A", tcp).rcode() == dns.rcode.SERVFAIL
-        assert exchange(k.port, ZONE, "AXFR", tcp=True).rcode() == dns.rcode.SERVFAIL
-        k.wait(lambda: "httproutes: not listed yet" in k.log())
-        assert "external zones: queries get SERVFAIL" in k.http("/readiness")[1]
-        api.put(service("more", "10.200.9.2", "own"))
-        k.wait(lambda: k.ask(f"more.own.svc.{Z}") == {"10.200.9.2"})
-        while (heard := ear.hear(timeout=0.5)) is not None:
-            assert heard[1] == f"{Z}."
-        api.clear(trouble)
-        k.wait(lambda: k.ask(f"h.{ZONE}") == {"192.0.2.33"}, 30)
-        assert k.ask(f"web.own.{ZONE}") == {"192.0.2.1"} and k.http("/readiness")[1] == "ok\n"
-        while (heard := ear.hear())[1] != f"{ZONE}.":
-            pass
-        got = dns.zone.Zone(f"{ZONE}.", relativize=False)
-        dns.query.inbound_xfr("127.0.0.1", got, port=k.port, timeout=30, lifetime=60)
-        assert got.find_rdataset(f"h.{ZONE}.", "A")[0].to_text() == "192.0.2.33"

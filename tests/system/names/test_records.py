@@ -7,7 +7,6 @@ from contextlib import closing
 import dns.flags
 import dns.query
 import dns.rcode
-import dns.zone
 import pytest
 from asking import ask_until
 from dnsnet import Upstream, query, udp
@@ -197,19 +196,6 @@ def test_print_zone_has_those_of_the_zone(tmp_path, conf):
     assert "out.example" not in printed
     (tmp_path / "zone").write_text(printed)
     subprocess.run(["named-checkzone", "-q", Z, tmp_path / "zone"], check=True, timeout=30)
-
-
-def test_the_largest_record_is_in_transfers(tmp_path, conf):
-    """A record must fit into one message of a transfer. kubedns rejects a larger record and does not abort."""
-    text = " ".join(["a" * 255] * 32)
-    write(conf, f"{'b' * 63}.default.svc.{Z}. TXT {text}\nc.default.svc.{Z}. TXT {text}\n", "records")
-    with start(tmp_path, WORLD, f"--config-dir={conf}", "--transfer-to=127.0.0.0/8") as k:
-        k.wait_ready()
-        write(conf, f"d.default.svc.{Z}. TXT {text} {text[:-20]}\n", "records")
-        k.wait(lambda: k.metric("kubedns_config_error", key="records") == 1)
-        zone = dns.zone.from_xfr(dns.query.xfr(k.host, Z, port=k.port, relativize=False), relativize=False, check_origin=False)
-        assert [len(r.strings) for _, _, r in zone.iterate_rdatas("TXT") if len(r.strings) > 1] == [32, 32]
-        assert "the record is too long" in k.log()
 
 
 def test_front_kubedns_answers_and_dnsmasq_is_not_asked(tmp_path, conf):
