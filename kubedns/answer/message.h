@@ -1,8 +1,8 @@
 /*
  * Messages that a module answers instead of the stages (kubedns/module.h), such as a zone transfer.
  *
- *	worker --query--> answer(): takes()? --ANSWER_MODULE--> worker --struct message--> answer() of the handler
- *	                                                          ^                           |
+ *	worker --query--> answer(): takes()? --ANSWER_MODULE--> worker --struct module_message--> answer() of the handler
+ *	                                                          ^                                  |
  *	                                                          '-- the reply, or over TCP: the module has the connection
  *
  * The stages answer a query with one message, and refuse some queries regardless of their name. For these queries, and for queries
@@ -25,7 +25,7 @@ struct connection_return {
 };
 
 /* A query for which answer() returned ANSWER_MODULE. */
-struct message {
+struct module_message {
 	/* configuration of the address to which the query was sent */
 	const struct answer_config *answers;
 	const struct sockaddr *peer;
@@ -49,13 +49,13 @@ struct message_handler {
 	 * Returns the length of the reply in `out`. Returns 0 if the module has taken over the connection. It then sends on a
 	 * duplicate of the descriptor, and calls end.returned() once, except after workers_stop().
 	 */
-	size_t (*answer)(void *state, const struct message *message);
+	size_t (*answer)(void *state, const struct module_message *message);
 	void *state; /* the core sets the module's state */
 };
 
 /* Answers the message with the handler that has taken it. */
 static inline size_t
-message_answer(const struct message_handler *handler, const struct message *message)
+message_answer(const struct message_handler *handler, const struct module_message *message)
 {
 	return handler->answer(handler->state, message);
 }

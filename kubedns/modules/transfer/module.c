@@ -97,7 +97,7 @@ takes(const void *state, const struct answer_config *answers, const struct query
 }
 
 static size_t
-answer_message(void *state, const struct message *message)
+answer_message(void *state, const struct module_message *message)
 {
 	return transfer_answer(state, message);
 }

@@ -106,6 +106,6 @@ bool transfer_takes(const struct transfer *transfer, const struct answer_config 
     const struct query *query, bool has_tsig);
 
 /* Answers the query, or makes a job for a stream thread (answer/message.h). */
-size_t transfer_answer(struct transfer *transfer, const struct message *message);
+size_t transfer_answer(struct transfer *transfer, const struct module_message *message);
 
 #endif

@@ -30,7 +30,7 @@ find_fault(struct asked *asked, enum transfer_refusal refusal, const char *why)
 bool
 asked_verify(struct transfer *t, struct asked *asked)
 {
-	const struct message *ask = asked->ask;
+	const struct module_message *ask = asked->ask;
 	enum tsig_read read = tsig_read(ask->query, ask->query_len, &asked->tsig);
 
 	if (read == TSIG_MALFORMED)
@@ -66,7 +66,7 @@ asked_verify(struct transfer *t, struct asked *asked)
 struct writer
 asked_begin(const struct asked *asked, unsigned flags)
 {
-	const struct message *ask = asked->ask;
+	const struct module_message *ask = asked->ask;
 	size_t question = ask->question->question_len;
 
 	memset(ask->out, 0, DNS_HEADER);
@@ -124,7 +124,7 @@ static size_t
 refuse(struct transfer *t, struct asked *asked, enum transfer_refusal why, unsigned rcode,
     const char *text)
 {
-	const struct message *ask = asked->ask;
+	const struct module_message *ask = asked->ask;
 	struct server client;
 	char name[DNAME_TEXT_MAX], from[ADDR_TEXT_MAX] = "?", code[12];
 
@@ -196,7 +196,7 @@ queue_job(struct transfer *t, struct job *made)
 static size_t
 start_stream(struct transfer *t, struct asked *asked, size_t zone, const struct addr *client)
 {
-	const struct message *ask = asked->ask;
+	const struct module_message *ask = asked->ask;
 	bool incremental = ask->question->qtype == TYPE_IXFR;
 	uint32_t has = 0;
 
@@ -249,7 +249,7 @@ transfer_takes(const struct transfer *t, const struct answer_config *answers,
 }
 
 size_t
-transfer_answer(struct transfer *t, const struct message *ask)
+transfer_answer(struct transfer *t, const struct module_message *ask)
 {
 	struct asked asked = { .ask = ask };
 	struct server client = { .addr = { .family = AF_UNSPEC } };

@@ -125,7 +125,7 @@ void transfer_note_given(struct transfer *transfer, const struct job *job, uint3
 
 /* A query, and the state of its TSIG. */
 struct asked {
-	const struct message *ask;
+	const struct module_message *ask;
 	bool is_signed; /* the query's TSIG is valid, so the reply gets a TSIG of the chain */
 	struct tsig_chain chain;
 	enum tsig_error error; /* the error in `tsig` */

@@ -154,7 +154,7 @@ tcp_gather_done(struct tcp *tcp, size_t len)
 
 /* Records the query as a whole message. If the module has not taken over the connection, records the reply too. */
 static void
-observe_exchange(const struct tcp *tcp, const struct message *message, size_t reply)
+observe_exchange(const struct tcp *tcp, const struct module_message *message, size_t reply)
 {
 	struct ring *ring = tcp->context->ring;
 	int64_t now_ns = tcp->context->now_ns;
@@ -181,7 +181,7 @@ answer_by_module(struct tcp *tcp, const uint8_t *query, size_t len, struct answe
 		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
 		return false;
 	}
-	struct message message = { .answers = conn->answers,
+	struct module_message message = { .answers = conn->answers,
 		.peer = &conn->addr.sa,
 		.question = &info->query,
 		.query = query,

@@ -225,7 +225,7 @@ module_packet(struct udp *udp, unsigned index, unsigned i)
 {
 	struct worker_context *context = udp->context;
 	struct answer_info *info = &udp->infos[i];
-	struct message message = { .answers = udp->sockets[index].answers,
+	struct module_message message = { .answers = udp->sockets[index].answers,
 		.peer = udp->in[i].msg_hdr.msg_name,
 		.question = &info->query,
 		.query = udp->in_iov[i].iov_base,
