@@ -35,7 +35,7 @@ broken(int line, const char *what)
 	abort();
 }
 
-struct message {
+struct packet {
 	struct sockaddr_in from;
 	size_t len;
 	uint8_t wire[DNS_UDP_QUERY_MAX];
@@ -44,7 +44,7 @@ struct message {
 static struct {
 	int udp, tcp; /* -1: the resolver is down */
 	struct sockaddr_in addr;
-	struct message asked[ASKED]; /* the latest queries over UDP */
+	struct packet asked[ASKED]; /* the latest queries over UDP */
 	unsigned asked_count;
 	struct {
 		int fd; /* -1: not connected */
@@ -138,7 +138,7 @@ static void
 resolver_reads(void)
 {
 	socklen_t len = sizeof(struct sockaddr_in);
-	struct message *message = &resolver.asked[resolver.asked_count % ASKED];
+	struct packet *message = &resolver.asked[resolver.asked_count % ASKED];
 	ssize_t n;
 
 	if (resolver.udp < 0)
@@ -276,7 +276,7 @@ resolver_replies(unsigned which, enum reply_kind kind)
 
 	if (known == 0 || resolver.udp < 0)
 		return;
-	const struct message *message =
+	const struct packet *message =
 	    &resolver.asked[(resolver.asked_count - 1 - which % known) % ASKED];
 	size_t len = reply_write(message->wire, message->len, kind, out);
 	sendto(kind == REPLY_OTHER_ADDRESS ? stranger : resolver.udp, out, len, 0,

@@ -145,17 +145,17 @@ send_question(unsigned i)
 	transport_iteration(transport);
 }
 
-struct message {
+struct packet {
 	struct sockaddr_in from;
 	size_t len;
 	uint8_t wire[DNS_UDP_QUERY_MAX];
 };
 
 /* Reads a question as the server, and makes a reply with the same header and question of it. */
-static struct message
+static struct packet
 take_question(void)
 {
-	struct message message;
+	struct packet message;
 	struct pollfd ready = { .fd = udp, .events = POLLIN };
 	socklen_t len = sizeof message.from;
 
@@ -169,7 +169,7 @@ take_question(void)
 }
 
 static void
-reply_from(int fd, const struct message *message)
+reply_from(int fd, const struct packet *message)
 {
 	assert_int_equal(sendto(fd, message->wire, message->len, 0,
 			     (const struct sockaddr *)&message->from, sizeof message->from),
@@ -179,13 +179,13 @@ reply_from(int fd, const struct message *message)
 /* Sends a reply, and checks that question 0 has as many replies as `expected`. A right reply to
  * question 1 shows that the first one was handled. */
 static void
-expect_after(const struct message *message, unsigned expected)
+expect_after(const struct packet *message, unsigned expected)
 {
 	reply_from(udp, message);
 	exchange_end(&exchanges[1]);
 	memset(&seen[1], 0, sizeof seen[1]);
 	send_question(1);
-	struct message marker = take_question();
+	struct packet marker = take_question();
 	reply_from(udp, &marker);
 	for (unsigned i = 0; i < 1000 && seen[1].replies == 0; i++)
 		handle_events(WAIT_MS);
@@ -199,8 +199,8 @@ what_does_not_answer_the_question_is_ignored_over_udp(void **state)
 {
 	(void)state;
 	send_question(0);
-	const struct message right = take_question();
-	struct message wrong = right;
+	const struct packet right = take_question();
+	struct packet wrong = right;
 	wrong.len = 1;
 	expect_after(&wrong, 0);
 	wrong.len = DNS_HEADER - 1;
@@ -238,7 +238,7 @@ a_second_reply_and_a_late_one_are_ignored(void **state)
 {
 	(void)state;
 	send_question(0);
-	struct message reply = take_question();
+	struct packet reply = take_question();
 	expect_after(&reply, 1);
 	expect_after(&reply, 1);
 	send_question(2);
@@ -261,7 +261,7 @@ a_reply_from_another_address_or_port_is_ignored(void **state)
 	in.sin_port = htons(remote_server(remote)->port);
 	assert_int_equal(bind(address, (struct sockaddr *)&in, sizeof in), 0);
 	send_question(0);
-	struct message right = take_question();
+	struct packet right = take_question();
 	reply_from(port, &right);
 	reply_from(address, &right);
 	handle_events(100);
@@ -274,7 +274,7 @@ a_reply_from_another_address_or_port_is_ignored(void **state)
 static void
 at_most_32_questions_have_the_same_port_and_all_have_other_ids(void **state)
 {
-	struct message messages[65];
+	struct packet messages[65];
 	unsigned ports[65] = { 0 }, distinct = 0;
 
 	(void)state;
@@ -308,7 +308,7 @@ after_a_question_without_a_reply_the_next_has_another_port(void **state)
 {
 	(void)state;
 	send_question(0);
-	struct message first = take_question();
+	struct packet first = take_question();
 	exchange_end(&exchanges[0]);
 	send_question(2);
 	assert_int_not_equal(take_question().from.sin_port, first.from.sin_port);
@@ -372,7 +372,7 @@ a_refusal_is_not_reported_for_another_server(void **state)
 	exchanges[0].remote = remote;
 	remote_release(other);
 	send_question(1);
-	struct message reply = take_question();
+	struct packet reply = take_question();
 	assert_int_equal(seen[1].losses, 0);
 	reply_from(udp, &reply);
 	handle_events(WAIT_MS);
@@ -613,7 +613,7 @@ a_released_server_stays_until_its_last_question_has_ended(void **state)
 {
 	(void)state;
 	send_question(0);
-	struct message reply = take_question();
+	struct packet reply = take_question();
 	remote_release(remote);
 	reply_from(udp, &reply);
 	handle_events(WAIT_MS);
