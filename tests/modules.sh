@@ -1,6 +1,7 @@
 #!/bin/sh
-# modules.sh none    compiles the core of kubedns alone, from scratch and without a warning, in $BUILD-none. Runs its unit tests, starts it
-#                    and sends it queries. Then adds the example of docs/contributing.md to a copy of the tree, and tests it.
+# modules.sh none    links the core of kubedns alone, in $BUILD-none: with the objects of $BUILD, and an empty list of modules. Runs the unit
+#                    tests that differ from those of $BUILD, starts kubedns and sends it queries. Then adds the example of
+#                    docs/contributing.md to a copy of the tree, and tests it.
 # modules.sh example the last part of `none` again.
 # modules.sh each    for each module: copies the tree without the module's folder, its tests and its line in the list. Compiles the copy, and
 #                    runs the core's unit tests. The flags of the module must be unknown.
@@ -9,13 +10,41 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 : "${BUILD:=build}" "${PYTHON:=python3}" "${JOBS:=$(nproc)}"
+BUILD=${BUILD#"$PWD/"}
 mkdir -p "$BUILD-none" && none=$(cd "$BUILD-none" && pwd) || exit 1
 smoke="tests/system/serve/test_udp.py::test_replies_leave_from_the_address_that_was_asked_in_both_families"
 passed=0 failed=0
 
-# Compiles the tree $1 in $2. The usual build shows the warnings that depend on optimisation.
+# Builds the targets after $2 of the tree $1 in $2.
+build() {
+	tree=$1 to=$2
+	shift 2
+	make -s -j"$JOBS" -C "$tree" BUILD="$to" WERROR=-Werror ${VERSION:+VERSION="$VERSION"} "$@"
+}
+
+# Compiles the tree $1 in $2, from scratch. The usual build shows the warnings that depend on optimisation.
 compile() {
-	make -s -j"$JOBS" -C "$1" BUILD="$2" OPTIMISE="-O0 -g0" HARDENING=-fPIE WERROR=-Werror ${VERSION:+VERSION="$VERSION"} kubedns-tests
+	build "$1" "$2" OPTIMISE="-O0 -g0" HARDENING=-fPIE kubedns-tests
+}
+
+# Links kubedns alone in $none. The objects of the core are those of $BUILD, because none of them depends on MODULES. make compiles the rest.
+link_alone() {
+	make -s -j"$JOBS" BUILD="$BUILD" kubedns-tests &&
+		(cd "$BUILD" && find kubedns treecache lib version version.o -path kubedns/modules -prune -o -type f \
+			! -name 'module_table.*' \( -name '*.o' -o -name version \) -print0 | xargs -0 cp -p --parents -t "$none") &&
+		MODULES='' build . "$none" "$none/bin/kubedns"
+}
+
+# Links the core's unit tests that contain a list of modules or code of a module. Every other unit test is the same program without modules.
+link_different() {
+	nm -g --defined-only "$BUILD"/kubedns/module_table.o "$BUILD"/kubedns/modules/*/*.o | awk 'NF == 3 { print $3 }' >"$none/symbols"
+	for source in tests/unit/test_*.c; do
+		program=$BUILD/tests/unit/$(basename "$source" .c)
+		[ ! -f "$program" ] || echo "$program"
+	done | xargs nm -A --defined-only | awk 'NR == FNR { of_modules[$1]; next } $NF in of_modules { print substr($1, 1, index($1, ":") - 1) }' \
+		"$none/symbols" - | sort -u >"$none/different"
+	[ -s "$none/symbols" ] || return
+	[ ! -s "$none/different" ] || sed "s|^$BUILD/|$none/|" "$none/different" | MODULES='' xargs make -s -j"$JOBS" BUILD="$none"
 }
 
 # Adds the numbers of "N passed, N failed", the last line of the file $1.
@@ -68,7 +97,7 @@ write_example() {
 		inside { print > file }' docs/contributing.md
 }
 
-# The core's objects in $none are newer than the sources of the copy, so make compiles only the example.
+# The core's objects in $none are newer than the sources of the copy, so make compiles the example and the list of modules.
 example() {
 	copy=$none/example
 	mkdir -p "$copy"
@@ -76,18 +105,20 @@ example() {
 	write_example "$copy"
 	cp kubedns/modules/list "$copy/kubedns/modules/list"
 	echo whoami >>"$copy/kubedns/modules/list"
+	rm -f "$none"/kubedns/module_table.* # its dependencies have names in this folder
 	check "make does not read a list of several modules" reads_list "$copy"
-	MODULES=whoami VERSION=$(cat "$none/version") check "the example of docs/contributing.md does not compile" compile "$copy" "$none"
+	MODULES=whoami VERSION=$(cat "$none/version") check "the example of docs/contributing.md does not compile" build "$copy" "$none" "$none/bin/kubedns"
 	test_with "$none/example.log" "$copy/tests/system/release/test_example_module.py"
 }
 
 none() {
 	rm -rf "$none"
 	mkdir -p "$none"
-	MODULES='' check "the core alone does not compile" compile . "$none"
+	check "the core alone does not link" link_alone
 	[ $failed = 0 ] || return
 	check "--version does not say that there are no modules" says_none
-	unit . "$none"
+	check "a unit test does not link without modules" link_different
+	[ ! -s "$none/different" ] || unit . "$none"
 	test_with "$none/smoke.log" "$smoke"
 	example
 }

@@ -6,7 +6,7 @@
 #		1. Tests without a mark, PYTEST_JOBS at a time (default: eight for two processors, because they mostly wait). Each test has its own ports and files.
 #		2. Tests marked `quiet`, QUIET_JOBS at a time (default: three for two processors). Each of them loads the machine.
 #		PYTEST_ARGS adds to the command. With SOAK=1, only the tests marked `soak` run. They take more than a minute each.
-#	modules	the core of kubedns without modules, compiled from scratch, with its unit tests (tests/modules.sh none)
+#	modules	the core of kubedns without modules (tests/modules.sh none)
 # All stages run even if one fails, and no test is repeated. The last line is "N passed, N failed". The lines before it count the skipped
 # tests by reason.
 set -u
