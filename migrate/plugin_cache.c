@@ -81,29 +81,23 @@ plugin_cache_limit(const struct corefile_block *block)
 	return success_ttl(d, ttl > 0 ? ttl : COREDNS_CACHE_TTL);
 }
 
-/* Reads `success SIZE [TTL [MINTTL]]`. `limited` is set if --max-cache-ttl is among the flags. */
+/* Reads `success SIZE [TTL [MINTTL]]`. `limited` is set if --max-cache-ttl is among the flags, with this TTL. */
 static void
 read_success(struct scope *scope, const struct corefile_line *line, bool limited)
 {
 	long size = line->count > 1 ? strtol(line->words[1], NULL, 10) : 0;
-	bool times = line->count > 2;
 
 	if (size > 0 && size <= 1000000)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--cache-size=%ld", size);
-	char *limit = times ? xasprintf(". The times are left out. --min-cache-ttl and "
-					"--max-cache-ttl set such limits. CoreDNS limits the TTL "
-					"of each answer to %.20s s",
-				  line->words[2])
-			    : xstrdup("");
-
 	report_line(scope->report, line, VERDICT_CHANGES,
 	    "%s. Records are cached for their TTL%s%s",
 	    report_is_unbound(scope->report)
 		? "the nanny's --cache-size, in names of 1 KB each, if neither -memory nor the "
 		  "container sets a limit"
 		: "dnsmasq's --cache-size, in records of about 100 bytes: check the memory limit",
-	    limited ? ", at most the --max-cache-ttl above" : "", limit);
-	free(limit);
+	    limited ? ", at most the --max-cache-ttl above" : "",
+	    line->count > 3 ? ". The minimum TTL is left out; --min-cache-ttl sets such a limit"
+			    : "");
 }
 
 static void
@@ -146,9 +140,9 @@ static const struct report_option unbound_options[] = {
 	{ "keepttl", VERDICT_NONE, "a cached record's TTL counts down" },
 };
 
-/* The verdict on `cache` itself. `timed` is set if an option success sets its own TTL. */
+/* The verdict on `cache` itself. */
 static void
-conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool stale, bool timed)
+conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool stale)
 {
 	struct report *r = scope->report;
 	bool unbound = report_is_unbound(r);
@@ -167,12 +161,13 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 		    "%s's --max-cache-ttl=%ld: the maximum time that it caches a record%s%s",
 		    flags_owner(r), ttl,
 		    unbound ? ""
-			    : ". The first answer to a client has the TTL of the upstream server; "
-			      "CoreDNS limits this TTL too",
+			    : ". The first answer to a client has the TTL of the upstream server, "
+			      "and dns-version.DOMAIN has 28800 s; CoreDNS limits these TTLs too",
 		    dedup);
 	} else {
-		report_line(r, line, verdict, "%s caches a record for its TTL%s%s", engine_name(r),
-		    timed ? "" : "; CoreDNS limits the TTL to 3600 s", dedup);
+		report_line(r, line, verdict,
+		    "%s caches a record for its TTL; CoreDNS limits the TTL to 3600 s%s",
+		    engine_name(r), dedup);
 	}
 }
 
@@ -221,18 +216,16 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 {
 	const struct corefile_line *line = &d->head;
 	long ttl = line->count > 1 ? seconds(line->words[1]) : -1;
-	bool stale = false, timed = false;
+	bool stale = false;
 
 	if (!scope_serves_root(scope)) {
 		read_other_cache(scope, d);
 		return;
 	}
-	for (size_t i = 0; i < d->body_count; i++) {
+	for (size_t i = 0; i < d->body_count; i++)
 		stale = stale || strcmp(d->body[i].words[0], "serve_stale") == 0;
-		timed =
-		    timed || (strcmp(d->body[i].words[0], "success") == 0 && d->body[i].count > 2);
-	}
-	conclude(scope, line, ttl, stale, timed);
+	ttl = success_ttl(d, ttl);
+	conclude(scope, line, ttl, stale);
 	if (!caches_all(scope->block, line))
 		read_cache_zones(scope, line, zones_at(line));
 	bool unbound = report_is_unbound(scope->report);

@@ -66,6 +66,7 @@ struct forwards {
 	bool
 	    all_cluster; /* kubernetes answers the block's names of the cluster, and passes none on */
 	bool rooted;     /* a line so far forwards the root, except `rest` */
+	struct zone_set *last_rest; /* `except` of the last line that forwards the root */
 	struct zone_set *rest;
 	char **rest_zones;
 	size_t rest_count;
@@ -98,6 +99,24 @@ plugin_forward_covers(const struct forwards *f, const char *zone)
 	return zone_set_covers(f->last, zone);
 }
 
+/* Returns the names in the options `except` of the directive. Caller frees. */
+static struct zone_set *
+excepted(const struct corefile_directive *d)
+{
+	struct zone_set *set = zone_set_new();
+
+	for (size_t i = 0; i < d->body_count; i++)
+		for (size_t k = 1;
+		     strcmp(d->body[i].words[0], "except") == 0 && k < d->body[i].count; k++) {
+			char *zone = zone_parse(d->body[i].words[k]);
+
+			if (zone != NULL)
+				zone_set_add(set, zone);
+			free(zone);
+		}
+	return set;
+}
+
 struct forwards *
 plugin_forward_plan(const struct report *report, const struct corefile_block *block)
 {
@@ -108,6 +127,7 @@ plugin_forward_plan(const struct report *report, const struct corefile_block *bl
 	f->last = zone_set_new();
 	f->taken = zone_set_new();
 	f->rest = zone_set_new();
+	f->last_rest = zone_set_new();
 	for (size_t i = 0; i < block->count; i++) {
 		const struct corefile_line *line = &block->directives[i].head;
 
@@ -119,6 +139,10 @@ plugin_forward_plan(const struct report *report, const struct corefile_block *bl
 		number++;
 		if (from != NULL)
 			zone_set_put(f->last, from, number);
+		if (from != NULL && strcmp(from, ".") == 0) {
+			zone_set_free(f->last_rest);
+			f->last_rest = excepted(&block->directives[i]);
+		}
 		free(from);
 	}
 	return f;
@@ -141,6 +165,7 @@ plugin_forward_plan_free(struct forwards *f)
 {
 	forget_rest(f);
 	zone_set_free(f->rest);
+	zone_set_free(f->last_rest);
 	zone_set_free(f->last);
 	zone_set_free(f->taken);
 	free(f);
@@ -153,7 +178,7 @@ later_forwards(const struct forwards *f, const char *name, bool specific)
 	size_t number;
 
 	if (zone_set_has(f->last, ".") && zone_set_find(f->last, ".", &number) &&
-	    number > f->number && !specific)
+	    number > f->number && !specific && !zone_set_covers(f->last_rest, name))
 		return true;
 	for (const char *rest = name; rest != NULL && *rest != '\0'; rest = strchr(rest, '.')) {
 		rest += *rest == '.';
@@ -209,7 +234,7 @@ read_except(
 	struct report *r = scope->report;
 	char *from = zone_parse(d->head.words[1]);
 	bool root = from != NULL && strcmp(from, ".") == 0;
-	bool later = false, denied = false, lost = false;
+	bool later = false, denied = false, lost = false, pierced = false;
 
 	for (size_t i = 1; i < line->count; i++) {
 		char *zone = zone_parse(line->words[i]);
@@ -231,6 +256,8 @@ read_except(
 			   !report_in_cluster(scope->report, zone) && scope_serves(scope, zone)) {
 			report_flag(scope->report, PROGRAM_DNSMASQ, "--local=/%s/", zone);
 			denied = true;
+			pierced = pierced || (report_topology(r) == TOPOLOGY_CLASSIC &&
+						 plugin_has_names_in(scope->block, zone));
 		}
 		free(zone);
 	}
@@ -242,8 +269,11 @@ read_except(
 		    "each of them");
 	else if (denied)
 		report_line(scope->report, line, VERDICT_CHANGES,
-		    "%s's --local: these names get NXDOMAIN%s; CoreDNS used the next plugin",
+		    "%s's --local: these names get NXDOMAIN%s%s; CoreDNS used the next plugin",
 		    flags_owner(scope->report),
+		    pierced ? ", but not names below those of hosts and rewrite, which kubedns "
+			      "forwards"
+			    : "",
 		    later ? ", but those of the next forward of this block" : "");
 	else
 		report_line(scope->report, line, VERDICT_CARRIED, "%s",
@@ -727,23 +757,26 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 /* Reads the zones that the line forwards: the names below FROM in the block's zones that no earlier
  * line of the block forwards. */
 static void
-read_zones(struct scope *scope, const char *from, struct zones_seen *seen, struct outcome *o)
+read_zones(struct scope *scope, const struct corefile_directive *d, const char *from,
+    struct zones_seen *seen, struct outcome *o)
 {
+	struct zone_set *except = excepted(d);
 	const struct forwards *f = scope->forwards;
 	bool all = strcmp(from, ".") == 0, whole = !all && scope_serves(scope, from);
 	char **zones = f->rooted ? f->rest_zones : scope->zones;
 	size_t count = f->rooted ? f->rest_count : scope->count;
 
-	if (!all && zone_set_covers(f->taken, from))
-		return;
-	if (whole && (!f->rooted || zone_set_covers(f->rest, from))) {
+	if (!all && (zone_set_covers(f->taken, from) || zone_set_covers(except, from)))
+		; /* this line gets none of these names */
+	else if (whole && (!f->rooted || zone_set_covers(f->rest, from)))
 		read_zone(scope, from, seen, o);
-		return;
-	}
-	for (size_t i = 0; i < count; i++)
-		if ((all || conf_name_under(zones[i], from)) && scope_serves(scope, zones[i]) &&
-		    !zone_set_covers(f->taken, zones[i]))
-			read_zone(scope, zones[i], seen, o);
+	else
+		for (size_t i = 0; i < count; i++)
+			if ((all || conf_name_under(zones[i], from)) &&
+			    scope_serves(scope, zones[i]) && !zone_set_covers(f->taken, zones[i]) &&
+			    !zone_set_covers(except, zones[i]))
+				read_zone(scope, zones[i], seen, o);
+	zone_set_free(except);
 }
 
 static void
@@ -793,7 +826,7 @@ plugin_forward(struct scope *scope, const struct corefile_directive *d)
 	if (from == NULL)
 		seen.wrong = xstrdup(line->words[1]);
 	else
-		read_zones(scope, from, &seen, &o);
+		read_zones(scope, d, from, &seen, &o);
 	report_zones(scope, line, &seen, &o);
 	bool used = seen.any || seen.cluster || seen.lost || seen.wrong != NULL;
 	for (size_t i = 0; i < d->body_count; i++)

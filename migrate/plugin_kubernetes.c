@@ -534,11 +534,18 @@ plugin_kubernetes_domain(
 static const char *
 reverse_sentence(const struct kubernetes_plan *plan, bool *changes)
 {
+#define DENIED                                                                                     \
+	". A reverse name that the cluster does not have is forwarded; CoreDNS returns NXDOMAIN "  \
+	"without fallthrough. --reverse-cidrs=CIDR,... does the same for ranges"
 	*changes = true;
+	if (plan->denied && !plan->whole_v4)
+		return DENIED ". kubedns also answers reverse names of the cluster's addresses "
+			      "outside these zones; CoreDNS does not";
+	if (plan->denied && !plan->whole_v6)
+		return DENIED ". kubedns also answers reverse names of the cluster's IPv6 "
+			      "addresses; CoreDNS does not";
 	if (plan->denied)
-		return ". A reverse name that the cluster does not have is forwarded; CoreDNS "
-		       "returns NXDOMAIN without fallthrough. --reverse-cidrs=CIDR,... does the "
-		       "same for ranges";
+		return DENIED;
 	if (!plan->reverse)
 		return ". kubedns also answers the cluster's reverse names; CoreDNS does not";
 	if (!only_ranges(plan) && !plan->whole_v4)

@@ -35,9 +35,9 @@ read_ttl(struct scope *scope, const struct corefile_line *line)
 struct host_names {
 	char *texts; /* names for the ConfigMap key hosts, each with a blank before it */
 	unsigned wildcards;
-	/* the first name that is not carried over, and the reason */
-	const char *wrong, *why;
-	char *hidden; /* the names that a template of the block answers in CoreDNS, in quotes */
+	char *wrong;     /* the names that are not carried over, in quotes */
+	const char *why; /* the reason for the first of them */
+	char *hidden;    /* the names that a template of the block answers in CoreDNS, in quotes */
 };
 
 /* Handles `*.NAME`. Adds the name to the ConfigMap key records, because that key supports
@@ -61,9 +61,10 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
     const struct addr *addr)
 {
 	struct host_names names = { 0 };
-	size_t len = 0, hidden_len = 0;
+	size_t len = 0, hidden_len = 0, wrong_len = 0;
 	FILE *f = open_memstream(&names.texts, &len),
-	     *hidden = open_memstream(&names.hidden, &hidden_len);
+	     *hidden = open_memstream(&names.hidden, &hidden_len),
+	     *wrong = open_memstream(&names.wrong, &wrong_len);
 
 	for (size_t i = 1; i < line->count; i++) {
 		char name[CONF_HOST_MAX];
@@ -76,13 +77,14 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 				    line->words[i]);
 		} else if (take_wildcard(scope, zones, line->words[i], addr, &why)) {
 			names.wildcards++;
-		} else if (names.wrong == NULL) {
-			names.wrong = line->words[i];
-			names.why = why;
+		} else if (ftell(wrong) < 500) {
+			fprintf(wrong, "%s\"%.80s\"", ftell(wrong) > 0 ? ", " : "", line->words[i]);
+			names.why = names.why != NULL ? names.why : why;
 		}
 	}
 	fclose(f);
 	fclose(hidden);
+	fclose(wrong);
 	return names;
 }
 
@@ -129,9 +131,12 @@ read_host(
 	struct host_names names = read_names(scope, zones, line, &addr);
 	if (*names.texts != '\0')
 		report_text(r, TEXT_HOSTS, "%s%s", line->words[0], names.texts);
-	if (names.wrong != NULL)
-		report_line(r, line, VERDICT_CHANGES,
-		    "the ConfigMap's key hosts, without \"%.80s\": %s", names.wrong, names.why);
+	if (*names.wrong != '\0')
+		report_line(r, line, VERDICT_CHANGES, "the ConfigMap's key hosts, without %s: %s%s",
+		    names.wrong, names.why,
+		    serves_address(scope, &addr)
+			? "; CoreDNS returns such names only for the reverse name of the address"
+			: "");
 	else if (*names.hidden != '\0')
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts. In CoreDNS, a template of this server block "
@@ -150,6 +155,7 @@ read_host(
 		report_line(r, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
 	free(names.texts);
 	free(names.hidden);
+	free(names.wrong);
 }
 
 /* Splits a line of a hosts file into words, up to the comment. The words point into `text`. */

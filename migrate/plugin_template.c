@@ -98,10 +98,8 @@ struct templ {
 	bool pierced; /* kubedns gets queries for names below one of the names */
 };
 
-/* Whether a line of the plugin hosts or rewrite has a name in the domain. Looks at a limited number of words, and
- * returns true if the block has more. */
-static bool
-has_names_in(const struct corefile_block *block, const char *domain)
+bool
+plugin_has_names_in(const struct corefile_block *block, const char *domain)
 {
 	char name[CONF_HOST_MAX];
 	const char *why;
@@ -163,7 +161,7 @@ give_names(struct templ *t, const struct names *names)
 	    names->below && blocks_has_below(t->scope->blocks, t->scope->block, names->name);
 	if (t->answer == NULL) {
 		t->pierced |= report_topology(t->scope->report) == TOPOLOGY_CLASSIC &&
-			      has_names_in(t->scope->block, names->name);
+			      plugin_has_names_in(t->scope->block, names->name);
 		report_flag(t->scope->report, PROGRAM_DNSMASQ, "--%s=/%s%s/", denial_flag(t->scope),
 		    names->itself ? "" : "*.", names->name);
 		return true;
@@ -325,6 +323,17 @@ problem_text(const struct templ *t, bool denies)
 	return "the answer depends on the query, or the pattern is not a name";
 }
 
+/* Returns the end of a sentence if the pattern also matches names that have more labels after its end. */
+static const char *
+goes_on(const char *match)
+{
+	size_t len = match != NULL ? strlen(match) : 0;
+	bool open =
+	    len > 0 && strcmp(match, ".*") != 0 && strcmp(match, ".") != 0 && match[len - 1] != '$';
+
+	return open ? "; CoreDNS also answered names that go on after the end of the pattern" : "";
+}
+
 /* Reports a template whose records are in the key records. */
 static void
 report_records(const struct templ *t, const struct corefile_line *line)
@@ -338,10 +347,10 @@ report_records(const struct templ *t, const struct corefile_line *line)
 
 	report_line(t->scope->report, line, VERDICT_CHANGES,
 	    "the ConfigMap's key records, for %s. These names then have no records of other types; "
-	    "CoreDNS looked them up%s%s",
+	    "CoreDNS looked them up%s%s%s",
 	    names,
 	    t->shared ? ". The records also answer names in zones of other server blocks" : "",
-	    limited);
+	    goes_on(t->match), limited);
 	free(names);
 	free(limited);
 }
@@ -370,11 +379,12 @@ translate(struct templ *t)
 
 		if (denies)
 			report_line(scope->report, line, denied,
-			    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it%s",
+			    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it%s%s",
 			    flags_owner(scope->report), denial_flag(scope),
 			    t->pierced ? ", but not for names below those of hosts and rewrite: "
 					 "kubedns forwards them"
-				       : "");
+				       : "",
+			    goes_on(t->match));
 		else
 			report_records(t, line);
 		return denies ? denied : VERDICT_CHANGES;

@@ -328,7 +328,8 @@ report_closed(struct report *report, const struct corefile *corefile, const stru
 		report_flag(report, PROGRAM_KUBEDNS, "--nameservers=" NO_SERVER);
 	report_line(report, keys, VERDICT_CHANGES,
 	    "no line forwards names outside these zones: the nanny's -resolvConf=/dev/null does "
-	    "the same (REFUSED; CoreDNS returns SERVFAIL)%s. An ExternalName Service with such a "
+	    "the same (REFUSED; CoreDNS returns SERVFAIL, or REFUSED after file)%s. An "
+	    "ExternalName Service with such a "
 	    "target gets REFUSED too; CoreDNS returns NOERROR with the CNAME. Without %s they go "
 	    "to the servers of "
 	    "the node's resolv.conf",
@@ -377,8 +378,10 @@ report_dead_end(struct scope *scope)
 		forwarded = takes_all(scope, &block->directives[i]);
 	if (!forwarded)
 		report_line(scope->report, &block->keys, VERDICT_CHANGES,
-		    "no line of this block forwards its names: CoreDNS returns SERVFAIL for names "
-		    "that the block does not have. Here they are looked up like any other name");
+		    "no line of this block forwards its names: CoreDNS returns SERVFAIL, or "
+		    "REFUSED "
+		    "after file, for names that the block does not have. Here they are looked up "
+		    "like any other name");
 }
 
 /* Reports if CoreDNS does not serve the cluster's names, because kubedns always serves these names. */

@@ -77,6 +77,10 @@ void plugin_template_plan(struct scope *scope, const struct corefile_directive *
 /* Whether the directive `forward` has a server for which the new configuration uses TLS. */
 bool plugin_forward_uses_tls(const struct corefile_directive *d);
 
+/* Whether a line of the plugin hosts or rewrite has a name in the domain. Looks at a limited number of words, and
+ * returns true if the block has more. */
+bool plugin_has_names_in(const struct corefile_block *block, const char *domain);
+
 /* Whether unbound accepts the prefix of the directive `dns64`. */
 bool plugin_dns64_is_possible(const struct corefile_directive *d);
 

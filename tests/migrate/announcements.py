@@ -181,7 +181,7 @@ class Difference:
     def only_values(self):
         """True if the answers have the same names and types, and other values."""
         theirs, ours = ([r[:2] for r in re.findall(r"\[(\S+) (\S+) ([^\]]*)\]", t)] for t in (self.theirs, self.ours))
-        return not self.ttls and theirs == ours and self.theirs.split(" [")[0] == self.ours.split(" [")[0]
+        return not self.ttls and theirs == ours and self.rdtype not in ("A", "AAAA", "TXT") and self.theirs.split(" [")[0] == self.ours.split(" [")[0]
 
     def only_owners(self):
         """True if the answers have the same types and values, and other names."""
@@ -230,20 +230,22 @@ SENTENCES = [
     (r"Until then these queries go|not to those of the node's resolv.conf|only these servers, not resolv.conf's|only with the tls:// servers",
      lambda w, l, d, n: l.plugin in ("forward", "proxy") and is_forwarded(w, l, n)),
     (r"these names get NXDOMAIN", lambda w, l, d, n: not d.ttls and in_zones(n, l.words[1:]) and "NXDOMAIN" in d.ours),
+    (r"not names below those of hosts and rewrite, which kubedns forwards", lambda w, l, d, n: not d.ttls and l.words[0] == "except" and in_zones(n, l.words[1:])),
     (r"the cluster's own domain is never forwarded", lambda w, l, d, n: below(n, w.domain)),
     # server blocks
-    (r"no line of this block forwards its names", lambda w, l, d, n: d.rcode() == "SERVFAIL"),
-    (r"no line forwards names outside these zones", lambda w, l, d, n: d.rcode() == "SERVFAIL" or "REFUSED" in d.ours),
+    (r"no line of this block forwards its names", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED")),
+    (r"no line forwards names outside these zones", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED") and d.ours in ("SERVFAIL", "REFUSED") or "REFUSED [" in d.ours),
     (r"left out: only for the clients of its view|left out: CoreDNS uses this server block only for its own port", lambda w, l, d, n: True),
     (r"names outside these zones go to the servers of the node's resolv.conf", lambda w, l, d, n: d.rcode() == "REFUSED" and not in_zones(n, l.zones or [])),
     (r"kubedns also answers the cluster's names and reverse names", lambda w, l, d, n: below(n, w.domain) or n.endswith(".arpa")),
     (r"a placeholder, which another program replaces", lambda w, l, d, n: True),
     # hosts
     (r"CoreDNS returns SERVFAIL for them", lambda w, l, d, n: d.rcode() == "SERVFAIL" and not is_host(l, n)),
-    (r"answers the reverse names of these addresses|kubedns answers the reverse names too", lambda w, l, d, n: not d.ttls and is_host_address(l, n)),
+    (r"answers the reverse names of these addresses|kubedns answers the reverse names too", lambda w, l, d, n: not d.ttls and "ptr" in d.ours and is_host_address(l, n)),
     (r"kubedns also answers the reverse name of this address", lambda w, l, d, n: not d.ttls and n == reverse_of(l.words[0])),
     (r"--ttl; CoreDNS's default is 3600|kubedns's --ttl applies to these names too", lambda w, l, d, n: d.ttls and (is_host(l, n) or is_host_address(l, n))),
     (r'key hosts, without "', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
+    (r"only for the reverse name of the address", lambda w, l, d, n: not d.ttls and n == reverse_of(l.words[0])),
     (r"a template of this server block", lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
     (r"wildcards go into the ConfigMap's key records", lambda w, l, d, n: not d.ttls and any(w2.startswith("*.") and below(n, w2[2:]) for w2 in l.words[1:])),
     # rewrite
@@ -259,6 +261,7 @@ SENTENCES = [
     # template
     (r"These names then have no records of other types", lambda w, l, d, n: not d.ttls and is_template(l, n) and not is_of_type(l, d.rdtype)),
     (r"CoreDNS's cache limits (the TTL|them)", lambda w, l, d, n: d.ttls and (is_template(l, n) if l.plugin == "template" else in_zones(n, l.head.words[2:] or l.zones))),
+    (r"names that go on after the end of the pattern", lambda w, l, d, n: not d.ttls and is_template(l, n) and is_of_type(l, d.rdtype)),
     (r"The records also answer names in zones of other server blocks", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"NXDOMAIN for the zone and all names below it", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"not translated: .* These names are looked up like any other name", lambda w, l, d, n: is_template(l, n) and is_of_type(l, d.rdtype)),
@@ -270,7 +273,7 @@ SENTENCES = [
     (r"with a SOA record in the key records", lambda w, l, d, n: not d.ttls and in_zones(n, l.head.words[2:] or l.zones)),
     (r"the file is not here|left out: .* Run a name server for the zone", lambda w, l, d, n: in_zones(n, l.head.words[2:] or l.zones or [""])),
     # cache
-    (r"CoreDNS limits this TTL too|CoreDNS limits the TTL of each answer", lambda w, l, d, n: d.ttls and d.ttls[1] > d.ttls[0] and not below(n, w.domain)),
+    (r"CoreDNS limits (these TTLs too|the TTL to 3600 s)", lambda w, l, d, n: d.ttls and d.ttls[1] > d.ttls[0] and (not below(n, w.domain) or n == "dns-version." + w.domain)),
     (r"CoreDNS limits the TTLs of the names in this server block", lambda w, l, d, n: d.ttls and d.ttls[1] > d.ttls[0]),
     # other plugins
     (r"CoreDNS answered every ANY query", lambda w, l, d, n: d.rdtype == "ANY"),

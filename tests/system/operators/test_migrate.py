@@ -614,13 +614,14 @@ def test_hosts_without_a_ttl_have_another_ttl():
 @pytest.mark.parametrize("cache, place, said", [
     ("cache 30 {\n  serve_stale\n }", 4, "changes: dnsmasq's --max-cache-ttl=30: .* The first answer to a client has the TTL of the upstream server"),
     ("cache {\n  serve_stale\n }", 4, "changes: dnsmasq caches a record for its TTL; CoreDNS limits the TTL to 3600 s"),
-    ("cache {\n  success 1000 600 30\n }", 5, "Records are cached for their TTL. The times are left out. --min-cache-ttl and"),
+    ("cache {\n  success 1000 600 30\n }", 5, "Records are cached for their TTL, at most the --max-cache-ttl above. The minimum TTL is left out"),
     ("cache 60 {\n  success 1000\n }", 5, "Records are cached for their TTL, at most the --max-cache-ttl above\n"),
 ])
 def test_the_ttls_of_a_cache(cache, place, said):
     out = of(configmap("coredns", Corefile=f".:53 {{\n kubernetes cluster.local\n forward . 10.0.0.1\n {cache}\n}}\n"))[0]
     assert verdicts(out)["Corefile", place] == "~" and re.search(said, out)
     assert "CoreDNS limits the TTL to 3600 s" not in out or "600 30" not in cache
+    assert ("--max-cache-ttl=600" in out) == ("600 30" in cache)  # the TTL of success, not the TTL of cache
 
 
 def test_nodelocal_dnscache_stays():
@@ -905,7 +906,12 @@ def line_of(text, line):
     (in_corp("rewrite name suffix b.example x.corp.example"), "rewrite name suffix b.example x.corp.example", "=", "(no effect in CoreDNS)"),
     (in_root("rewrite name regex ^(.*)\\.corp\\.example\\.$ {1}.x.test answer auto") + CORP, "rewrite name regex ^(.*)\\.corp\\.example\\.$ {1}.x.test answer auto", "=",
      "(no effect in CoreDNS)"),
+    (in_root("template IN A {\n  match .*\\.a\\.example\n  answer \"{{ .Name }} 60 IN A 192.0.2.1\"\n }"), "template IN A {", "~", "CoreDNS also answered names that go on after the end of the pattern"),
     # other directives
+    (in_root("hosts {\n  10.0.0.5 www.corp.example a.example\n  fallthrough\n }") + CORP, "10.0.0.5 www.corp.example a.example", "~",
+     'without "www.corp.example": another server block has this name, so CoreDNS does not answer it here; CoreDNS returns such names only for the reverse name of the address'),
+    (CLOSED.replace("in-addr.arpa ip6.arpa {", "in-addr.arpa {").replace("  fallthrough in-addr.arpa ip6.arpa\n", "")[:-2] + " forward . 10.0.0.1\n}\n", "kubernetes cluster.local in-addr.arpa {", "~",
+     "--reverse-cidrs=CIDR,... does the same for ranges. kubedns also answers reverse names of the cluster's IPv6 addresses"),
     (CLOSED[:-2] + " forward x.example 10.0.0.2 {\n  policy sequential\n }\n forward . /etc/resolv.conf\n}\n", "policy sequential", "=", ""),
     (CLOSED[:-2] + " forward x.example 10.0.0.2 10.0.0.3 {\n  policy sequential\n }\n forward . /etc/resolv.conf\n}\n", "policy sequential", "~", "--strict-order"),
     (in_corp("hosts {\n  10.0.0.5 a.corp.example\n  ttl 60\n  fallthrough\n }"), "ttl 60", "~", "--ttl applies"),
@@ -959,6 +965,21 @@ def test_the_ttl_of_cluster_names_is_at_most_that_of_coredns_s_cache():
     text = OPEN[:-2].replace("ttl 30", "ttl 60") + " cache 20\n hosts {\n  10.0.0.5 a.example\n  fallthrough\n }\n}\n"
     out, _, flags, _ = of(configmap("coredns", Corefile=text))
     assert "--ttl=20" in flags["kubedns"] and verdicts(out)["Corefile", line_of(text, "hosts {")] == "="
+
+
+def test_a_name_that_two_forwards_except_has_no_servers():
+    """Before, the second forward got the name that it excepts."""
+    text = OPEN + "corp.example {\n forward . 10.0.0.1 {\n  except x.corp.example\n }\n forward . /etc/resolv.conf {\n  except x.corp.example\n }\n}\n"
+    out, _, flags, _ = of(configmap("coredns", Corefile=text))
+    assert "--local=/x.corp.example/" in flags["dnsmasq"] and "--server=/x.corp.example/#" not in flags["dnsmasq"]
+    assert verdicts(out)["Corefile", 11] == "~" and verdicts(out)["Corefile", 13] == "="
+
+
+@pytest.mark.parametrize("topology, pierced", [("front", False), ("classic", True)])
+def test_names_that_an_except_denies(topology, pierced):
+    text = CLOSED[:-2] + " hosts {\n  10.0.0.5 a.x.example\n  fallthrough\n }\n forward . 10.0.0.1 {\n  except x.example\n }\n}\n"
+    out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
+    assert "these names get NXDOMAIN" in out and ("but not names below those of hosts and rewrite" in out) is pierced
 
 
 @pytest.mark.parametrize("text, line, mark, said", [
@@ -1125,7 +1146,7 @@ def test_names_of_a_zone_s_block_stay_in_the_zone():
 }
 """
     out, data, _, _ = of(configmap("coredns", Corefile=OPEN + block))
-    assert data["hosts"] == ["10.0.0.1 x.a.example"] and 'without "csghub": not below this server block' in out
+    assert data["hosts"] == ["10.0.0.1 x.a.example"] and 'without "csghub", "other.example": not below this server block' in out
     assert data["rewrites"] == ["exact z.a.example web.default.svc.cluster.local", r"regex (?=(?:.*\.)?(?:a\.example)$).*(.*)\.old.* {1}.new".replace(".*(.*)", "(.*)")]
     assert "records" not in data
     assert "rewrite name exact other.example y.a.example (no effect in CoreDNS)" in out
