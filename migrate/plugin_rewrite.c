@@ -529,7 +529,10 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	const char *differs = difference(scope, w, from), *values = values_difference(scope, w);
 	bool same = *differs == '\0' && *values == '\0' && !suffix;
 	report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
-	    "the ConfigMap's key rewrites%s%s%s",
+	    "the ConfigMap's key rewrites%s%s%s%s",
+	    suffix && !restores_names(scope, w)
+		? ": the answer has the name of the query, not the new name"
+		: "",
 	    !suffix  ? ""
 	    : dotted ? "; the suffix itself is rewritten too; CoreDNS does not rewrite it"
 		     : "; in kubedns a suffix begins at a label",

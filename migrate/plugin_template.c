@@ -95,6 +95,7 @@ struct templ {
 	char *answer; /* the constant answer, or NULL */
 	const char *problem;
 	bool shared;  /* another server block has a zone below one of the names */
+	bool stub;    /* one of the names is a stub domain, whose servers dnsmasq queries */
 	bool pierced; /* kubedns gets queries for names below one of the names */
 };
 
@@ -166,6 +167,9 @@ give_names(struct templ *t, const struct names *names)
 		    names->itself ? "" : "*.", names->name);
 		return true;
 	}
+	t->stub |= report_topology(t->scope->report) == TOPOLOGY_CLASSIC && names->itself &&
+		   zone_set_has(t->scope->set, names->name) &&
+		   plugin_forward_has_servers(t->scope->block, names->name);
 	return (!names->itself || give(t, "", names->name)) &&
 	       (!names->below || give(t, "*.", names->name));
 }
@@ -347,9 +351,12 @@ report_records(const struct templ *t, const struct corefile_line *line)
 
 	report_line(t->scope->report, line, VERDICT_CHANGES,
 	    "the ConfigMap's key records, for %s. These names then have no records of other types; "
-	    "CoreDNS looked them up%s%s%s",
+	    "CoreDNS looked them up%s%s%s%s",
 	    names,
 	    t->shared ? ". The records also answer names in zones of other server blocks" : "",
+	    t->stub ? ". In the classic topology, the servers of the stub domain answer the zone's "
+		      "own name"
+		    : "",
 	    goes_on(t->match), limited);
 	free(names);
 	free(limited);

@@ -278,6 +278,11 @@ def has_plugin(old, name, plugin):
     return any(zone == longest and any(words[0] == plugin for _, words, _ in lines) for zone, lines in blocks)
 
 
+def hosts_are_last(old, name):
+    """True if hosts has no fallthrough in the block of the name, so CoreDNS returns SERVFAIL for all other names."""
+    return has_plugin(old, name, "hosts") and not re.search(r"^\s+fallthrough\s*$", old.text(), re.M)
+
+
 # The cluster.
 
 
@@ -647,7 +652,7 @@ def one(path, arguments, api, servers_of, workspace):
         write_files(old)
         with Servers(directory, api) as s:
             s.start("coredns", [arguments.coredns, "-conf", "/etc/coredns/Corefile"])
-            s.wait_answers(f"kubernetes.default.svc.{domain}", not has_plugin(old, f"svc.{domain}", "kubernetes"))
+            s.wait_answers(f"kubernetes.default.svc.{domain}", not has_plugin(old, f"svc.{domain}", "kubernetes") or hosts_are_last(old, f"svc.{domain}"))
             return ask_all(asked)
 
     def ask_here():

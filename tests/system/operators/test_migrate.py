@@ -907,6 +907,7 @@ def line_of(text, line):
     (in_root("rewrite name regex ^(.*)\\.corp\\.example\\.$ {1}.x.test answer auto") + CORP, "rewrite name regex ^(.*)\\.corp\\.example\\.$ {1}.x.test answer auto", "=",
      "(no effect in CoreDNS)"),
     (in_root("template IN A {\n  match .*\\.a\\.example\n  answer \"{{ .Name }} 60 IN A 192.0.2.1\"\n }"), "template IN A {", "~", "CoreDNS also answered names that go on after the end of the pattern"),
+    (in_root("rewrite name suffix a.example shop.svc.cluster.local"), "rewrite name suffix a.example shop.svc.cluster.local", "~", "rewrites: the answer has the name of the query, not the new name"),
     # other directives
     (in_root("hosts {\n  10.0.0.5 www.corp.example a.example\n  fallthrough\n }") + CORP, "10.0.0.5 www.corp.example a.example", "~",
      'without "www.corp.example": another server block has this name, so CoreDNS does not answer it here; CoreDNS returns such names only for the reverse name of the address'),
@@ -973,6 +974,13 @@ def test_a_name_that_two_forwards_except_has_no_servers():
     out, _, flags, _ = of(configmap("coredns", Corefile=text))
     assert "--local=/x.corp.example/" in flags["dnsmasq"] and "--server=/x.corp.example/#" not in flags["dnsmasq"]
     assert verdicts(out)["Corefile", 11] == "~" and verdicts(out)["Corefile", 13] == "="
+
+
+@pytest.mark.parametrize("topology, stub", [("front", False), ("classic", True)])
+def test_a_template_for_a_stub_domain_itself(topology, stub):
+    text = in_corp('template IN A {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }')
+    out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
+    assert ("the servers of the stub domain answer the zone's own name" in out) is stub
 
 
 @pytest.mark.parametrize("topology, pierced", [("front", False), ("classic", True)])
