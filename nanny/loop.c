@@ -195,7 +195,10 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 	nanny->confirmed_at = time(NULL);
 	nanny->stats.reloads_confirmed++;
 	nanny->stats.reloads_names += nanny->names_only;
-	if (nanny->wanted_ms) {
+	if (nanny->written.waiting > 0)
+		log_info("%s: has a part of the configuration; %zu lines follow",
+		    nanny->engine->name, nanny->written.waiting);
+	else if (nanny->wanted_ms) {
 		histogram_observe(&nanny->confirm_s, (double)(now_ms - nanny->wanted_ms) / 1000);
 		log_info("%s: has configuration %016llx (generation %u) %lld ms after the change",
 		    nanny->engine->name, (unsigned long long)nanny->hash, generation,
@@ -621,7 +624,8 @@ nanny_act(struct nanny *nanny, unsigned actions)
 	if (actions & CHILD_DO_WRITE && !write_servers_file(nanny, false)) {
 		nanny->child.changed = true;
 		actions &= ~(unsigned)(CHILD_DO_APPLY | CHILD_DO_ASK);
-	}
+	} else if (actions & CHILD_DO_WRITE && nanny->written.waiting > 0)
+		nanny->child.changed = true; /* another reload adds the other lines */
 	if (actions & CHILD_DO_APPLY) {
 		nanny->reloading = true;
 		nanny->engine->apply(nanny);

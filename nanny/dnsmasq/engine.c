@@ -70,6 +70,7 @@ plan(
 		.fixed = &nanny->args.fixed,
 		.nobody = *nobody,
 		.before = fresh ? &nothing : &nanny->written,
+		.fresh = fresh,
 		.strict_order = args_has(&nanny->args, "strict-order"),
 		.now = ++state(nanny)->plans };
 

@@ -106,6 +106,68 @@ append(struct servers_file *file, const struct servers_input *input, const char 
 	place(to, wanted, before, input->strict_order);
 }
 
+static size_t
+labels(const char *domain)
+{
+	size_t count = 1;
+
+	for (; *domain; domain++)
+		count += *domain == '.';
+	return count;
+}
+
+/* Sorts a domain before the domains above it. */
+static int
+by_depth(const void *a, const void *b)
+{
+	const struct servers_domain *x = *(struct servers_domain *const *)a,
+				    *y = *(struct servers_domain *const *)b;
+	size_t p = labels(x->domain), q = labels(y->domain);
+
+	return p != q ? (p < q) - (p > q) : strcmp(x->domain, y->domain);
+}
+
+/* Removes the lines of those domains in `added` that must wait for a later file. The first domain always
+ * stays. */
+static void
+postpone(struct servers_file *file, struct servers_domain **added, size_t count)
+{
+	size_t lines = 0, comparisons = 0, i;
+
+	for (i = 0; i < file->count; i++)
+		lines += file->items[i].count;
+	for (i = 0; i < count; i++)
+		lines -= added[i]->count;
+	qsort(added, count, sizeof(void *), by_depth);
+	for (i = 0; i < count; i++) {
+		comparisons += added[i]->count * lines;
+		if (i > 0 && comparisons > SERVERS_COMPARISONS_MAX)
+			break;
+		lines += added[i]->count;
+	}
+	for (; i < count; i++) {
+		file->waiting += added[i]->count;
+		added[i]->count = 0;
+	}
+}
+
+/* Frees the entries that have lost their lines. */
+static void
+drop_empty(struct servers_file *file)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < file->count; i++) {
+		if (file->items[i].count) {
+			file->items[kept++] = file->items[i];
+			continue;
+		}
+		free(file->items[i].domain);
+		free(file->items[i].lines);
+	}
+	file->count = kept;
+}
+
 static int
 by_age(const void *a, const void *b)
 {
@@ -124,7 +186,7 @@ static size_t
 drop_oldest(struct servers_file *file)
 {
 	struct servers_domain **retired = xcalloc(file->count + 1, sizeof(void *));
-	size_t count = 0, lines = 0, dropped = 0, kept = 0;
+	size_t count = 0, lines = 0, dropped = 0;
 
 	for (size_t i = 0; i < file->count; i++)
 		if (file->items[i].retired && *file->items[i].domain) {
@@ -137,15 +199,6 @@ drop_oldest(struct servers_file *file)
 		retired[i]->count = 0;
 	}
 	free(retired);
-	for (size_t i = 0; i < file->count; i++) {
-		if (file->items[i].count) {
-			file->items[kept++] = file->items[i];
-			continue;
-		}
-		free(file->items[i].domain);
-		free(file->items[i].lines);
-	}
-	file->count = kept;
 	return dropped;
 }
 
@@ -158,6 +211,8 @@ servers_plan(const struct servers_input *input)
 					 wanted->count + before->count + 1, sizeof *file.items) };
 	struct domain_servers storage;
 	const struct domain_servers *nobody = nobody_servers(input, &storage);
+	struct servers_domain **added = xcalloc(wanted->count + 1, sizeof(void *));
+	size_t added_count = 0;
 
 	for (size_t w = 0, b = 0; w < wanted->count || b < before->count;) {
 		const struct domain_servers *entry = w < wanted->count ? &wanted->items[w] : NULL;
@@ -173,11 +228,17 @@ servers_plan(const struct servers_input *input)
 		if (is_wanted || order >= 0)
 			append(&file, input, domain, is_wanted ? entry : NULL,
 			    order >= 0 ? old : NULL, nobody);
+		if (is_wanted && order < 0 && *domain)
+			added[added_count++] = &file.items[file.count - 1];
 		w += order <= 0;
 		b += order >= 0;
 	}
 	free(storage.servers);
+	if (!input->fresh)
+		postpone(&file, added, added_count);
+	free(added);
 	file.dropped = drop_oldest(&file);
+	drop_empty(&file);
 	return file;
 }
 

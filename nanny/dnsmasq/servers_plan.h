@@ -13,6 +13,9 @@
  *	before   server=/a/10.0.0.1    server=/a/10.0.0.2    server=/b/10.0.0.3    server=8.8.8.8
  *	wanted   server=/a/10.0.0.2                                                server=9.9.9.9
  *	after    server=/a/10.0.0.2    server=/a/10.0.0.2    server=/b/9.9.9.9     server=9.9.9.9
+ *
+ * If a change adds very many domains, a running dnsmasq gets them in several files. A domain comes no
+ * later than the domains above it, so each name has its old servers or its new ones.
  */
 #ifndef NANNY_DNSMASQ_SERVERS_PLAN_H
 #define NANNY_DNSMASQ_SERVERS_PLAN_H
@@ -23,6 +26,9 @@ enum {
 	/* maximum number of lines kept for deleted domains; above this, the oldest lines are
 	 * dropped, and their queries are lost */
 	SERVERS_RETIRED_MAX = 20000,
+	/* dnsmasq compares each line of a new domain with all lines that it has. Meanwhile it answers
+	 * nobody. Maximum number of comparisons in one reload: about 0.1 s. */
+	SERVERS_COMPARISONS_MAX = 20 * 1000 * 1000,
 };
 
 struct servers_input {
@@ -34,6 +40,7 @@ struct servers_input {
 	struct server nobody;
 	/* the file that dnsmasq may have loaded; empty for a new dnsmasq */
 	const struct servers_file *before;
+	bool fresh; /* for a new dnsmasq, which reads any number of domains at once */
 	/* dnsmasq runs with --strict-order, so servers must be in the given order and cannot keep
 	 * their lines */
 	bool strict_order;
@@ -41,7 +48,8 @@ struct servers_input {
 };
 
 /* Plans the next file. Its `dropped` is the number of lines that it lacks because of
- * SERVERS_RETIRED_MAX. Caller frees with servers_free. */
+ * SERVERS_RETIRED_MAX, and its `waiting` the number of lines that it lacks because of
+ * SERVERS_COMPARISONS_MAX. Caller frees with servers_free. */
 struct servers_file servers_plan(const struct servers_input *input);
 
 /*

@@ -39,6 +39,7 @@ struct servers_file {
 	struct servers_domain *items; /* sorted by domain */
 	size_t count;
 	size_t dropped;    /* lines of deleted domains that this file no longer has */
+	size_t waiting;    /* lines of new domains that only a later file has */
 	uint64_t settings; /* hash of what else the engine has in the file; 0 for nothing */
 };
 

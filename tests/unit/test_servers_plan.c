@@ -11,14 +11,14 @@
 static struct domain_table wanted, fixed;
 static struct servers_file file;
 static uint64_t now;
-static bool strict;
+static bool strict, fresh;
 
 static int
 setup(void **state)
 {
 	(void)state;
 	now = 0;
-	strict = false;
+	strict = fresh = false;
 	return 0;
 }
 
@@ -65,6 +65,7 @@ plan(const char *text)
 		.fixed = &fixed,
 		.before = &file,
 		.strict_order = strict,
+		.fresh = fresh,
 		.now = ++now };
 	assert_int_equal(server_parse("127.0.1.3:9", 53, &input.nobody, NULL), 0);
 	struct servers_file next = servers_plan(&input);
@@ -239,7 +240,6 @@ too_many_domains_that_are_gone_lose_the_oldest(void **state)
 	(void)state;
 	struct server server;
 	assert_int_equal(server_parse("10.0.0.1", 53, &server, NULL), 0);
-	static const struct servers_file nothing;
 	for (int round = 0; round < 3; round++) {
 		domain_table_free(&wanted);
 		for (int i = 0; i < 15000; i++) {
@@ -248,15 +248,19 @@ too_many_domains_that_are_gone_lose_the_oldest(void **state)
 			snprintf(domain, sizeof domain, "r%dd%05d", round, i);
 			domain_servers_add_server(domain_table_add(&wanted, domain), &server);
 		}
-		struct servers_input input = { .wanted = &wanted,
-			.fixed = &fixed,
-			.before = round ? &file : &nothing,
-			.nobody = server,
-			.now = ++now };
-		struct servers_file next = servers_plan(&input);
-		servers_free(&file);
-		file = next;
-		assert_int_equal(next.dropped, round == 2 ? 10000 : 0);
+		size_t dropped = 0;
+		do {
+			struct servers_input input = { .wanted = &wanted,
+				.fixed = &fixed,
+				.before = &file,
+				.nobody = server,
+				.now = ++now };
+			struct servers_file next = servers_plan(&input);
+			servers_free(&file);
+			file = next;
+			dropped += next.dropped;
+		} while (file.waiting > 0);
+		assert_int_equal(dropped, round == 2 ? 10000 : 0);
 	}
 	size_t first = 0, second = 0;
 	for (size_t i = 0; i < file.count; i++) {
@@ -265,6 +269,68 @@ too_many_domains_that_are_gone_lose_the_oldest(void **state)
 	}
 	assert_int_equal(first, 5000);
 	assert_int_equal(second, 15000);
+}
+
+/* Lines of `domain` in the file. */
+static size_t
+lines_of(const char *domain)
+{
+	for (size_t i = 0; i < file.count; i++)
+		if (strcmp(file.items[i].domain, domain) == 0)
+			return file.items[i].count;
+	return 0;
+}
+
+/* Makes a table with `count` domains below a parent domain, and with the parent domain. */
+static char *
+many_domains(int count)
+{
+	char *text = malloc((size_t)count * 32 + 64), *end = text;
+
+	end += sprintf(end, "=8.8.8.8 a.example=10.0.0.1");
+	for (int i = 0; i < count; i++)
+		end += sprintf(end, " n%05d.a.example=10.0.0.2", i);
+	return text;
+}
+
+static void
+very_many_new_domains_come_in_parts(void **state)
+{
+	char *text = many_domains(20000);
+	size_t lines = 1, files = 0;
+
+	(void)state;
+	plan("=8.8.8.8");
+	do {
+		plan(text);
+		/* each new line is compared with all lines before it */
+		size_t added = file.count - lines,
+		       comparisons = added * (lines + file.count - 1) / 2;
+		assert_true(added > 0);
+		assert_true(comparisons <= SERVERS_COMPARISONS_MAX);
+		/* the parent domain comes last, or its server would get the other domains' names */
+		assert_int_equal(lines_of("a.example"), file.waiting == 0);
+		assert_int_equal(file.count + file.waiting, 20002);
+		lines = file.count;
+		files++;
+	} while (file.waiting > 0);
+	assert_in_range(files, 2, 20);
+	plan(text);
+	assert_int_equal(file.count, 20002);
+	free(text);
+}
+
+static void
+a_new_dnsmasq_gets_very_many_domains_at_once(void **state)
+{
+	char *text = many_domains(20000);
+
+	(void)state;
+	fresh = true;
+	plan(text);
+	assert_int_equal(file.count, 20002);
+	assert_int_equal(file.waiting, 0);
+	free(text);
 }
 
 static void
@@ -317,6 +383,8 @@ main(void)
 		TEST(without_any_upstream_somebody_still_says_no),
 		TEST(lines_of_a_domain_never_shrink),
 		TEST(too_many_domains_that_are_gone_lose_the_oldest),
+		TEST(very_many_new_domains_come_in_parts),
+		TEST(a_new_dnsmasq_gets_very_many_domains_at_once),
 		TEST(the_marker_is_the_last_line_and_counts),
 		TEST(equal_files_have_equal_hashes),
 	};
