@@ -53,6 +53,10 @@ struct engine {
 	unsigned
 	    keep; /* rights (enum sandbox_keep) that the nanny and the child need in addition */
 
+	/* Returns the child's limit of open files, or 0 for the nanny's own limit. A limit above the
+	 * nanny's own has no effect. May be NULL, which means 0. */
+	unsigned (*files)(const struct nanny *nanny);
+
 	/* Returns the path of the program. */
 	const char *(*exec)(const struct options *options);
 

@@ -565,8 +565,11 @@ spawn_child(struct nanny *nanny)
 	nanny->child.changed = !write_servers_file(nanny, true);
 	sandbox_free(nanny->confined);
 	nanny->confined = confine_child(nanny);
-	int rc = process_spawn(
-	    &nanny->process, nanny->args.argv, nanny->confined, confine_keep(nanny->engine));
+	const struct process_plan plan = { .argv = nanny->args.argv,
+		.sandbox = nanny->confined,
+		.keep = confine_keep(nanny->engine),
+		.files = nanny->engine->files != NULL ? nanny->engine->files(nanny) : 0 };
+	int rc = process_spawn(&nanny->process, &plan);
 	if (rc < 0) {
 		char *text = xasprintf("%s: %s cannot be started: %s", nanny->engine->name,
 		    nanny->args.argv[0], strerror(-rc));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,11 +32,17 @@ process_adopt_orphans(void)
 		log_warn("nanny: cannot adopt orphaned processes of its child");
 }
 
-struct child_plan {
-	char *const *argv;
-	const struct sandbox *sandbox;
-	unsigned keep;
-};
+/* Lowers the limit of open files. Never raises it. */
+static void
+limit_files(unsigned files)
+{
+	struct rlimit limit;
+
+	if (files == 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur <= files)
+		return;
+	limit.rlim_cur = files;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 /*
  * Runs in the child between fork and exec. SIGHUP is ignored until the program installs its handler,
@@ -43,7 +50,7 @@ struct child_plan {
  * dies. If the nanny died before prctl(), no signal arrives, so the child checks its parent.
  */
 static _Noreturn void
-become_child(const struct child_plan *plan, pid_t parent, int log_fd, int report_fd)
+become_child(const struct process_plan *plan, pid_t parent, int log_fd, int report_fd)
 {
 	sigset_t none;
 	int null = open("/dev/null", O_RDONLY);
@@ -57,6 +64,7 @@ become_child(const struct child_plan *plan, pid_t parent, int log_fd, int report
 	signal(SIGHUP, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	limit_files(plan->files);
 	if (null >= 0)
 		dup2(null, STDIN_FILENO);
 	dup2(log_fd, STDOUT_FILENO);
@@ -85,10 +93,8 @@ read_report(int fd, unsigned *layers)
 }
 
 int
-process_spawn(
-    struct process *process, char *const *argv, const struct sandbox *sandbox, unsigned keep)
+process_spawn(struct process *process, const struct process_plan *plan)
 {
-	const struct child_plan plan = { argv, sandbox, keep };
 	int log_pipe[2], report_pipe[2];
 
 	process_close(process);
@@ -108,7 +114,7 @@ process_spawn(
 	pid_t self = getpid(), pid = fork();
 	int fork_error = -errno;
 	if (pid == 0)
-		become_child(&plan, self, log_pipe[1], report_pipe[1]);
+		become_child(plan, self, log_pipe[1], report_pipe[1]);
 	close(log_pipe[1]);
 	close(report_pipe[1]);
 	process->log_fd = log_pipe[0];

@@ -38,10 +38,16 @@ void process_init(struct process *process, const struct engine *engine);
 /* Makes this process a child subreaper, so that it adopts the orphans of the child. */
 void process_adopt_orphans(void);
 
-/* Starts argv[0] in `sandbox` with the rights in `keep` (enum sandbox_keep). Returns 0, or -errno
- * of fork or exec. */
-int process_spawn(
-    struct process *process, char *const *argv, const struct sandbox *sandbox, unsigned keep);
+/* How the child starts. */
+struct process_plan {
+	char *const *argv; /* argv[0] is the program */
+	const struct sandbox *sandbox;
+	unsigned keep;  /* rights of the child (enum sandbox_keep) */
+	unsigned files; /* limit of open files; 0 for the nanny's own limit */
+};
+
+/* Starts the child. Returns 0, or -errno of fork or exec. */
+int process_spawn(struct process *process, const struct process_plan *plan);
 
 /* Sends the signal if the child is running. */
 void process_signal(struct process *process, int sig);

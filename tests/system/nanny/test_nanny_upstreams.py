@@ -368,3 +368,27 @@ def test_only_unbound_ignores_what_a_stub_server_says_about_other_names(world):
     world.start()
     world.ask("x.acme.test")
     assert world.ask("www.bank.test") == ("10.9.0.1" if ENGINE == "unbound" else "203.0.113.66")
+
+
+@only_dnsmasq("unbound has one socket for each query, and its cost does not grow with them")
+def test_many_queries_in_flight_share_dnsmasqs_sockets(world):
+    """dnsmasq opens a socket for each query in flight, and each packet then costs time for each open socket."""
+    upstream = Server(lambda name, rdtype: [(name, 0, "A", "10.9.0.1")] if name == "answered.test." else None)
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start(args=[*ARGS, "--dns-forward-max=6000"])
+    client, sent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0
+    client.connect(("127.0.0.1", world.port))
+
+    def seen():
+        return len({name for name, _ in list(upstream.asked) if name.startswith("waits")})
+
+    while sent < 1000:
+        for _ in range(50):  # fewer than dnsmasq's receive buffer holds
+            client.send(dns.message.make_query(f"waits{sent}.test", "A").to_wire())
+            sent += 1
+        wait_for(lambda: seen() == sent, what=lambda: f"{seen()} of {sent}")
+    sockets = [f for f in os.listdir(f"/proc/{world.pid()}/fd") if os.readlink(f"/proc/{world.pid()}/fd/{f}").startswith("socket:")]
+    assert 256 <= len(sockets) <= 400
+    assert world.ask("answered.test") == "10.9.0.1"
+    upstream.close()
+    client.close()
