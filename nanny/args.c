@@ -60,6 +60,7 @@ static const struct option {
 	{ "conf-dir", '7', TAKES_VALUE, OPT_READS },
 	{ "dumpfile", '\0', TAKES_VALUE, OPT_WRITES },
 	{ "no-negcache", 'N', TAKES_NOTHING, OPT_OTHER },
+	{ "neg-ttl", '\0', TAKES_VALUE, OPT_OTHER },
 	{ "min-cache-ttl", '\0', TAKES_VALUE, OPT_OTHER },
 	{ "max-cache-ttl", '\0', TAKES_VALUE, OPT_OTHER },
 	{ "interface", 'i', TAKES_VALUE, OPT_OTHER },

@@ -78,6 +78,10 @@ own_args_add_upstream(
 	/* dnsmasq's option is for all names, so cluster names would have expired answers too */
 	if (!first && !args_has(args, "use-stale-cache"))
 		args_push(args, xasprintf("--use-stale-cache=%d", OWN_ARGS_STALE_S));
+	/* With expired answers, dnsmasq caches a negative answer without SOA also if it has no TTL, and
+	 * then does not set its type. Such an answer to an SRV query could answer an A query. */
+	if ((!first || args_has(args, "use-stale-cache")) && !args_has(args, "neg-ttl"))
+		args_push(args, xstrdup("--neg-ttl=1"));
 	if (!args_has(args, "strip-subnet"))
 		args_push(args, xstrdup("--strip-subnet"));
 	if (!args_has(args, "strip-mac"))

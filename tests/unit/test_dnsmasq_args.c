@@ -281,6 +281,7 @@ the_dnsmasq_that_clients_ask_asks_all_servers(void **state)
 	assert_true(has("--strip-subnet"));
 	assert_false(has("--use-stale-cache=120"));
 	assert_false(has("--use-stale-cache=3600"));
+	assert_false(has("--neg-ttl=1"));
 	args_free(&args);
 	assert_int_equal(build_args(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
 	own_args_add_upstream(&args, 290, "other.example", &kubedns);
@@ -290,6 +291,7 @@ the_dnsmasq_that_clients_ask_asks_all_servers(void **state)
 	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
 	assert_false(has("--all-servers"));
 	assert_true(has("--use-stale-cache=3600"));
+	assert_true(has("--neg-ttl=1"));
 	assert_true(has("--txt-record=dnssec.nanny.invalid,off"));
 	assert_true(has("--strip-subnet"));
 	assert_true(has("--strip-mac"));
@@ -327,20 +329,47 @@ an_older_dnsmasq_gets_only_what_it_knows(void **state)
 	args_free(&args);
 }
 
+/* With expired answers, dnsmasq also stores negative answers without a TTL, and does not set their type. An
+ * SRV query then also answered the next A query. --neg-ttl gives these answers a TTL. */
+static void
+with_expired_answers_each_negative_answer_has_a_ttl(void **state)
+{
+	char cluster[] = "--server=/cluster.local/127.0.0.1#10053",
+	     stale[] = "--use-stale-cache=120", ttl[] = "--neg-ttl=30";
+	char *given[] = { stale, cluster, ttl };
+	char *why;
+
+	(void)state;
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 1, "F", false, &why), 0);
+	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
+	assert_true(has("--neg-ttl=1"));
+	args_free(&args);
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 2, "F", false, &why), 0);
+	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
+	assert_true(has("--neg-ttl=1")); /* also in the classic topology */
+	args_free(&args);
+	assert_int_equal(build_args(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
+	own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
+	assert_false(has("--neg-ttl=1"));
+	args_free(&args);
+}
+
 static void
 what_the_operator_says_of_upstreams_stays(void **state)
 {
 	char cluster[] = "--server=/cluster.local/127.0.0.1#10053", order[] = "-o",
 	     stale[] = "--use-stale-cache", subnet[] = "--strip-subnet", mac[] = "--strip-mac",
 	     all[] = "--all-servers";
-	char *given[] = { cluster, stale, subnet, mac, order, all };
+	char negative[] = "--neg-ttl=60";
+	char *given[] = { cluster, stale, subnet, mac, negative, order, all };
 	char *why;
 
 	(void)state;
 	for (size_t which = 0; which < 2; which++) {
-		char *five[] = { given[0], given[1], given[2], given[3], given[4 + which] };
+		char *six[] = { given[0], given[1], given[2], given[3], given[4],
+			given[5 + which] };
 
-		assert_int_equal(build_args(&args, "/dnsmasq", five, 5, "F", false, &why), 0);
+		assert_int_equal(build_args(&args, "/dnsmasq", six, 6, "F", false, &why), 0);
 		size_t before = args.argc;
 		own_args_add_upstream(&args, 290, "cluster.local", &kubedns);
 		assert_int_equal(args.argc, before);
@@ -378,6 +407,7 @@ main(void)
 		cmocka_unit_test(the_dnsmasq_that_clients_ask_asks_all_servers),
 		cmocka_unit_test(kubedns_can_see_whether_dnsmasq_checks_signatures),
 		cmocka_unit_test(an_older_dnsmasq_gets_only_what_it_knows),
+		cmocka_unit_test(with_expired_answers_each_negative_answer_has_a_ttl),
 		cmocka_unit_test(what_the_operator_says_of_upstreams_stays),
 		cmocka_unit_test(the_version_is_read_from_its_first_line),
 	};
