@@ -43,7 +43,7 @@ enum {
 	STALE_FORKS_CROWDED_MS = 50, /* interval between counts while the count is near the limit */
 	/* idle time for a connection without a query while the count is near the limit; clients
 	 * normally send the first query at once */
-	STALE_FORKS_CROWD_FRESH_MS = 300,
+	STALE_FORKS_CROWD_FRESH_MS = 100,
 	STALE_FORKS_PEER_MAX = 40,
 };
 
