@@ -5,6 +5,7 @@ other, as fast as one core can send (hostile.c). The server has one CPU, which i
 Every attack is limited in time and stays on loopback. External names are tested in the front topology and in the classic topology.
 dnsmasq's upstream server answers some of these names and never answers the others. In the classic topology, the attacks are those in which
 dnsmasq itself loses queries: open TCP connections and external names. The bench shows these losses, and does not fail because of them.
+dnsmasq runs without the nanny, with kube-dns's arguments. So it has neither the nanny's limits nor its care of TCP connections.
 
 Measured for the victim: queries repeated after 1 s, queries finally lost, rcodes other than NOERROR, p50 and p99. Measured for the
 server: /healthz, kubedns's memory before, during and after the attack, and the kernel memory of its TCP connections during the attack and
