@@ -158,7 +158,8 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 	if (ttl > 0) {
 		report_flag(r, PROGRAM_DNSMASQ, "--max-cache-ttl=%ld", ttl);
 		report_line(r, line, verdict,
-		    "%s's --max-cache-ttl=%ld: the maximum time that it caches a record%s%s",
+		    "%s's --max-cache-ttl=%ld: the maximum time that it caches a record, also of "
+		    "other server blocks%s%s",
 		    flags_owner(r), ttl,
 		    unbound ? ""
 			    : ". The first answer to a client has the TTL of the upstream server, "

@@ -274,6 +274,7 @@ SENTENCES = [
     (r"with a SOA record in the key records", lambda w, l, d, n: not d.ttls and in_zones(n, l.head.words[2:] or l.zones)),
     (r"the file is not here|left out: .* Run a name server for the zone", lambda w, l, d, n: in_zones(n, l.head.words[2:] or l.zones or [""])),
     # cache
+    (r"the maximum time that it caches a record, also of other server blocks", lambda w, l, d, n: d.ttls and d.ttls[1] < d.ttls[0] and not below(n, w.domain)),
     (r"CoreDNS limits (these TTLs too|the TTL to 3600 s)", lambda w, l, d, n: d.ttls and d.ttls[1] > d.ttls[0] and (not below(n, w.domain) or n == "dns-version." + w.domain)),
     (r"CoreDNS limits the TTLs of the names in this server block", lambda w, l, d, n: d.ttls and d.ttls[1] > d.ttls[0]),
     # other plugins
@@ -286,7 +287,7 @@ SENTENCES = [
     (r"--external-zones", lambda w, l, d, n: in_zones(n, l.head.words[1:] or l.zones or [])),
 ]  # fmt: skip
 # Sentences about names of other server blocks.
-ANYWHERE = re.compile(r"the cluster's reverse names|reverse names of these addresses|reverse names? of this address|reverse names of the cluster's|A reverse name that|names in (the )?zones of other server blocks|"
+ANYWHERE = re.compile(r"the cluster's reverse names|reverse names of these addresses|reverse names? of this address|reverse names of the cluster's|A reverse name that|names in (the )?zones of other server blocks|also of other server blocks|"
                       r"kubedns answers the reverse names too|names outside these zones|also answers the cluster's names")  # fmt: skip
 
 

@@ -89,6 +89,7 @@ def stand_in_answer(query, group):
     text, reply = name.to_text(omit_final_dot=True).lower(), dns.message.make_response(query, recursion_available=True)
     number = zlib.crc32(group.encode()) & 0xFFFF
     first = text.split(".")[0]
+    ttl = 86400 if first.startswith(("mail", "1")) else 60  # CoreDNS's cache limits one, or both
     if first.startswith("nx") or text.endswith("cluster.local") or first.startswith("no-such"):
         reply.set_rcode(dns.rcode.NXDOMAIN)
         reply.authority.append(dns.rrset.from_text("example.", 30, "IN", "SOA", "ns.example. host.example. 1 3600 600 86400 30"))
@@ -99,7 +100,7 @@ def stand_in_answer(query, group):
         reply.answer.append(dns.rrset.from_text(name, 60, "IN", "CNAME", "target.outside.example."))
         name = "target.outside.example."
     if rdtype in records and (rdtype == "PTR") == text.endswith(".arpa"):
-        reply.answer.append(dns.rrset.from_text(name, 60, "IN", rdtype, records[rdtype]))
+        reply.answer.append(dns.rrset.from_text(name, ttl, "IN", rdtype, records[rdtype]))
     else:
         reply.authority.append(dns.rrset.from_text("example.", 30, "IN", "SOA", "ns.example. host.example. 1 3600 600 86400 30"))
     return reply

@@ -151,7 +151,7 @@ def kubernetes(w, zone, questions):
 def cache(w, zone):
     """The answers of other directives show what it does: it limits their TTLs."""
     body = w.rng.choice([[], [], [], ["success 5000 20"], ["serve_stale"], ["denial 1000 10"]])
-    w.directive("    ", "cache", w.rng.choice(["cache 30", "cache 30", "cache", "cache 10", f"cache 30 {zone}"]), body, [(n, "A") for n in names_below(w.rng, zone, 4) if not zone.endswith("arpa")])
+    w.directive("    ", "cache", w.rng.choice(["cache 30", "cache 30", "cache", "cache 10", f"cache 30 {zone}"]), body, [(f"1.1.1.{zone}", "PTR")] if zone.endswith("arpa") else [(f"mail{n}.{'outside.example' if zone == '.' else zone}", "A") for n in range(2)])
 
 
 def answer_any(w, zone):
