@@ -461,8 +461,16 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		    add_rewrite(scope, w, "suffix", suffix, other)) {
 			report_line(scope->report, w->line, VERDICT_CHANGES,
 			    "the ConfigMap's key rewrites, as a suffix: it also applies to %s "
-			    "itself%s%s",
-			    suffix, values_difference(scope, w), difference(scope, w, suffix));
+			    "itself%s%s%s%s",
+			    suffix,
+			    restores_names(scope, w) ? ""
+						     : "; the answer has the name of the query, "
+						       "not the new name",
+			    w->from[strlen(w->from) - 1] == '$'
+				? ""
+				: "; CoreDNS also rewrote names that go on after the end of the "
+				  "pattern",
+			    values_difference(scope, w), difference(scope, w, suffix));
 		} else if (!fits) {
 			report_line(scope->report, w->line, VERDICT_NONE,
 			    "no patterns in the classic topology, where dnsmasq or unbound gets "

@@ -420,7 +420,17 @@ IN_FLIGHT = 24  # queries that wait for an answer at the same time
 
 
 def ask_all(questions):
-    """Sends all queries to port 53, twice if there is no answer. Returns [(rcode and answer section as a text that can be compared, lowest TTL)]."""
+    """Returns [(rcode and answer section as a text that can be compared, lowest TTL)]. Repeats queries without a useful answer once, because a server may
+    be late on a busy machine."""
+    answers = ask_once(questions)
+    again = [n for n, (text, _) in enumerate(answers) if text in ("SERVFAIL", "no answer")]
+    for n, answer in zip(again, ask_once([questions[n] for n in again])):
+        answers[n] = answer
+    return answers
+
+
+def ask_once(questions):
+    """Sends all queries to port 53, twice if there is no answer."""
     wires = [n.to_bytes(2, "big") + query_of(*q) for n, q in enumerate(questions)]
     answers, tries, deadlines, left = [None] * len(wires), [0] * len(wires), {}, collections.deque(range(len(wires)))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:

@@ -976,6 +976,12 @@ def test_a_name_that_two_forwards_except_has_no_servers():
     assert verdicts(out)["Corefile", 11] == "~" and verdicts(out)["Corefile", 13] == "="
 
 
+def test_a_pattern_that_becomes_a_suffix_in_the_classic_topology():
+    text = in_root("rewrite name regex (.*)\\.a\\.example {1}.shop.svc.cluster.local")
+    out = of(configmap("coredns", Corefile=text), flags=["--topology=classic"])[0]
+    assert "the answer has the name of the query, not the new name; CoreDNS also rewrote names that go on after the end of the pattern" in out
+
+
 @pytest.mark.parametrize("topology, stub", [("front", False), ("classic", True)])
 def test_a_template_for_a_stub_domain_itself(topology, stub):
     text = in_corp('template IN A {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }')
