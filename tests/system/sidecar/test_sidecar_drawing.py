@@ -28,9 +28,8 @@ CONFIG = {"confirmed": True, "confirmedAt": "2026-11-25T01:12:44Z",
 
 
 @pytest.fixture(scope="module")
-def drawn():
-    """Returns a browser with the page of a sidecar, and the sidecar's document. The page does not update itself."""
-    browser = chromium.Browser()
+def drawn(browser):
+    """Returns the browser with the page of a sidecar, and the sidecar's document. The page does not update itself."""
     with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A", "--dnsmasq-poll-interval-ms=86400000",
                                           f"--dnsmasq-port={server.port}") as sidecar:  # fmt: skip
         until(lambda: sidecar.probe("p")["state"] == "ok")
@@ -40,7 +39,6 @@ def drawn():
         browser.document = {**sidecar.status(), "time": 1.7e9, "uptimeSeconds": 3600}
         yield browser
         browser.open("about:blank")
-    browser.close()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """
-1,000 scrapes a second and 200 idle connections do not disturb the probes, and memory stays constant. The test is short in `make test` and
-takes ten minutes in `make soak`.
+1,000 scrapes a second and 200 idle connections do not disturb the probes, and memory stays constant. The test takes ten minutes in `make
+soak`. In `make test` it takes five seconds, with a quarter of the scrapes.
 """
 
 import os
@@ -13,7 +13,7 @@ import pytest
 from sidecar_world import NAME, Dnsmasq, FakeDns, Sidecar, good, until
 from waiting import sanitized
 
-RATE, IDLE, CLIENTS = 1000, 200, 8
+IDLE, CLIENTS = 200, 8
 HEAD_S = 10  # the server's timeout for the head of a request
 GROWTH_KIB = 256  # memory with less growth counts as constant, because the allocator may fill up its blocks
 
@@ -123,13 +123,13 @@ def slices(memory, count=10):
     return " ".join(f"{part[0]}/{part[len(part) // 2]}/{part[-1]}" for part in parts)
 
 
-def disturb(seconds, settle, capsys, soak=False):
+def disturb(rate, seconds, settle, capsys, soak=False):
     with FakeDns(good) as upstream, Dnsmasq(f"--server={upstream.server.replace(':', '#')}") as dnsmasq:
         probes = [f"--probe=p{i},127.0.0.1:{dnsmasq.port},{NAME},1,A" for i in range(5)]
         with Sidecar(f"--dnsmasq-port={dnsmasq.port}", "--dnsmasq-poll-interval-ms=1000", *probes) as sidecar:
             until(lambda: all(p["state"] == "ok" for p in sidecar.status()["probes"]))
             stop = threading.Event()
-            scrapers = [Scrapes(sidecar.port, RATE / CLIENTS, stop) for _ in range(CLIENTS)]
+            scrapers = [Scrapes(sidecar.port, rate / CLIENTS, stop) for _ in range(CLIENTS)]
             idle = Idle(sidecar.port, stop)
             for thread in (idle, *scrapers):
                 thread.start()
@@ -141,7 +141,7 @@ def disturb(seconds, settle, capsys, soak=False):
                 time.sleep(1)
                 memory.append(resident_kib(sidecar))
             took = time.monotonic() - begun
-            rate = (sum(s.done for s in scrapers) - before) / took
+            reached = (sum(s.done for s in scrapers) - before) / took
             stop.set()
             for thread in (idle, *scrapers):
                 thread.join(15)
@@ -149,10 +149,10 @@ def disturb(seconds, settle, capsys, soak=False):
             probes = sidecar.status()["probes"]
             worst = max(p["recentMaxSeconds"] for p in probes)
             with capsys.disabled():
-                print(f"\n{rate:.0f} scrapes/s and {IDLE} idle connections for {took:.0f} s: slowest answer {worst * 1e3:.1f} ms, "
+                print(f"\n{reached:.0f} scrapes/s and {IDLE} idle connections for {took:.0f} s: slowest answer {worst * 1e3:.1f} ms, "
                       f"resident {memory[0]} -> {memory[-1]} KiB, min/median/max by time: {slices(memory)}")
             # In `make test` the machine may be busy. In the soak test it must sustain the whole rate.
-            assert rate >= (0.95 if soak and not sanitized() else 0.1) * RATE
+            assert reached >= (0.95 if soak and not sanitized() else 0.4) * rate
             for p in probes:
                 assert not soak or p["recentMedianSeconds"] < 0.005
                 assert p["recentFailed"] == 0 and p["recentQueries"] >= min(took, 595) - 2
@@ -164,9 +164,9 @@ def disturb(seconds, settle, capsys, soak=False):
 
 @pytest.mark.quiet
 def test_load_briefly(capsys):
-    disturb(8, 3, capsys)
+    disturb(250, 5, 2, capsys)
 
 
 @pytest.mark.soak
 def test_load_for_ten_minutes(capsys):
-    disturb(600, 30, capsys, soak=True)
+    disturb(1000, 600, 30, capsys, soak=True)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not chromium.available(), reason="needs chromium
 HOSTILE = os.path.join(BUILD, "tests", "bench", "hostile")
 CLIENT = "127.0.0.9"
 
-browser, page = test_sidecar_page.browser, test_sidecar_page.page  # fixtures
+page = test_sidecar_page.page  # a fixture
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_who_floods_is_named(pod, night, tmp_path):
         pytest.skip(f"needs {HOSTILE}: make bench-tools")
     until(lambda: pod.sidecar.status()["kubedns"]["up"], 20)  # kubedns does not know when answers from before the first reading were sent
     (tmp_path / "queries").write_text("".join(dns.message.make_query(NAME, "AAAA", id=i).to_wire().hex() + "\n" for i in range(64)))
-    subprocess.run([HOSTILE, "udp", CLIENT, str(pod.kubedns_port), tmp_path / "queries", "3", "0"], check=True, stdout=subprocess.DEVNULL, timeout=30)
+    subprocess.run([HOSTILE, "udp", CLIENT, str(pod.kubedns_port), tmp_path / "queries", "3", "2000"], check=True, stdout=subprocess.DEVNULL, timeout=30)
     show(night, pod.sidecar.url("/"))
     night.wait("document.querySelector('.rates') !== null", 20)
     shoot(night, "flood", pod.sidecar.url("/"))
