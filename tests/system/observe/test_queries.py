@@ -2,8 +2,9 @@
 
 import json
 import re
+import socket
 
-from bulk_asking import Bulk
+import dns.rcode
 from dnsnet import EXTERNAL, WEB, Tcp, Upstream, query, silent, udp, world
 
 MISSING = "nothing.default.svc.cluster.local"
@@ -90,7 +91,14 @@ def test_a_filter_that_matches_none_of_many_holds_nobody_up(tmp_path):
     asked = 120000
     with world(tmp_path, "--threads=1", "--recorder=64M") as k:
         k.wait_ready()
-        assert {r.rcode for r in Bulk(k.port).ask_udp([(WEB, "A")] * asked)} == {0}
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(30)
+            s.connect((k.host, k.port))
+            wire = query(WEB).to_wire()
+            for _ in range(asked // 100):  # a reply is at most 100 queries late, so both sockets have space for all packets
+                for _ in range(100):
+                    s.send(wire)
+                assert {s.recv(512)[3] & 15 for _ in range(100)} == {dns.rcode.NOERROR}
         told = lines(k, "?rcode=REFUSED")
         assert [re.sub(" to .*", "", line) for line in told] == ["# looking, back", "# looking, back", "# looked back"]
         assert told[0] > told[1]
