@@ -5,6 +5,7 @@ tests/migrate/NAME.corefile is a case. A mark after each line gives the expected
 line with several verdicts has several marks. Lines that begin with #: give text that the output must contain.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -32,6 +33,8 @@ MARKS = {"carried over": "=", "changes": "~", "NO EQUIVALENT": "!"}
 TEXT_KEYS = ("federations", "hosts", "records", "rewrites")
 ENVIRONMENT = {**os.environ, "DNS_ZONE": ".", "DNS_UPSTREAM": "192.0.2.53"}
 
+read, read_all = (functools.partial(load, Loader=yaml.CSafeLoader) for load in (yaml.load, yaml.load_all))  # half of the CPU time of the tests
+
 
 def migrate(path, text=None, *flags):
     p = subprocess.run([MIGRATE, *flags, path], input=text, capture_output=True, text=True, env=ENVIRONMENT, timeout=30)
@@ -57,10 +60,10 @@ def value_of(key, value):
 
 def printed(out):
     """The parts of the output that an operator applies: the ConfigMap's keys, and the flags of each container in the kustomization."""
-    documents = [d for d in yaml.safe_load_all(out) if d]
+    documents = [d for d in read_all(out) if d]
     data = next((d["data"] for d in documents if d.get("kind") == "ConfigMap"), {})
     overlay = next(d for d in documents if d.get("kind") == "Kustomization")
-    patches = {p["target"]["kind"]: yaml.safe_load(p["patch"]) for p in overlay.get("patches", [])}
+    patches = {p["target"]["kind"]: read(p["patch"]) for p in overlay.get("patches", [])}
     flags = {"kubedns": [], "dnsmasq": [], "nanny": []}
     for p in patches.get("Deployment", []):
         if p["op"] != "test":
@@ -190,7 +193,7 @@ def test_what_is_printed_can_be_applied(tmp_path, name, topology):
 
 
 def render_overlay(made):
-    return next(o for o in yaml.safe_load_all(kustomize(made, made / "mine")) if o and o["kind"] == "Deployment")
+    return next(o for o in read_all(kustomize(made, made / "mine")) if o and o["kind"] == "Deployment")
 
 
 @needs_kubectl
@@ -210,7 +213,7 @@ def test_a_flag_of_the_manifest_is_replaced(tmp_path, topology):
 def test_the_chart_makes_the_same_of_the_printed_values(tmp_path, name, topology):
     out = migrate(CASES / f"{name}.corefile", None, f"--topology={topology}")[1]
     data, flags, overlay = printed(out)
-    values = list(yaml.safe_load_all(out))[-1]
+    values = list(read_all(out))[-1]
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     made = objects("-f", tmp_path / "values.yaml", *SETTINGS)
     (tmp_path / "k").mkdir()
@@ -741,8 +744,8 @@ def test_a_domain_that_ends_in_arpa_is_no_reverse_zone(domain):
 @pytest.mark.parametrize("domain", ["null", "123", "yes", "0x1f", "1.5", "on"])
 def test_a_cluster_domain_is_a_string_whatever_it_is(domain):
     out, _, _, _ = of(configmap("coredns", Corefile=f". {{\n kubernetes {domain}\n forward . 10.0.0.1\n}}\n"))
-    assert list(yaml.safe_load_all(out))[-1]["clusterDomain"] == domain
-    assert yaml.safe_load(re.search(r"settings.yaml: (clusterDomain: [^,]*),", out)[1]) == {"clusterDomain": domain}
+    assert list(read_all(out))[-1]["clusterDomain"] == domain
+    assert read(re.search(r"settings.yaml: (clusterDomain: [^,]*),", out)[1]) == {"clusterDomain": domain}
 
 
 @pytest.mark.parametrize("server", ["127.0.0.1", "127.0.0.53:5353", "::1", "0.0.0.0"])
@@ -1138,9 +1141,9 @@ def test_pods_verified_gets_its_right(tmp_path):
     made = copy(tmp_path)
     (made / "mine").mkdir()
     (made / "mine/kustomization.yaml").write_text(yaml.safe_dump(overlay))
-    role = next(o for o in yaml.safe_load_all(kustomize(made, made / "mine")) if o and o["kind"] == "ClusterRole")
+    role = next(o for o in read_all(kustomize(made, made / "mine")) if o and o["kind"] == "ClusterRole")
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
-    assert rule in role["rules"] and list(yaml.safe_load_all(out))[-1]["extraRules"] == [rule]
+    assert rule in role["rules"] and list(read_all(out))[-1]["extraRules"] == [rule]
 
 
 def test_names_of_a_zone_s_block_stay_in_the_zone():
@@ -1201,7 +1204,7 @@ def test_a_newline_in_the_file_s_name_stays_in_the_comment(tmp_path):
     path.write_text(OPEN)
     code, out, err = migrate(path)
     assert code == 0, err
-    assert [d.get("kind") for d in yaml.safe_load_all(out) if d] == ["Kustomization", None]
+    assert [d.get("kind") for d in read_all(out) if d] == ["Kustomization", None]
 
 
 def test_a_pipe_that_is_imported_is_no_file(tmp_path):
@@ -1250,16 +1253,13 @@ def test_time_is_linear_in_the_words(tmp_path, kind):
     16 times as long.
     """
     def cost(n):
-        (tmp_path / "Corefile").write_text(GROWING[kind](n))
-        best = None
-        for _ in range(3):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            p = subprocess.run([MIGRATE, tmp_path / "Corefile"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            assert p.returncode == 0, p.stderr
-            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            best = spent if best is None else min(best, spent)
-        return best
+        (tmp_path / f"{n}.corefile").write_text(GROWING[kind](n))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        p = subprocess.run([MIGRATE, tmp_path / f"{n}.corefile"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert p.returncode == 0, p.stderr
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     n = 12000 if kind in ("fallthrough", "labels") else 5000  # for this input, quadratic copying of strings is measurable only with more words
-    assert cost(4 * n) < 6 * cost(n) + 0.2
+    least = min(cost(n) for _ in range(3))
+    assert any(cost(4 * n) < 6 * least + 0.2 for _ in range(3))
