@@ -51,8 +51,8 @@ def free_port():
 
 
 def pause(begun):
-    """Sleeps before the next look at a condition: a twentieth of the time that has passed since `begun`, from 10 ms to 50 ms."""
-    time.sleep(min(0.05, max(0.01, (time.monotonic() - begun) / 20)))
+    """Sleeps before the next look at a condition: a twentieth of the time that has passed since `begun`, from 10 ms to 100 ms."""
+    time.sleep(min(0.1, max(0.01, (time.monotonic() - begun) / 20)))
 
 
 def wait_for(condition, timeout=60.0, what="the condition", passing=()):
