@@ -638,7 +638,8 @@ def test_places_have_a_bound_for_each_client_and_in_total(tmp_path):
 def test_names_that_nobody_answers_do_not_take_outside_names_from_others(tmp_path):
     """
     dnsmasq waits 10 s for an unanswered query, kubedns 1.8 s. kubedns must account for this difference. Otherwise two client addresses
-    fill dnsmasq's 6,000 places, and it refuses all other queries.
+    fill dnsmasq's 6,000 places, and it refuses all other queries. Each address sends twice as many queries as its 512 places can
+    hold.
     """
 
     def behave(request, tcp):
@@ -651,13 +652,14 @@ def test_names_that_nobody_answers_do_not_take_outside_names_from_others(tmp_pat
             attackers.append(s := socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             s.bind((address, 0))
             s.connect((k.host, k.port))
-        wires = [query(f"n{i}.dead.example.com").to_wire() for i in range(20000)]
-        end, at = time.monotonic() + 9, 0
-        while time.monotonic() < end:
-            for s in attackers:
-                for wire in wires[at : at + 60]:
+        seconds, rate = 9, 700
+        wires = [[query(f"n{i}.{of}.dead.example.com").to_wire() for of in "ab"] for i in range(seconds * rate)]
+        begun, at = time.monotonic(), 0
+        while (passed := time.monotonic() - begun) < seconds:
+            for each in wires[at : int(passed * rate)]:
+                for s, wire in zip(attackers, each):
                     s.send(wire)
-                at = (at + 60) % len(wires)
+            at = int(passed * rate)
             reply = udp(k, query(f"n{at}-{time.monotonic_ns()}.example.com"), timeout=2)
             if reply is None:
                 lost += 1
