@@ -23,7 +23,8 @@ enum {
 	MEMORY_PART = 4, /* dnsmasq gets a quarter of -memory, kubedns gets the rest */
 	/* dnsmasq opens a socket for each query in flight, and handles each packet in a time that grows
 	 * with the number of open sockets. With 3,000 sockets, 1,000 names a second that nobody answers
-	 * took the whole processor. When dnsmasq has about this many sockets, queries share them. */
+	 * took the whole processor. When dnsmasq has about this many sockets, queries to servers of the
+	 * same address family share them. */
 	UPSTREAM_SOCKETS = 256,
 	FILES_MAX = 1 << 20,
 };
