@@ -165,15 +165,14 @@ client_reserve(void *arg, const struct client *client, size_t *max)
 	return buffer;
 }
 
+/* Returns whether the message has an A record with this address. */
 static bool
 has(const uint8_t *wire, size_t len, const uint8_t *rdata)
 {
-	static const uint8_t length[2] = { 0, 4 };
+	uint8_t record[2 + 4] = { 0, 4 };
 
-	for (size_t i = DNS_HEADER; i + 6 <= len; i++)
-		if (memcmp(wire + i, length, 2) == 0 && memcmp(wire + i + 2, rdata, 4) == 0)
-			return true;
-	return false;
+	memcpy(record + 2, rdata, 4);
+	return memmem(wire + DNS_HEADER, len - DNS_HEADER, record, sizeof record) != NULL;
 }
 
 /* Returns the timeout of a query in the current topology. In the front topology, it is the sum of
