@@ -1,14 +1,16 @@
 """Runs a program with a faster monotonic clock, or with a clock that the test moves. See hurry.c."""
 
 import contextlib
+import functools
+import hashlib
 import mmap
 import os
+import pathlib
 import re
 import select
 import socket
 import struct
 import subprocess
-import tempfile
 import threading
 import time
 
@@ -20,28 +22,33 @@ SETTLE_S = 10.0  # a thread that works for longer is not waited for
 # struct test_clock of hurry.c: the time, the number of places that are taken, and the places (thread, state, last, before).
 HEAD, PLACE, PLACES = struct.Struct("=qq"), struct.Struct("=iiqq"), 256
 WAITS_WITH_AN_END = 1
-_library = None
-# A second thread must wait until the library is complete. If it is missing, the loader starts the program with the normal clock.
-_building = threading.Lock()
 
 
 def library():
-    global _library
-    with _building:
-        if _library is None:
-            path = os.path.join(tempfile.mkdtemp(prefix="hurry-"), "hurry.so")
-            source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hurry.c")
-            subprocess.run([os.environ.get("CC", "cc"), "-O1", "-Wall", "-Wno-unused-result", "-shared", "-fPIC", "-o", path, source], check=True)
-            _library = path
-        return _library
+    """Compiles hurry.c, if nobody did since it changed. Returns the library's path. Each process of the tests needs it."""
+    source = pathlib.Path(__file__).with_name("hurry.c")
+    command = [os.environ.get("CC", "cc"), "-O1", "-Wall", "-Wno-unused-result", "-shared", "-fPIC", str(source), "-o"]
+    hashed = hashlib.sha256(" ".join(command).encode() + source.read_bytes()).hexdigest()
+    made = pathlib.Path(PROGRAM).parents[1] / "helpers" / f"hurry-{hashed[:16]}.so"
+    if not made.exists():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        aside = made.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        subprocess.run([*command, aside], check=True)
+        aside.rename(made)
+    return str(made)
+
+
+@functools.cache
+def preload():
+    """The libraries to load first: a sanitizer's must come before the other one."""
+    needed = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
+    sanitizers = re.findall(r"=> (\S*lib[at]san\S*)", needed)
+    return ":".join([*sanitizers, library()])
 
 
 def hurry(factor):
     """The environment of a process whose clock runs `factor` times as fast, or is at `factor`, the path of a Clock's file."""
-    # A sanitizer's library must come first. The loader loads this library after it.
-    needed = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
-    sanitizers = re.findall(r"=> (\S*lib[at]san\S*)", needed)
-    return {"LD_PRELOAD": ":".join([*sanitizers, library()]), "HURRY": str(factor)}
+    return {"LD_PRELOAD": preload(), "HURRY": str(factor)}
 
 
 @contextlib.contextmanager
