@@ -105,6 +105,12 @@ $(BUILD)/kubedns/module_table.c: always
 	@sh kubedns/modules/table.sh $(modules) >$@.new && { cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
 $(BUILD)/kubedns/module_table.o: $(BUILD)/kubedns/module_table.c Makefile
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+$(BUILD)/migrate/module_flags.c: always
+	@mkdir -p $(@D)
+	@sh kubedns/modules/table.sh --migrate $(modules) >$@.new && { cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
+$(BUILD)/migrate/module_flags.o: $(BUILD)/migrate/module_flags.c Makefile
+	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+generated_migrate := $(BUILD)/migrate/module_flags.o
 -include $(module_folders:%=%/module.mk)
 generated_kubedns := $(BUILD)/kubedns/module_table.o $(module_objs) \
 	$(foreach m,$(modules),$(addprefix $(BUILD)/kubedns/modules/$(m)/,$($(m)_GENERATED)))
@@ -165,8 +171,8 @@ $(BUILD)/tests/fuzzer/$(basename $(notdir $(1))): $(BUILD)/$(1:.c=.o) $(BUILD)/t
 endef
 $(foreach t,$(fuzz_sources),$(eval $(call fuzz_target,$(t))))
 
-# kubedns and its own unit tests, for tests/modules.sh.
-kubedns-tests: $(BUILD)/bin/kubedns $(foreach t,$(unit_sources),$(if $(filter kubedns,$(call unit_owner,$(t))),$(BUILD)/tests/unit/$(basename $(notdir $(t)))))
+# What depends on the modules: kubedns, its own unit tests, and kubedns-migrate. For tests/modules.sh.
+kubedns-tests: $(BUILD)/bin/kubedns $(BUILD)/bin/kubedns-migrate $(foreach t,$(unit_sources),$(if $(filter kubedns,$(call unit_owner,$(t))),$(BUILD)/tests/unit/$(basename $(notdir $(t)))))
 .PHONY: kubedns-tests
 
 built-tests: all $(unit_tests) $(replays) bench-tools

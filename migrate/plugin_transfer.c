@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "migrate/module_flags.h"
 #include "migrate/plugins.h"
 
 /* Whether the word is `addr/length`. A flag contains the word unchanged. */
@@ -59,6 +60,10 @@ plugin_transfer_to(struct scope *scope, const struct corefile_line *line, size_t
 {
 	bool everybody = false, wrong = at >= line->count;
 
+	if (!module_has_flag("transfer-to")) {
+		report_line(scope->report, line, VERDICT_NONE, NO_MODULE, "transfer-to");
+		return;
+	}
 	for (size_t i = at; i < line->count; i++) {
 		if (strcmp(line->words[i], "*") == 0)
 			everybody = true;

@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "migrate/module_flags.h"
 #include "migrate/plugins.h"
 #include "lib/xalloc.h"
 
@@ -12,6 +13,7 @@ struct plugin {
 	void (*read)(struct scope *scope, const struct corefile_directive *d);
 	enum verdict verdict;
 	const char *sentence;
+	const char *flag; /* the flag that it becomes, if it belongs to a module; otherwise NULL */
 };
 
 #define CARRIED .verdict = VERDICT_CARRIED, .sentence
@@ -36,45 +38,45 @@ static const struct plugin table[] = {
 		     "for names that it answers itself; ANY queries for external names go to "
 		     "the upstream servers" },
 	{ "auto", NONE = OTHER_ZONE },
-	{ "autopath", plugin_autopath, 0, NULL },
+	{ "autopath", .read = plugin_autopath },
 	{ "azure", NONE = OTHER_ZONE },
 	{ "bind", CHANGES = "kubedns's --dns-bind-address, the nanny's --listen-address; in a pod "
 			    "all addresses belong to the pod" },
 	{ "bufsize",
 	    CHANGES = "always 1232 bytes (DNS flag day 2020), or less if the client accepts less" },
-	{ "cache", plugin_cache, 0, NULL },
+	{ "cache", .read = plugin_cache },
 	{ "cancel", CARRIED = "kubedns and the nanny's engine have their own timeouts" },
 	{ "chaos",
 	    CARRIED =
 		"always enabled: dig ch txt version.bind, and hostname.bind for the pod's name" },
 	{ "clouddns", NONE = OTHER_ZONE },
 	{ "debug", CARRIED = "crashes are never hidden; -v=3 logs more" },
-	{ "dns64", plugin_dns64, 0, NULL },
+	{ "dns64", .read = plugin_dns64 },
 	{ "dnssec", NONE = "the cluster's zone is not signed; dnsmasq's --dnssec, or "
 			   "-dnssec=validate of a nanny "
 			   "with --engine=unbound, validates other zones" },
-	{ "dnstap", plugin_dnstap, 0, NULL },
+	{ "dnstap", .read = plugin_dnstap, .flag = "dnstap" },
 	{ "erratic", NONE = "a plugin for tests" },
 	{ "errors", CARRIED = "errors are always logged" },
 	{ "etcd", NONE = OTHER_ZONE },
-	{ "federation", plugin_federation, 0, NULL },
-	{ "file", plugin_file, 0, NULL },
-	{ "forward", plugin_forward, 0, NULL },
+	{ "federation", .read = plugin_federation },
+	{ "file", .read = plugin_file },
+	{ "forward", .read = plugin_forward },
 	{ "geoip", NONE = NOTHING_TO_SET ": answers do not depend on the client's location" },
 	{ "grpc", NONE = OTHER_TRANSPORT },
 	{ "grpc_server", NONE = OTHER_TRANSPORT },
 	{ "header", NONE = "answers have the flags that the DNS specification requires" },
 	{ "health",
 	    CARRIED = "each container's /healthz; lameduck is --drain, which the manifest sets" },
-	{ "hosts", plugin_hosts, 0, NULL },
+	{ "hosts", .read = plugin_hosts },
 	{ "https", NONE = OTHER_TRANSPORT },
 	{ "https3", NONE = OTHER_TRANSPORT },
-	{ "k8s_external", plugin_external, 0, NULL },
-	{ "k8s_gateway", plugin_external, 0, NULL },
-	{ "kubernetes", plugin_kubernetes, 0, NULL },
+	{ "k8s_external", .read = plugin_external },
+	{ "k8s_gateway", .read = plugin_external },
+	{ "kubernetes", .read = plugin_kubernetes },
 	{ "loadbalance", CARRIED = "the order of addresses always rotates between answers" },
-	{ "local", plugin_local, 0, NULL },
-	{ "log", plugin_log, 0, NULL },
+	{ "local", .read = plugin_local },
+	{ "log", .read = plugin_log },
 	{ "loop", CARRIED = "--dns-loop-detect is in the manifest; an upstream that is this pod "
 			    "itself is refused with a message" },
 	{ "metadata", CARRIED = NOTHING_TO_SET },
@@ -90,29 +92,40 @@ static const struct plugin table[] = {
 	{ "pprof", CARRIED = NOTHING_TO_SET ": /metrics shows memory and CPU" },
 	{ "prometheus", CHANGES = "ports 10055, 10056 and 10054 instead of 9153; for CoreDNS "
 				  "dashboards add --coredns-metrics to kubedns" },
-	{ "proxy", plugin_forward, 0, NULL },
+	{ "proxy", .read = plugin_forward },
 	{ "proxyproto", NONE = "clients are identified by their packets' source address" },
 	{ "quic", NONE = OTHER_TRANSPORT },
 	{ "ready",
 	    CARRIED = "/readiness of kubedns and of the nanny, which the manifest's probes use" },
 	{ "reload",
 	    CARRIED = "changes of the ConfigMap always take effect; flags change with a rollout" },
-	{ "rewrite", plugin_rewrite, 0, NULL },
+	{ "rewrite", .read = plugin_rewrite },
 	{ "root", CARRIED = NOTHING_TO_SET },
 	{ "route53", NONE = OTHER_ZONE },
 	{ "secondary", NONE = OTHER_ZONE },
 	{ "shed", CARRIED = "queries beyond its capacity are always dropped and counted" },
 	{ "sign", NONE = OTHER_ZONE },
-	{ "template", plugin_template, 0, NULL },
+	{ "template", .read = plugin_template },
 	{ "timeouts", CARRIED = "the number and duration of TCP connections are always limited" },
 	{ "tls", NONE = OTHER_TRANSPORT },
 	{ "trace", NONE = "no tracing; the histograms in /metrics show how long answers take" },
-	{ "transfer", plugin_transfer, 0, NULL },
-	{ "tsig", plugin_tsig, 0, NULL },
+	{ "transfer", .read = plugin_transfer, .flag = "transfer-to" },
+	{ "tsig", .read = plugin_tsig, .flag = "transfer-key" },
 	{ "view", NONE = "all clients get the same answer: run a second Deployment with other "
 			 "settings, or " KEEP_COREDNS },
 	{ "whoami", NONE = "a plugin for tests" },
 };
+
+/* Reports a plugin whose flag belongs to a module that is not in this build. */
+static void
+report_without_module(struct report *report, const struct corefile_directive *d, const char *flag)
+{
+	const char *name = d->head.words[0];
+
+	report_line(report, &d->head, VERDICT_NONE, NO_MODULE, flag);
+	for (size_t k = 0; k < d->body_count; k++)
+		report_line(report, &d->body[k], VERDICT_NONE, "part of %s above", name);
+}
 
 static void
 read_directive(struct scope *scope, const struct corefile_directive *d)
@@ -124,6 +137,10 @@ read_directive(struct scope *scope, const struct corefile_directive *d)
 
 		if (strcmp(p->name, line->words[0]) != 0)
 			continue;
+		if (p->flag != NULL && !module_has_flag(p->flag)) {
+			report_without_module(scope->report, d, p->flag);
+			return;
+		}
 		if (p->read != NULL) {
 			p->read(scope, d);
 			return;

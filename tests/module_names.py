@@ -3,11 +3,11 @@ The core of kubedns names no module (kubedns/module.h). Takes the names that eac
 core and in the code that the programs share:
 
 - flags, as `--flag`, as `Fl -flag` in a manual page, or as a C string;
-- metric families, and ConfigMap keys that are C strings with an upper-case letter or an underscore;
+- metric families, which are C strings that begin with kubedns_ or skydns_;
 - structs, enumerators, macros and functions of the module's headers, if their names have an underscore. A name without one may be an
-  ordinary word.
+  ordinary word. A file that declares an enumerator of the same name itself does not name the module's.
 
-Also compares the packages of each module.mk with the Dockerfile and debian/control, which nothing generates. Prints a line for each
+Modules have no keys of the ConfigMap: lib/conf_keys.c has all of them. Also compares the packages of each module.mk with the Dockerfile and debian/control, which nothing generates. Prints a line for each
 finding, and fails if there is one.
 
 	module_names.py [FOLDER]    # default: this tree
@@ -23,6 +23,11 @@ CORE = ("kubedns", "lib", "treecache", "nanny", "sidecar")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
 
+def enumerators(code):
+    lists = re.findall(r"\benum(?: \w+)? \{(.*?)\}", COMMENT.sub("", code), re.S)
+    return {name for inside in lists for name in re.findall(r"(?:^|,)\s*([A-Z][A-Z0-9_]+)", inside)}
+
+
 def declared(folder):
     """Returns {name: pattern that finds a use of it}."""
     table = subprocess.run(["sh", ROOT / "kubedns/modules/table.sh", "--flags", folder], capture_output=True, text=True, check=True).stdout
@@ -30,8 +35,8 @@ def declared(folder):
     for path in sorted(folder.glob("*.[ch]")):
         code = COMMENT.sub("", path.read_text(encoding="utf-8"))
         strings = re.findall(r'"((?:kubedns|skydns)_[a-z_]+[a-z])"', code)
-        symbols = re.findall(r"(?:struct|enum) (\w+) \{|^#define (\w+)|^\t([A-Z][A-Z0-9_]+)(?: = [^,]*)?,|\b(\w+)\(", code, re.M) if path.suffix == ".h" else []
-        for name in strings + [name for match in symbols for name in match]:
+        symbols = re.findall(r"(?:struct|enum) (\w+) \{|^#define (\w+)|\b([a-z]\w*)\(", code, re.M) if path.suffix == ".h" else []
+        for name in strings + [name for match in symbols for name in match] + (sorted(enumerators(code)) if path.suffix == ".h" else []):
             if "_" in name and not name.startswith("KUBEDNS_MODULES_"):
                 found[name] = rf"\b{name}\b"
     return found
@@ -56,12 +61,14 @@ def packages(folder):
 def main():
     core = list(texts())
     shared = "\n".join(text for path, text in core if path.suffix == ".h")
+    own = {path: enumerators(text) for path, text in core}
     findings = []
     for folder in sorted(path for path in (ROOT / "kubedns/modules").iterdir() if path.is_dir()):
         for name, pattern in declared(folder).items():
             if re.search(rf"\b{re.escape(name)}\(", shared) and not name.startswith(f"{folder.name}_"):
                 continue  # a function of the core that the module's header calls
-            findings += [f"{path}:{text.count(chr(10), 0, at.start()) + 1}: names {name} of the module {folder.name}" for path, text in core for at in re.finditer(pattern, text)]
+            findings += [f"{path}:{text.count(chr(10), 0, at.start()) + 1}: names {name} of the module {folder.name}"
+                         for path, text in core if name not in own[path] for at in re.finditer(pattern, text)]
         findings += packages(folder)
     print(*findings, sep="\n", end="\n" if findings else "")
     sys.exit(bool(findings))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # modules.sh none    links the core of kubedns alone, in $BUILD-none: with the objects of $BUILD, and an empty list of modules. Runs the unit
-#                    tests that differ from those of $BUILD, starts kubedns and sends it queries. Then adds the example of
-#                    docs/contributing.md to a copy of the tree, and tests it.
+#                    tests that differ from those of $BUILD, starts kubedns and sends it queries. kubedns-migrate must print no flag of a
+#                    module. Then adds the example of docs/contributing.md to a copy of the tree, and tests it.
 # modules.sh example the last part of `none` again.
 # modules.sh each    for each module: copies the tree without the module's folder, its tests and its line in the list. Compiles the copy, and
 #                    runs the core's unit tests. The flags of the module must be unknown.
@@ -27,12 +27,12 @@ compile() {
 	build "$1" "$2" OPTIMISE="-O0 -g0" HARDENING=-fPIE kubedns-tests
 }
 
-# Links kubedns alone in $none. The objects of the core are those of $BUILD, because none of them depends on MODULES. make compiles the rest.
+# Links kubedns alone and kubedns-migrate in $none. The objects of the core are those of $BUILD, because none of them depends on MODULES. make compiles the rest.
 link_alone() {
 	make -s -j"$JOBS" BUILD="$BUILD" kubedns-tests &&
-		(cd "$BUILD" && find kubedns treecache lib version version.o -path kubedns/modules -prune -o -type f \
-			! -name 'module_table.*' \( -name '*.o' -o -name version \) -print0 | xargs -0 cp -p --parents -t "$none") &&
-		MODULES='' build . "$none" "$none/bin/kubedns"
+		(cd "$BUILD" && find kubedns treecache lib migrate version version.o -path kubedns/modules -prune -o -type f \
+			! -name 'module_table.*' ! -name 'module_flags.*' \( -name '*.o' -o -name version \) -print0 | xargs -0 cp -p --parents -t "$none") &&
+		MODULES='' build . "$none" "$none/bin/kubedns" "$none/bin/kubedns-migrate"
 }
 
 # Links the core's unit tests that contain a list of modules or code of a module. Every other unit test is the same program without modules.
@@ -76,6 +76,15 @@ says_none() {
 	"$none/bin/kubedns" --version | grep -qx 'modules: none'
 }
 
+# Whether kubedns-migrate translates a Corefile with plugins of all modules to flags that the kubedns in $none accepts.
+migrates_to_core() {
+	"$none/bin/kubedns-migrate" tests/migrate/every-other.corefile >"$none/migrated" 2>&1
+	grep -q 'kubedns of this build has no --' "$none/migrated" || return
+	for flag in $(sh kubedns/modules/table.sh --flags kubedns/modules/*/); do
+		! grep -q -e "^[^#].*--$flag=" "$none/migrated" || return
+	done
+}
+
 # Runs the system test $2 with the programs in $none, and counts it. Its output is in $1.
 test_with() {
 	check "failed: $2" env BUILD="$none" "$PYTHON" -m pytest -c tests/pytest.ini -q -p no:cacheprovider -n 0 "$2" </dev/null >"$1" 2>&1
@@ -117,6 +126,7 @@ none() {
 	check "the core alone does not link" link_alone
 	[ $failed = 0 ] || return
 	check "--version does not say that there are no modules" says_none
+	check "kubedns-migrate prints flags of modules" migrates_to_core
 	check "a unit test does not link without modules" link_different
 	[ ! -s "$none/different" ] || unit . "$none"
 	test_with "$none/smoke.log" "$smoke"

@@ -370,7 +370,6 @@ def test_visible_to_mode_ignores_kubedns_sees(tmp_path, how, seen_by):
         (["--visibility=labels", "--client-pods=all", "--dns-port=10053", "--search-resolver=127.0.0.1:53"], "is the only client"),
         (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--fallthrough"], "not with --fallthrough: queries for hidden names would be sent to other servers"),
         (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--external-zones=apps.example.com"], "names of all namespaces"),
-        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--transfer-to=10.0.0.1/32"], "names of all namespaces"),
     ],
 )
 def test_what_would_show_hidden_names_is_refused(args, said):

@@ -470,6 +470,8 @@ def test_who_does_not_answer_is_told_again(tmp_path):
     (["--transfer-to=127.0.0.1", "--transfer-journal=5M"], '--transfer-journal: "5M": must be off, or a size from 64k to 4M'),
     (["--transfer-to=127.0.0.1", "--transfer-notify=example.org"], '--transfer-notify: "example.org": not an address'),
     (["--transfer-to=127.0.0.1", "--transfer-notify=" + ",".join(["127.0.0.1"] * 17)], "at most 16 servers"),
+    (["--transfer-to=127.0.0.1", "--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153"],
+     '--visibility: "labels": not with --transfer-to: transfers give these servers the names of all namespaces'),
 ])  # fmt: skip
 def test_wrong_values_are_refused_with_usage(args, said):
     done = subprocess.run([PROGRAM, "--check", *args], capture_output=True, text=True, timeout=30)
