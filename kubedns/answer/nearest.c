@@ -249,11 +249,12 @@ has_directive(const struct name *name, unsigned left, const char *word)
 }
 
 bool
-nearest_spells_zone(const struct name *name, unsigned left)
+nearest_knows_zone(const struct endpoint_choice *choice, const struct tree *tree,
+    const struct name *name, unsigned left)
 {
 	bool directive = has_directive(name, left, "pin") || has_directive(name, left, "prefer");
 
-	return left - 1 - directive > 0;
+	return left - 1 - directive > 0 || nearest_place(choice, tree).in_zone != 0;
 }
 
 bool

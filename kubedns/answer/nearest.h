@@ -97,7 +97,8 @@ bool nearest_resolve(const struct answer_config *config, const struct tree *tree
     const struct name *name, unsigned left, const struct endpoint_set *endpoints,
     struct resolved *resolved);
 
-/* Returns whether such a name contains a zone, instead of using the client's zone. */
-bool nearest_spells_zone(const struct name *name, unsigned left);
+/* Returns whether the zone of such a name is known: the name contains it, or the client's zone is known. */
+bool nearest_knows_zone(const struct endpoint_choice *choice, const struct tree *tree,
+    const struct name *name, unsigned left);
 
 #endif

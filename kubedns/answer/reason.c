@@ -308,19 +308,21 @@ looks_like_member(const uint8_t *label)
 	return i < *label && i > 0 && label[i] == '-';
 }
 
-bool
-reason_looks_searched(const struct name *name, unsigned first, unsigned last)
+/* Returns whether the labels up to `last` look like an external name to which a resolver has appended a search domain. Returns false if
+ * they look like an endpoint below a Service. */
+static bool
+looks_searched(const struct name *name, unsigned last)
 {
-	for (unsigned i = first; i <= last; i++)
+	for (unsigned i = 0; i <= last; i++)
 		if (label_at(name, i)[1] == '_')
 			return false;
-	return last > first && (last - first > 1 || !looks_like_member(label_at(name, first)));
+	return last > 1 || (last == 1 && !looks_like_member(label_at(name, 0)));
 }
 
 static bool
 searched(struct reason *reason, unsigned last, const char *level)
 {
-	if (!reason_looks_searched(reason->name, 0, last))
+	if (!looks_searched(reason->name, last))
 		return false;
 	reason->label = label_at(reason->name, last);
 	reason->last = last;
@@ -513,8 +515,7 @@ why_empty(struct reason *reason, const struct answer_config *config, const struc
 		return REASON_ONLY_BELOW;
 	reason->namespace = label_at(reason->name, below - 2);
 	reason->service = label_at(reason->name, below - 3);
-	return nearest_spells_zone(reason->name, below - 3) ||
-		       nearest_place(config->choice, tree).in_zone != 0
+	return nearest_knows_zone(config->choice, tree, reason->name, below - 3)
 		   ? REASON_ZONE
 		   : REASON_ZONE_UNKNOWN;
 }

@@ -138,8 +138,4 @@ int reason_ede(enum reason_kind kind);
 bool reason_may_name(
     const struct answer_config *config, const struct tree *tree, const struct owner *owner);
 
-/* Returns whether the labels [first, last] look like an external name to which a resolver has
- * appended a search domain. Returns false if they look like an endpoint below a Service. */
-bool reason_looks_searched(const struct name *name, unsigned first, unsigned last);
-
 #endif

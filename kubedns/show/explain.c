@@ -31,9 +31,7 @@ say_source(const struct explanation *e, const struct store_source *source)
 
 	fprintf(e->out, "%s %s%s%s", source->from_endpoints ? "Endpoints" : kinds[source->kind],
 	    source->namespace, *source->namespace == '\0' ? "" : "/", source->name);
-	if (source->resource_version != 0)
-		fprintf(e->out, " (resourceVersion %llu)",
-		    (unsigned long long)source->resource_version);
+	explain_version(e, source->resource_version);
 }
 
 /* --- names that exist --- */
@@ -249,7 +247,7 @@ consider_node(void *arg, const struct node *node)
 	if (nearest->looked_at == 0 || nearest->compared == 0)
 		return false;
 	nearest->looked_at--;
-	if (nearest->e->config->store != NULL || answers_ptrs(nearest, node))
+	if (!explain_is_brief(nearest->e) || answers_ptrs(nearest, node))
 		consider(nearest, node->label);
 	return true;
 }
@@ -259,7 +257,7 @@ consider_node(void *arg, const struct node *node)
 static void
 consider_endpoints(struct nearest *nearest, const struct node *parent)
 {
-	if (nearest->e->config->store == NULL && (parent->flags & NODE_HEADLESS) == 0)
+	if (explain_is_brief(nearest->e) && (parent->flags & NODE_HEADLESS) == 0)
 		return;
 	for (unsigned c = 0; parent->endpoints != NULL && c < parent->endpoints->count; c++) {
 		const struct slice_endpoints *slice = parent->endpoints->slices[c].slice;
@@ -284,7 +282,7 @@ say_nearest(const struct explanation *e, const struct node *parent, const struct
 {
 	/* Anybody may request this over DNS, and the worker's other clients must wait. A namespace may have 100,000 Services, and a look
 	 * at each Service is a cache miss. */
-	bool by_dns = e->config->store == NULL;
+	bool by_dns = explain_is_brief(e);
 	struct nearest nearest = { .e = e,
 		.wanted = reason->label != NULL ? reason->label
 			  : reason->service != NULL && reason->kind != REASON_NAMESPACE
@@ -307,7 +305,7 @@ say_left_out(const struct explanation *e)
 {
 	char namespace[DNAME_TEXT_MAX];
 
-	if (e->config->store == NULL || e->below < 2)
+	if (explain_is_brief(e) || e->below < 2)
 		return;
 	explain_label(label_at(e, e->below - 2), namespace);
 	if (store_leaves_namespace_out(e->config->store, namespace))
@@ -742,7 +740,8 @@ explain_text(const struct explain_config *config, const char *name, size_t *len)
 	return text;
 }
 
-char *
+/* Explains without a store, for NAME._explain. Any thread may call it within a read section. */
+static char *
 explain_brief(
     const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len)
 {

@@ -5,7 +5,7 @@
  *
  *	--explain --HTTP--> /explain --.
  *	the sidecar's page, /ask ------+--> explain_text() --.
- *	dig TXT NAME._explain.ZONE ------> explain_brief() --+--> one explanation
+ *	dig TXT NAME._explain.ZONE -> the explanation stage -+--> one explanation
  *
  * The text is made from the reason that the answer itself carries (answer/reason.h), so it cannot
  * contradict the answer.
@@ -41,13 +41,8 @@ struct explain_config {
  * `*len` to its length. The caller frees it. */
 char *explain_text(const struct explain_config *config, const char *name, size_t *len);
 
-/* Does the same without a store, for NAME._explain. Any thread may call it within a read
- * section. */
-char *explain_brief(
-    const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len);
-
-/* --explain-by-dns: adds the explanation stage to the stages. Call it once, before the threads
- * start. */
+/* --explain-by-dns: adds the explanation stage to the stages. The stage makes brief explanations. Call
+ * it once, before the threads start. */
 void explain_by_dns(struct answer_config *answers);
 
 /*

@@ -68,6 +68,21 @@ explain_is_brief(const struct explanation *e)
 	return e->config->store == NULL;
 }
 
+/* Returns how many records or endpoints are printed. */
+static inline unsigned
+explain_shown_max(const struct explanation *e)
+{
+	return explain_is_brief(e) ? 4 : 20;
+}
+
+/* Prints the resourceVersion of an object, unless it is 0. */
+static inline void
+explain_version(const struct explanation *e, uint64_t version)
+{
+	if (version != 0)
+		fprintf(e->out, " (resourceVersion %llu)", (unsigned long long)version);
+}
+
 /* Explain the answers of one stage. */
 void explain_local_names(const struct explanation *e);
 void explain_search(const struct explanation *e);

@@ -16,13 +16,11 @@
 #include "lib/wire.h"
 #include "treecache/treecache.h"
 
-enum { SHOWN_MAX = 20, SHOWN_BRIEFLY = 4 };
-
 static void
 say_sets(const struct explanation *e, const struct own_name *own)
 {
 	const struct rrset *set = NULL;
-	unsigned shown = e->config->store == NULL ? SHOWN_BRIEFLY : SHOWN_MAX, left = 0;
+	unsigned shown = explain_shown_max(e), left = 0;
 	char type[12];
 
 	while ((set = own_name_rrset_next(own, set)) != NULL) {
@@ -80,8 +78,6 @@ explain_local_names(const struct explanation *e)
 
 /* --- the cluster set --- */
 
-/* Explains names in the zone of a cluster set. Prints the ServiceImport that a name belongs to, and what is missing in it. */
-
 /* Prints the ServiceImport, or prints that there is none. */
 static void
 say_import(const struct explanation *e, const char *namespace, const char *name)
@@ -98,9 +94,7 @@ say_import(const struct explanation *e, const char *namespace, const char *name)
 	}
 	fprintf(e->out, "  from %s ServiceImport %s/%s",
 	    source.headless ? "headless" : "ClusterSetIP", namespace, name);
-	if (source.resource_version != 0)
-		fprintf(
-		    e->out, " (resourceVersion %llu)", (unsigned long long)source.resource_version);
+	explain_version(e, source.resource_version);
 	fprintf(e->out, "\n");
 	if (!source.shown)
 		fprintf(e->out,
@@ -148,8 +142,6 @@ explain_clusterset(const struct explanation *e)
 
 /* --- external zones --- */
 
-/* Explains names of external zones. Prints which object has a name, and which other objects claim it. */
-
 static void
 say_claim(const struct explanation *e, const struct external_source *source, const char *how)
 {
@@ -165,9 +157,7 @@ say_claim(const struct explanation *e, const struct external_source *source, con
 		return;
 	}
 	fprintf(e->out, "  %s %s %s/%s", how, kinds[source->kind], source->namespace, source->name);
-	if (source->resource_version != 0)
-		fprintf(e->out, " (resourceVersion %llu)",
-		    (unsigned long long)source->resource_version);
+	explain_version(e, source->resource_version);
 	fprintf(e->out, "\n");
 }
 
@@ -188,27 +178,25 @@ say_claims(const struct explanation *e, const uint8_t *wire)
 			      : "and from");
 }
 
+/* Prints the wildcard that matches this name. */
 static void
 say_wildcard(const struct explanation *e, const struct dname *zone)
 {
+	const struct name *name = &e->reason->name;
+	const struct tree *tree = tree_current(external_config(e->config->answers)->tree);
+	struct external_name found = external_lookup(tree, name, zone);
+	struct dname wildcard;
 	char text[DNAME_TEXT_MAX];
 
-	/* The search goes from the name's parent upwards. The first wildcard that exists matches the name. */
-	for (unsigned i = 1; i < e->reason->name.count; i++) {
-		const uint8_t *parent = e->reason->name.wire + e->reason->name.offsets[i];
-		struct dname wildcard = { .len = (uint8_t)dname_length(parent, DNAME_MAX) };
-		struct external_source source;
-		bool differs;
-
-		memcpy(wildcard.wire, parent, wildcard.len);
-		if (dname_in_zone(parent, zone->wire) < 0 || dname_prepend(&wildcard, "*", 1) < 0)
-			return;
-		if (!external_find(e->config->external, wildcard.wire, 0, &source, &differs))
-			continue;
-		fprintf(e->out, "  by the wildcard %s\n", dname_to_text(wildcard.wire, text));
-		say_claims(e, wildcard.wire);
+	if (!found.wildcard || found.node == NULL) /* a change was published after the answer */
 		return;
-	}
+	const uint8_t *parent = name->wire + name->offsets[found.missing];
+	wildcard.len = (uint8_t)dname_length(parent, DNAME_MAX);
+	memcpy(wildcard.wire, parent, wildcard.len);
+	if (dname_prepend(&wildcard, "*", 1) < 0)
+		return;
+	fprintf(e->out, "  by the wildcard %s\n", dname_to_text(wildcard.wire, text));
+	say_claims(e, wildcard.wire);
 }
 
 /* Prints the Service to which a name of --external-headless belongs. */
@@ -385,7 +373,7 @@ explain_visibility(const struct explanation *e)
 	static const uint8_t svc[16] = "\3svc";
 	unsigned others = 0;
 
-	if (context == NULL || context->visibility == NULL || store == NULL || e->below < 2)
+	if (context == NULL || context->visibility == NULL || explain_is_brief(e) || e->below < 2)
 		return;
 	const struct visibility *v = context->visibility;
 	const struct node *node = tree_child(e->config->tree, e->config->tree->root, svc);
@@ -421,12 +409,12 @@ say_classes(const struct explanation *e, const struct endpoint_set *endpoints,
 	static const char *const where[NEAR_CLASSES] = { [NEAR_NODE] = "for the client's node",
 		[NEAR_ZONE] = "for its zone",
 		[NEAR_FAR] = "elsewhere" };
-	unsigned shown = 0;
+	unsigned shown = 0, max = explain_shown_max(e);
 
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
 
-		for (unsigned i = 0; i < slice->unique && shown < SHOWN_MAX; i++, shown++) {
+		for (unsigned i = 0; i < slice->unique && shown < max; i++, shown++) {
 			struct addr addr = { .family = slice->family };
 			char text[ADDR_TEXT_MAX];
 
@@ -481,8 +469,8 @@ explain_nearest(const struct explanation *e, const struct resolved *resolved)
 		fprintf(e->out, "  only the endpoints in that zone (--zonal)\n");
 	else if (resolved->kind == RESOLVED_ZONAL)
 		fprintf(e->out, "  all endpoints of the Service, for %s (--zonal, prefer)\n",
-		    nearest_spells_zone(&e->reason->name, e->below - 3) ||
-			    nearest_place(e->config->answers->choice, e->config->tree).in_zone != 0
+		    nearest_knows_zone(
+			e->config->answers->choice, e->config->tree, &e->reason->name, e->below - 3)
 			? "none is in that zone"
 			: "the zone of the client is not known");
 	const struct endpoint_choice *choice = e->config->answers->choice;

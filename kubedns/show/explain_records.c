@@ -6,10 +6,11 @@
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/show/explain_internal.h"
+#include "lib/rdata_text.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
-enum { SHOWN_MAX = 20, SHOWN_BRIEFLY = 4, BRIEF_MAX = 4096 };
+enum { BRIEF_MAX = 4096 /* bytes of an answer in a brief explanation */ };
 
 const char *
 explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX])
@@ -101,17 +102,14 @@ static void
 print_record(FILE *out, const struct explained *answer, const struct record *record)
 {
 	char type[12], name[DNAME_TEXT_MAX], owner[DNAME_TEXT_MAX];
-	struct addr addr = { .family = record->type == TYPE_A ? AF_INET : AF_INET6 };
 	struct dname target;
 	size_t at = (size_t)(record->rdata - answer->wire) + (record->type == TYPE_SRV ? 6 : 0);
 
 	fprintf(out, "  %s %u %s ", dname_to_text(record->owner.wire, owner), record->ttl_s,
 	    type_name(record->type, type));
-	if (record->type == TYPE_A || record->type == TYPE_AAAA) {
-		memcpy(addr.bytes, record->rdata, record->rdata_len);
-		fprintf(out, "%s\n", addr_format(&addr, name));
-	} else if (record->type == TYPE_TXT) {
-		fprintf(out, "\"%.*s\"\n", record->rdata[0], (const char *)record->rdata + 1);
+	if (record->type == TYPE_A || record->type == TYPE_AAAA || record->type == TYPE_TXT) {
+		rdata_print(out, record->type, record->rdata, record->rdata_len);
+		fprintf(out, "\n");
 	} else if (wire_read_name(answer->wire, answer->info.len, &at, &target) == 0) {
 		if (record->type == TYPE_SRV)
 			fprintf(out, "%u %u %u ", wire_get16(record->rdata),
@@ -145,7 +143,7 @@ say_record(const struct explanation *e, const struct explained *answer, const st
 static unsigned
 say_answer(const struct explanation *e, const struct explained *answer, struct lines *lines)
 {
-	unsigned shown = explain_is_brief(e) ? SHOWN_BRIEFLY : SHOWN_MAX;
+	unsigned shown = explain_shown_max(e);
 	const uint8_t *wire = answer->wire;
 	struct record record;
 
