@@ -336,8 +336,10 @@ report_closed(struct report *report, const struct corefile *corefile, const stru
 	}
 	if (!has_kubernetes(corefile)) {
 		report_line(report, keys, VERDICT_CHANGES,
-		    "names outside these zones go to the servers of the node's resolv.conf; "
-		    "CoreDNS with only this Corefile refuses them");
+		    "names %s go to the servers of the node's resolv.conf; CoreDNS with only this "
+		    "Corefile %s them",
+		    root != NULL ? "that no line forwards" : "outside these zones",
+		    root != NULL ? "returns SERVFAIL for" : "refuses");
 		return;
 	}
 	report_flag(report, PROGRAM_NANNY, "-resolvConf=/dev/null");

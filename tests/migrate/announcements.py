@@ -236,6 +236,7 @@ SENTENCES = [
     (r"no line of this block forwards its names", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED")),
     (r"no line forwards names outside these zones", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED") and d.ours in ("SERVFAIL", "REFUSED") or "REFUSED [" in d.ours),
     (r"left out: only for the clients of its view|left out: CoreDNS uses this server block only for its own port", lambda w, l, d, n: True),
+    (r"names that no line forwards go to the servers of the node's resolv.conf", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED")),
     (r"names outside these zones go to the servers of the node's resolv.conf", lambda w, l, d, n: d.rcode() == "REFUSED" and not in_zones(n, l.zones or [])),
     (r"kubedns also answers the cluster's names and reverse names", lambda w, l, d, n: below(n, w.domain) or n.endswith(".arpa")),
     (r"a placeholder, which another program replaces", lambda w, l, d, n: True),

@@ -979,6 +979,11 @@ def test_a_name_that_two_forwards_except_has_no_servers():
     assert verdicts(out)["Corefile", 11] == "~" and verdicts(out)["Corefile", 13] == "="
 
 
+def test_a_root_block_that_forwards_only_some_names():
+    out = of(configmap("coredns", Corefile=". {\n forward x.example 10.0.0.1\n}\n"))[0]
+    assert "names that no line forwards go to the servers of the node's resolv.conf; CoreDNS with only this Corefile returns SERVFAIL for them" in out
+
+
 def test_a_pattern_that_becomes_a_suffix_in_the_classic_topology():
     text = in_root("rewrite name regex (.*)\\.a\\.example {1}.shop.svc.cluster.local")
     out = of(configmap("coredns", Corefile=text), flags=["--topology=classic"])[0]
