@@ -673,6 +673,7 @@ conclude(struct scope *scope, const struct corefile_line *line, bool root, const
 struct zones_seen {
 	bool root, cluster, any;
 	bool lost; /* unbound sends the names of a zone to the servers of a stub domain above it */
+	bool itself; /* because of `except`, the line forwards only the name FROM itself */
 	char *wrong; /* the first zone that cannot be a stub domain's name */
 };
 
@@ -766,8 +767,10 @@ read_zones(struct scope *scope, const struct corefile_directive *d, const char *
 	char **zones = f->rooted ? f->rest_zones : scope->zones;
 	size_t count = f->rooted ? f->rest_count : scope->count;
 
-	if (!all && (zone_set_covers(f->taken, from) || zone_set_covers(except, from)))
+	if (!all && zone_set_covers(f->taken, from))
 		; /* this line gets none of these names */
+	else if (!all && zone_set_covers(except, from))
+		seen->itself = scope_serves(scope, from);
 	else if (whole && (!f->rooted || zone_set_covers(f->rest, from)))
 		read_zone(scope, from, seen, o);
 	else
@@ -798,6 +801,11 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 		    "stub domain for them");
 	else if (seen->any)
 		conclude(scope, line, seen->root, o);
+	else if (seen->itself)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "left out: because of except, CoreDNS forwards only %.80s itself to these "
+		    "servers",
+		    line->words[1]);
 	else if (seen->cluster)
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "nothing to set: kubernetes answers all names of this block");

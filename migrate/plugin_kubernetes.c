@@ -26,7 +26,8 @@ static const struct report_option options[] = {
 	    "kubedns answers for every Service; CoreDNS only for Services with these labels. "
 	    "--namespaces and --namespace-labels select namespaces" },
 	{ "noendpoints", VERDICT_NONE,
-	    "kubedns answers headless Services and endpoints; CoreDNS returned NXDOMAIN for them. "
+	    "kubedns answers headless Services, endpoints and their reverse names; CoreDNS did not "
+	    "know them. "
 	    "--endpointslice-selector=service.kubernetes.io/headless reads only slices of headless "
 	    "Services, which saves as much memory" },
 	{ "startup_timeout", VERDICT_CHANGES,
@@ -530,40 +531,41 @@ plugin_kubernetes_domain(
 /* --- the verdict on the directive itself --- */
 
 /* Returns the part of the sentence that is about reverse names. Sets `changes` if kubedns answers
- * some of these names differently. */
-static const char *
+ * some of these names differently. Caller frees. */
+static char *
 reverse_sentence(const struct kubernetes_plan *plan, bool *changes)
 {
-#define DENIED                                                                                     \
-	". A reverse name that the cluster does not have is forwarded; CoreDNS returns NXDOMAIN "  \
-	"without fallthrough. --reverse-cidrs=CIDR,... does the same for ranges"
+	const char *more = "";
+
 	*changes = true;
-	if (plan->denied && !plan->whole_v4)
-		return DENIED ". kubedns also answers reverse names of the cluster's addresses "
-			      "outside these zones; CoreDNS does not";
-	if (plan->denied && !plan->whole_v6)
-		return DENIED ". kubedns also answers reverse names of the cluster's IPv6 "
-			      "addresses; CoreDNS does not";
-	if (plan->denied)
-		return DENIED;
 	if (!plan->reverse)
-		return ". kubedns also answers the cluster's reverse names; CoreDNS does not";
+		return xstrdup(
+		    ". kubedns also answers the cluster's reverse names; CoreDNS does not");
 	if (!only_ranges(plan) && !plan->whole_v4)
-		return ". kubedns also answers reverse names of the cluster's addresses outside "
+		more = ". kubedns also answers reverse names of the cluster's addresses outside "
 		       "these zones; CoreDNS does not";
-	if (!only_ranges(plan) && !plan->whole_v6)
-		return ". kubedns also answers reverse names of the cluster's IPv6 addresses; "
+	else if (!only_ranges(plan) && !plan->whole_v6)
+		more = ". kubedns also answers reverse names of the cluster's IPv6 addresses; "
 		       "CoreDNS does not";
-	if (plan->hidden)
-		return ". kubedns also answers the cluster's reverse names in the reverse zone of "
-		       "another server block; CoreDNS passes them to that block";
-	if (plan->lost)
-		return ". A reverse name that the cluster does not have is forwarded; CoreDNS "
-		       "returns SERVFAIL, because its server block has no forward";
-	*changes = false;
-	return only_ranges(plan)
-		   ? "; --reverse-cidrs and --ptr=cidrs: PTR records only in these ranges"
-		   : "; reverse names are always answered";
+	*changes = plan->denied || *more != '\0' || plan->hidden || plan->lost;
+	if (!*changes)
+		return xstrdup(
+		    only_ranges(plan)
+			? "; --reverse-cidrs and --ptr=cidrs: PTR records only in these ranges"
+			: "; reverse names are always answered");
+	return xasprintf("%s%s%s%s",
+	    plan->denied
+		? ". A reverse name that the cluster does not have is forwarded; CoreDNS "
+		  "returns NXDOMAIN without fallthrough. --reverse-cidrs=CIDR,... does the "
+		  "same for ranges"
+		: "",
+	    more,
+	    plan->hidden ? ". kubedns also answers the cluster's reverse names in the reverse zone "
+			   "of another server block; CoreDNS passes them to that block"
+			 : "",
+	    plan->lost ? ". A reverse name that the cluster does not have is forwarded; CoreDNS "
+			 "returns SERVFAIL, because its server block has no forward"
+		       : "");
 }
 
 /* The zones of a directive that are domains. */
@@ -651,7 +653,7 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 {
 	const struct kubernetes_plan *plan = scope->files->kubernetes;
 	bool changes;
-	const char *reverse = reverse_sentence(plan, &changes);
+	char *reverse = reverse_sentence(plan, &changes);
 
 	if (domains->root) {
 		report_line(scope->report, line, VERDICT_NONE,
@@ -680,6 +682,7 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 				    "answers them only after a rewrite in this server block"
 				  : "");
 	}
+	free(reverse);
 }
 
 /* --- directives of other blocks --- */

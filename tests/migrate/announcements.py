@@ -225,10 +225,12 @@ SENTENCES = [
     (r"CoreDNS answers them only after a rewrite in this server block", lambda w, l, d, n: below(n, w.domain)),
     (r"the cluster's names, with the options of kubernetes at", lambda w, l, d, n: below(n, w.domain)),
     (r"that of kubernetes at", option_decides),
-    (r"kubedns answers for every Service|kubedns answers headless Services and endpoints", lambda w, l, d, n: not d.ttls and (below(n, w.domain) or n.endswith(".arpa")) and "[" not in d.theirs),
+    (r"kubedns answers for every Service|kubedns answers headless Services, endpoints and their reverse names",
+     lambda w, l, d, n: not d.ttls and (below(n, w.domain) and "[" not in d.theirs or n.endswith(".arpa") and "." + w.domain in d.ours)),
     # forward
     (r"Until then these queries go|not to those of the node's resolv.conf|only these servers, not resolv.conf's|only with the tls:// servers",
      lambda w, l, d, n: l.plugin in ("forward", "proxy") and is_forwarded(w, l, n)),
+    (r"CoreDNS forwards only \S+ itself to these servers", lambda w, l, d, n: n == zone_of(l.words[1])),
     (r"these names get NXDOMAIN", lambda w, l, d, n: not d.ttls and in_zones(n, l.words[1:]) and "NXDOMAIN" in d.ours),
     (r"not names below those of hosts and rewrite, which kubedns forwards", lambda w, l, d, n: not d.ttls and l.words[0] == "except" and in_zones(n, l.words[1:])),
     (r"the cluster's own domain is never forwarded", lambda w, l, d, n: below(n, w.domain)),

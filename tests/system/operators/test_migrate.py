@@ -979,6 +979,19 @@ def test_a_name_that_two_forwards_except_has_no_servers():
     assert verdicts(out)["Corefile", 11] == "~" and verdicts(out)["Corefile", 13] == "="
 
 
+def test_a_forward_that_excepts_its_own_zone():
+    _, data, *_ = of(configmap("coredns", Corefile=OPEN[:-2] + " forward x.example 10.0.0.1 {\n  except x.example\n }\n}\n"))
+    assert "stubDomains" not in data
+    text = CLOSED[:-2] + " forward x.example 10.0.0.1 {\n  except x.example\n }\n}\n"
+    assert "because of except, CoreDNS forwards only x.example itself to these servers" in of(configmap("coredns", Corefile=text))[0]
+
+
+def test_all_differences_of_reverse_names_are_announced():
+    text = OPEN.replace("in-addr.arpa ip6.arpa {", "in-addr.arpa {").replace("  fallthrough in-addr.arpa ip6.arpa\n", "") + "168.192.in-addr.arpa {\n forward . /etc/resolv.conf\n}\n"
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert "does the same for ranges. kubedns also answers reverse names of the cluster's IPv6 addresses; CoreDNS does not. kubedns also answers the cluster's reverse names in" in out
+
+
 def test_a_root_block_that_forwards_only_some_names():
     out = of(configmap("coredns", Corefile=". {\n forward x.example 10.0.0.1\n}\n"))[0]
     assert "names that no line forwards go to the servers of the node's resolv.conf; CoreDNS with only this Corefile returns SERVFAIL for them" in out
