@@ -1,4 +1,4 @@
-/* How much memory a TCP client can use, and how much time it gets. */
+/* How much memory a TCP client can use, how much time it gets, and connections that a module takes over. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,6 +166,91 @@ a_query_without_reply_does_not_close_ahead_of_gathered_replies(void **state)
 	close(context.epoll);
 }
 
+/* The module of this test takes AXFR, and takes over the connection. */
+struct module {
+	unsigned taken;
+	struct connection_return end; /* of the last connection */
+};
+
+static bool
+takes_axfr(const void *state, const struct answer_config *answers, const struct query *query,
+    bool has_tsig)
+{
+	(void)state;
+	(void)answers;
+	(void)has_tsig;
+	return query->qtype == TYPE_AXFR;
+}
+
+static size_t
+take_over(void *state, const struct module_message *message)
+{
+	struct module *module = state;
+
+	assert_true(message->fd >= 0);
+	module->taken++;
+	module->end = message->end;
+	return 0;
+}
+
+/* The client sends three queries at once. Each takes the connection over. */
+static void
+a_connection_that_a_module_has_is_left_alone_until_the_module_returns_it(void **state)
+{
+	static struct stats stats;
+	const struct tcp_config config = {
+		.connections = 1, .memory = 1 << 20, .idle_ns = NS_PER_S
+	};
+	struct treecache *cache = treecache_new(1);
+	struct module module = { 0 };
+	const struct message_handler handler = { takes_axfr, take_over, &module };
+	const struct answer_config answers = { .zone = { 15, "\7cluster\5local" },
+		.handlers = { &handler } };
+	struct worker_context context = { .epoll = epoll_create1(EPOLL_CLOEXEC),
+		.stats = &stats,
+		.answers = &answers,
+		.tree = cache };
+	uint8_t queries[3 * 64];
+	struct tcp *tcp;
+	size_t len = 0;
+
+	(void)state;
+	rcu_join();
+	worker_thread_init(&context);
+	int client = connected(&context, &config, &tcp);
+	struct conn *conn = &tcp->pool.conns[0];
+	for (uint16_t i = 0; i < 3; i++) {
+		size_t size = query_write(queries + len + PREFIX, 64 - PREFIX, i, answers.zone.wire,
+		    TYPE_AXFR, CLASS_IN, 0);
+		wire_put16(queries + len, (unsigned)size);
+		len += PREFIX + size;
+	}
+	assert_int_equal(send(client, queries, len, 0), len);
+	assert_int_equal(poll(&(struct pollfd){ .fd = conn->fd, .events = POLLIN }, 1, 10000), 1);
+	tcp_event(tcp, 0, conn->generation, EPOLLIN);
+	assert_int_equal(module.taken, 1);
+	/* The idle timeout does not apply, and the next queries wait. */
+	context.now_ns += 2 * config.idle_ns;
+	tcp_iteration(tcp);
+	tcp_event(tcp, 0, conn->generation, EPOLLIN);
+	assert_int_equal(module.taken, 1);
+	assert_int_equal(tcp->pool.count, 1);
+	tcp_returned(tcp, module.end.slot, module.end.generation, true);
+	assert_int_equal(module.taken, 2);
+	/* A return of an earlier connection in this slot has no effect. */
+	tcp_returned(tcp, module.end.slot, module.end.generation + 1, false);
+	assert_int_equal(tcp->pool.count, 1);
+	/* An unusable connection is closed. Its last query is not answered. */
+	tcp_returned(tcp, module.end.slot, module.end.generation, false);
+	assert_int_equal(module.taken, 2);
+	assert_int_equal(tcp->pool.count, 0);
+	tcp_free(tcp);
+	close(client);
+	close(context.epoll);
+	rcu_part();
+	treecache_free(cache);
+}
+
 int
 main(void)
 {
@@ -174,6 +259,8 @@ main(void)
 		cmocka_unit_test(who_closes_its_side_and_resets_is_gone_at_once),
 		cmocka_unit_test(who_had_a_part_of_the_turn_waits_for_the_next),
 		cmocka_unit_test(a_query_without_reply_does_not_close_ahead_of_gathered_replies),
+		cmocka_unit_test(
+		    a_connection_that_a_module_has_is_left_alone_until_the_module_returns_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
