@@ -47,6 +47,11 @@ def names_below(rng, zone, count):
     return [below(rng, zone) for _ in range(count)]
 
 
+def reverse_name(zone, n):
+    """A reverse name with four numbers. dnsmasq takes a name with more numbers for that of another address."""
+    return f"{n}.{'1.' * (4 - zone.count('.'))}{zone}"
+
+
 def forward(w, zone, servers):
     rng = w.rng
     to = rng.choice(servers)
@@ -58,7 +63,7 @@ def forward(w, zone, servers):
         body.append(rng.choice(["max_concurrent 1000", "policy sequential", "prefer_udp", "max_fails 3", "health_check 5s", "expire 10s"]))
     source = "." if rng.random() < 0.85 else below(rng, zone).split(".", 1)[1]
     if zone.endswith("arpa"):
-        w.directive("    ", "forward", f"forward {source} {to}", body, [*((f"{n}.1.1.{zone}", "PTR") for n in range(NAMES - 2)), (f"1.x.{zone}", "PTR"), (f"x.{zone}", "PTR")])
+        w.directive("    ", "forward", f"forward {source} {to}", body, [*((reverse_name(zone, n), "PTR") for n in range(NAMES - 2)), (f"1.x.{zone}", "PTR"), (f"x.{zone}", "PTR")])
         return
     names = [*names_below(rng, zone, 6), f"x.{zone}".rstrip("."), *names_below(rng, source, 2), *(n for e in excepted for n in (e, f"www1.{e}", f"nx2.{e}"))]
     w.directive("    ", "forward", f"forward {source} {to}", body, names, zone)
@@ -151,7 +156,7 @@ def kubernetes(w, zone, questions):
 def cache(w, zone):
     """The answers of other directives show what it does: it limits their TTLs."""
     body = w.rng.choice([[], [], [], ["success 5000 20"], ["serve_stale"], ["denial 1000 10"]])
-    w.directive("    ", "cache", w.rng.choice(["cache 30", "cache 30", "cache", "cache 10", f"cache 30 {zone}"]), body, [(f"1.1.1.{zone}", "PTR")] if zone.endswith("arpa") else [(f"mail{n}.{'outside.example' if zone == '.' else zone}", "A") for n in range(2)])
+    w.directive("    ", "cache", w.rng.choice(["cache 30", "cache 30", "cache", "cache 10", f"cache 30 {zone}"]), body, [(reverse_name(zone, 1), "PTR")] if zone.endswith("arpa") else [(f"mail{n}.{'outside.example' if zone == '.' else zone}", "A") for n in range(2)])
 
 
 def answer_any(w, zone):
