@@ -73,7 +73,7 @@ def test_no_record_read_meanwhile_is_torn(tmp_path, recorder):
     sizes = set()
     with world(tmp_path, "--threads=1", f"--recorder={recorder}") as k:
         k.wait_ready()
-        asking = crowd(k, QUERIES // 2)
+        asking = crowd(k, QUERIES // 4)
         while asking.poll() is None:
             before = "9"
             with urllib.request.urlopen(f"http://127.0.0.1:{k.healthz}/queries?format=json&limit=20000", timeout=30) as page:

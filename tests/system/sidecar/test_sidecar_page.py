@@ -55,9 +55,10 @@ def show(page, url):
 def shoot(page, name, url):
     """Takes screenshots at desktop and phone width, light and dark. Nothing may extend beyond the page's width."""
     for width, form in ((1200, "desktop"), (390, "phone")):
-        for dark in (False, True):
+        page.view(width, 900, mobile=width < 500)
+        show(page, url)
+        for dark in (False, True):  # only the style sheet depends on this
             page.view(width, 900, dark=dark, mobile=width < 500)
-            show(page, url)
             assert page.js("document.documentElement.scrollWidth") <= width
             page.screenshot(os.path.join(SHOTS, f"{name}-{form}-{'dark' if dark else 'light'}.png"))
     page.view(1200, 900)
