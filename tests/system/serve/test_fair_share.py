@@ -8,6 +8,7 @@ import os
 import subprocess
 
 import pytest
+from bulk_asking import question
 from dnsnet import MANY, WEB, query, world
 from kubedns_process import BUILD
 
@@ -39,7 +40,7 @@ def pointers(i):
 
 ATTACKS = {
     "existing names": ("udp", 0, [query(WEB, id=i) for i in range(64)]),
-    "random names": ("udp", 0, [query(f"x{i * 7919 % 100000}.default.svc.cluster.local", id=i) for i in range(4096)]),
+    "random names": ("udp", 0, [question(f"x{i * 7919 % 100000}.default.svc.cluster.local", "A", i, recursion=True) for i in range(4096)]),
     "headless answers": ("udp", 0, [query(MANY, id=i, use_edns=0, payload=4096) for i in range(64)]),
     "pointers": ("udp", 0, [pointers(i) for i in range(16)]),
     "over TCP": ("tcp", 50, [query(WEB, id=i) for i in range(64)]),
