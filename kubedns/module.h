@@ -107,9 +107,9 @@ struct module {
 	/* Writes metric families. `counters` are the sums of all workers. */
 	void (*metrics)(void *state, const uint64_t *counters, struct metrics *m);
 
-	/* Ends the work for clients: returns connections that the module has taken over. The workers
-	 * may still call the hooks `stage` and `messages`. Called after every open(), even if start()
-	 * was not. */
+	/* Ends the work for clients, such as sending on connections that the module has taken over. It
+	 * need not return them. The workers may still call the functions of `stage` and `messages`.
+	 * Called after every open(), even if start() was not. */
 	void (*stop)(void *state);
 
 	/* Ends threads, and frees the state. Called after every open(), even if start() was not. */

@@ -46,8 +46,8 @@ struct message_handler {
 	bool (*takes)(const void *state, const struct answer_config *answers,
 	    const struct query *query, bool has_tsig);
 	/*
-	 * Returns the length of the reply in `out`. Returns 0 if the module has taken over the connection. It then sends on a
-	 * duplicate of the descriptor, and calls end.returned() once, except after workers_stop().
+	 * Returns the length of the reply in `out`. Over TCP, returns 0 if the module has taken over the connection. The module then
+	 * sends on a duplicate of the descriptor, and calls end.returned() once. After its hook stop(), it need not call it.
 	 */
 	size_t (*answer)(void *state, const struct module_message *message);
 	void *state; /* the core sets the module's state */
