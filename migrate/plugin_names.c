@@ -131,26 +131,31 @@ read_host(
 	struct host_names names = read_names(scope, zones, line, &addr);
 	if (*names.texts != '\0')
 		report_text(r, TEXT_HOSTS, "%s%s", line->words[0], names.texts);
+	const char *reverse = serves_address(scope, &addr)
+				  ? ""
+				  : ". kubedns also answers the reverse name of this address; "
+				    "CoreDNS passes it to another server block, or to none";
+
 	if (*names.wrong != '\0')
 		report_line(r, line, VERDICT_CHANGES, "the ConfigMap's key hosts, without %s: %s%s",
 		    names.wrong, names.why,
-		    serves_address(scope, &addr)
+		    *reverse == '\0'
 			? "; CoreDNS returns such names only for the reverse name of the address"
-			: "");
+		    : *names.texts != '\0' ? reverse
+					   : "");
 	else if (*names.hidden != '\0')
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts. In CoreDNS, a template of this server block "
 		    "answers %s before hosts does. The wildcard of the template does not cover "
-		    "names below",
-		    names.hidden);
+		    "names below%s",
+		    names.hidden, reverse);
 	else if (names.wildcards > 0)
 		report_line(r, line, VERDICT_CHANGES,
 		    "wildcards go into the ConfigMap's key records, and match any number of "
-		    "labels");
-	else if (!serves_address(scope, &addr))
-		report_line(r, line, VERDICT_CHANGES,
-		    "the ConfigMap's key hosts. kubedns also answers the reverse name of this "
-		    "address; CoreDNS passes it to another server block, or to none");
+		    "labels%s",
+		    *names.texts != '\0' ? reverse : "");
+	else if (*reverse != '\0')
+		report_line(r, line, VERDICT_CHANGES, "the ConfigMap's key hosts%s", reverse);
 	else if (!quiet)
 		report_line(r, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
 	free(names.texts);

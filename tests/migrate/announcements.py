@@ -264,7 +264,7 @@ SENTENCES = [
     # template
     (r"These names then have no records of other types", lambda w, l, d, n: not d.ttls and is_template(l, n) and not is_of_type(l, d.rdtype)),
     (r"CoreDNS's cache limits (the TTL|them)", lambda w, l, d, n: d.ttls and (is_template(l, n) if l.plugin == "template" else in_zones(n, l.head.words[2:] or l.zones))),
-    (r"names that go on after the end of the pattern", 
+    (r"names that go on after the end of the pattern",
      lambda w, l, d, n: not d.ttls and (is_template(l, n) and is_of_type(l, d.rdtype) if l.plugin == "template" else is_rewritten(l, n))),
     (r"the servers of the stub domain answer the zone's own name", lambda w, l, d, n: not d.ttls and n in (l.zones or [])),
     (r"The records also answer names in zones of other server blocks", lambda w, l, d, n: not d.ttls and is_template(l, n)),

@@ -914,6 +914,8 @@ def line_of(text, line):
     # other directives
     (in_root("hosts {\n  10.0.0.5 www.corp.example a.example\n  fallthrough\n }") + CORP, "10.0.0.5 www.corp.example a.example", "~",
      'without "www.corp.example": another server block has this name, so CoreDNS does not answer it here; CoreDNS returns such names only for the reverse name of the address'),
+    (in_root("hosts {\n  10.0.0.5 www.corp.example a.example\n  fallthrough\n }") + CORP + "10.in-addr.arpa {\n forward . /etc/resolv.conf\n}\n", "10.0.0.5 www.corp.example a.example", "~",
+     "so CoreDNS does not answer it here. kubedns also answers the reverse name of this address"),
     (CLOSED.replace("in-addr.arpa ip6.arpa {", "in-addr.arpa {").replace("  fallthrough in-addr.arpa ip6.arpa\n", "")[:-2] + " forward . 10.0.0.1\n}\n", "kubernetes cluster.local in-addr.arpa {", "~",
      "--reverse-cidrs=CIDR,... does the same for ranges. kubedns also answers reverse names of the cluster's IPv6 addresses"),
     (CLOSED[:-2] + " forward x.example 10.0.0.2 {\n  policy sequential\n }\n forward . /etc/resolv.conf\n}\n", "policy sequential", "=", ""),
