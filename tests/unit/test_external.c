@@ -45,8 +45,8 @@ versions_that_are_no_numbers_differ(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		struct object object;
 		const char *why = NULL;
-		struct json_object *json = quoted_json(
-		    INGRESS("x", JANUARY, RULE("x.apps.example.com"), IP("192.0.2.4")));
+		struct json_object *json =
+		    quoted_json(INGRESS("x", JANUARY, RULE("x.apps.example.com"), IP("192.0.2.4")));
 
 		assert_int_equal(object_extract(json, NULL, &object, &why), 0);
 		object_read_external(json, &object, &why);
