@@ -25,13 +25,16 @@ WAITS_WITH_AN_END = 1
 
 
 def library():
-    """Compiles hurry.c, if nobody did since it changed. Returns the library's path. Each process of the tests needs it."""
+    """
+    Compiles hurry.c, if nobody did since it changed. Returns the library's path. Each process of the tests needs it. Other users cannot
+    read the folder: a program that a test's program starts as another user, who cannot read the clock's file, has the normal clock.
+    """
     source = pathlib.Path(__file__).with_name("hurry.c")
     command = [os.environ.get("CC", "cc"), "-O1", "-Wall", "-Wno-unused-result", "-shared", "-fPIC", str(source), "-o"]
     hashed = hashlib.sha256(" ".join(command).encode() + source.read_bytes()).hexdigest()
-    made = pathlib.Path(PROGRAM).parents[1] / "helpers" / f"hurry-{hashed[:16]}.so"
+    made = pathlib.Path(PROGRAM).parents[1] / "hurry" / f"{hashed[:16]}.so"
     if not made.exists():
-        made.parent.mkdir(parents=True, exist_ok=True)
+        made.parent.mkdir(mode=0o700, exist_ok=True)
         aside = made.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         subprocess.run([*command, aside], check=True)
         aside.rename(made)
