@@ -673,6 +673,8 @@ conclude(struct scope *scope, const struct corefile_line *line, bool root, const
 struct zones_seen {
 	bool root, cluster, any;
 	bool lost; /* unbound sends the names of a zone to the servers of a stub domain above it */
+	bool
+	    pierced; /* kubedns sends some names of a zone to the servers of a stub domain above it */
 	bool itself; /* because of `except`, the line forwards only the name FROM itself */
 	char *wrong; /* the first zone that cannot be a stub domain's name */
 };
@@ -747,6 +749,8 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 	if (!root && o->seen[TARGET_RESOLV_CONF] > 0 && o->count == 0 && scope->root_is_plain &&
 	    is_in_stub_domain(scope, zone)) {
 		seen->lost |= report_is_unbound(scope->report);
+		seen->pierced |= report_topology(scope->report) == TOPOLOGY_CLASSIC &&
+				 plugin_has_names_in(scope->block, zone);
 		if (!report_is_unbound(scope->report))
 			report_flag(scope->report, PROGRAM_DNSMASQ, "--server=/%s/#", zone);
 	}
@@ -799,6 +803,10 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 		report_line(scope->report, line, VERDICT_NONE,
 		    "unbound sends these names to the servers of a stub domain above them: write a "
 		    "stub domain for them");
+	else if (seen->pierced)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "names of this zone go to the servers of all other names, but names below "
+		    "those of hosts and rewrite go to the servers of the stub domain above it");
 	else if (seen->any)
 		conclude(scope, line, seen->root, o);
 	else if (seen->itself)

@@ -136,19 +136,24 @@ read_host(
 				  : ". kubedns also answers the reverse name of this address; "
 				    "CoreDNS passes it to another server block, or to none";
 
+	char *hidden = *names.hidden != '\0'
+			   ? xasprintf(". In CoreDNS, a template of this server block answers %s "
+				       "before hosts does. The wildcard of the template does not "
+				       "cover names below",
+				 names.hidden)
+			   : xstrdup("");
+
 	if (*names.wrong != '\0')
-		report_line(r, line, VERDICT_CHANGES, "the ConfigMap's key hosts, without %s: %s%s",
-		    names.wrong, names.why,
+		report_line(r, line, VERDICT_CHANGES,
+		    "the ConfigMap's key hosts, without %s: %s%s%s", names.wrong, names.why,
 		    *reverse == '\0'
 			? "; CoreDNS returns such names only for the reverse name of the address"
 		    : *names.texts != '\0' ? reverse
-					   : "");
-	else if (*names.hidden != '\0')
-		report_line(r, line, VERDICT_CHANGES,
-		    "the ConfigMap's key hosts. In CoreDNS, a template of this server block "
-		    "answers %s before hosts does. The wildcard of the template does not cover "
-		    "names below%s",
-		    names.hidden, reverse);
+					   : "",
+		    hidden);
+	else if (*hidden != '\0')
+		report_line(
+		    r, line, VERDICT_CHANGES, "the ConfigMap's key hosts%s%s", hidden, reverse);
 	else if (names.wildcards > 0)
 		report_line(r, line, VERDICT_CHANGES,
 		    "wildcards go into the ConfigMap's key records, and match any number of "
@@ -158,6 +163,7 @@ read_host(
 		report_line(r, line, VERDICT_CHANGES, "the ConfigMap's key hosts%s", reverse);
 	else if (!quiet)
 		report_line(r, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
+	free(hidden);
 	free(names.texts);
 	free(names.hidden);
 	free(names.wrong);

@@ -230,6 +230,7 @@ SENTENCES = [
     # forward
     (r"Until then these queries go|not to those of the node's resolv.conf|only these servers, not resolv.conf's|only with the tls:// servers",
      lambda w, l, d, n: l.plugin in ("forward", "proxy") and is_forwarded(w, l, n)),
+    (r"go to the servers of the stub domain above it", lambda w, l, d, n: in_zones(n, l.zones or []) and is_forwarded(w, l, n)),
     (r"CoreDNS forwards only \S+ itself to these servers", lambda w, l, d, n: n == zone_of(l.words[1])),
     (r"these names get NXDOMAIN", lambda w, l, d, n: not d.ttls and in_zones(n, l.words[1:]) and "NXDOMAIN" in d.ours),
     (r"not names below those of hosts and rewrite, which kubedns forwards", lambda w, l, d, n: not d.ttls and l.words[0] == "except" and in_zones(n, l.words[1:])),

@@ -994,6 +994,18 @@ def test_all_differences_of_reverse_names_are_announced():
     assert "does the same for ranges. kubedns also answers reverse names of the cluster's IPv6 addresses; CoreDNS does not. kubedns also answers the cluster's reverse names in" in out
 
 
+@pytest.mark.parametrize("topology, mark", [("front", "="), ("classic", "~")])
+def test_names_below_those_of_hosts_inside_a_stub_domain(topology, mark):
+    text = OPEN + CORP + "a.corp.example {\n hosts {\n  10.0.0.5 x.a.corp.example\n  fallthrough\n }\n forward  . /etc/resolv.conf\n}\n"
+    out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
+    assert verdicts(out)["Corefile", line_of(text, "forward  . /etc/resolv.conf")] == mark
+
+
+def test_a_line_of_hosts_with_two_differences():
+    text = in_root("template ANY ANY x.example {\n  rcode NXDOMAIN\n }", "hosts {\n  10.0.0.5 a.x.example www.corp.example\n  fallthrough\n }") + CORP
+    assert re.search(r'without "www.corp.example": .*a template of this server block answers "a.x.example" before hosts does', of(configmap("coredns", Corefile=text))[0])
+
+
 def test_a_root_block_that_forwards_only_some_names():
     out = of(configmap("coredns", Corefile=". {\n forward x.example 10.0.0.1\n}\n"))[0]
     assert "names that no line forwards go to the servers of the node's resolv.conf; CoreDNS with only this Corefile returns SERVFAIL for them" in out
