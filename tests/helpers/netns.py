@@ -31,6 +31,19 @@ def needs_ipv6():
         pytest.skip("needs IPv6: this machine has no ::1")
 
 
+def do_inside(name, function):
+    """Calls the function in a thread inside the namespace, and returns its result. Sockets and programs that it opens and starts stay inside."""
+
+    def run():
+        with open(f"/run/netns/{name}", "rb") as f:
+            if ctypes.CDLL(None, use_errno=True).setns(f.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+        return function()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
+
+
 class Namespace:
     """A namespace and its link. `here` is the address of the test's end, `there` the address inside. The link disappears with the namespace."""
 
@@ -62,16 +75,7 @@ class Namespace:
         return run(*self.prefix, *command, **kw)
 
     def do(self, function):
-        """Calls the function in a thread inside the namespace, and returns its result. Sockets that the function opens stay inside."""
-
-        def run():
-            with open(f"/run/netns/{self.name}", "rb") as f:
-                if ctypes.CDLL(None, use_errno=True).setns(f.fileno(), CLONE_NEWNET):
-                    raise OSError(ctypes.get_errno(), "setns")
-            return function()
-
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            return pool.submit(run).result()
+        return do_inside(self.name, function)
 
     def drop_tcp(self, client_port=None, lost=("ours", "theirs")):
         """

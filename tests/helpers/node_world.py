@@ -15,8 +15,12 @@ import sys
 import tempfile
 import time
 
+import dns.exception
+import dns.message
+import dns.query
 import pytest
 from kubedns_process import PROGRAM
+from netns import do_inside
 from objects import namespace, service
 
 NANNY, SIDECAR = (os.path.join(os.path.dirname(PROGRAM), name) for name in ("nanny", "sidecar"))
@@ -72,10 +76,14 @@ class Space:
         made = run("ip", "netns", "add", name, check=False)
         if made.returncode:
             pytest.skip(f"needs the right to make network namespaces: {made.stderr.strip()}")
-        self("ip", "link", "set", "lo", "up")
+        self.links("link set lo up")
 
     def __call__(self, *command, **kw):
         return run("ip", "netns", "exec", self.name, *command, **kw)
+
+    def links(self, *lines):
+        """Runs these commands of ip(8) inside."""
+        run("ip", "-n", self.name, "-batch", "-", input="\n".join(lines))
 
     def start(self, *command, log, env=None):
         with open(log, "ab") as out:
@@ -86,10 +94,9 @@ class Space:
 
 
 def join(a, b, a_name, b_name, a_address, b_address):
-    run("ip", "-n", a.name, "link", "add", a_name, "type", "veth", "peer", "name", b_name, "netns", b.name)
-    for space, name, address in ((a, a_name, a_address), (b, b_name, b_address)):
-        space("ip", "addr", "add", f"{address}/30", "dev", name)
-        space("ip", "link", "set", name, "up")
+    """Links two namespaces. `a` is the default route of `b`."""
+    a.links(f"link add {a_name} type veth peer name {b_name} netns {b.name}", f"addr add {a_address}/30 dev {a_name}", f"link set {a_name} up")
+    b.links(f"addr add {b_address}/30 dev {b_name}", f"link set {b_name} up", f"route add default via {a_address}")
 
 
 class NodeWorld:
@@ -105,8 +112,6 @@ class NodeWorld:
                 self.spaces.append(getattr(self, name))
             join(self.node, self.pod, "veth-pod", "eth0", "10.244.1.1", "10.244.1.2")
             join(self.node, self.central, "veth-net", "eth0", "10.244.9.10", "10.244.9.9")
-            self.pod("ip", "route", "add", "default", "via", "10.244.1.1")
-            self.central("ip", "route", "add", "default", "via", "10.244.9.10")
             self.node("sysctl", "-qw", "net.ipv4.ip_forward=1")
             self.write_proxy_rules()
             self.make_source()
@@ -202,9 +207,12 @@ class NodeWorld:
 
     def ask_once(self, address=SERVICE, space=None, name="web.default.svc.cluster.local"):
         """The TTL of the answer, or None."""
-        out = (space or self.pod)("dig", "+ttlid", "+noall", "+answer", "+time=1", "+tries=1", f"@{address}",
-                                  name, check=False).stdout.split()  # fmt: skip
-        return int(out[1]) if len(out) > 4 and out[4] == "10.96.0.80" else None
+        query = dns.message.make_query(name, "A", use_edns=0)
+        try:
+            reply = do_inside((space or self.pod).name, lambda: dns.query.udp(query, address, timeout=1, ignore_unexpected=True))
+        except (OSError, dns.exception.DNSException):
+            return None
+        return reply.answer[0].ttl if reply.answer and reply.answer[0][0].to_text() == "10.96.0.80" else None
 
     def tables(self):
         return [line.split()[2] for line in self.node("nft", "list", "tables").stdout.splitlines() if "kubedns-node" in line]
