@@ -101,14 +101,14 @@ junit() {
 	sed 's/<testsuite /\n&/g' "$1" | sed -n "s/^<testsuite [^>]* $2=\"\\([0-9]*\\)\".*/\\1/p" | awk '{ n += $1 } END { print n + 0 }'
 }
 
-# Runs pytest over the tests that the marker expression $2 selects, with the options $3... The report is $logs/$1.xml.
+# Runs pytest over the tests of $tests that the marker expression $2 selects, with the options $3... The report is $logs/$1.xml.
 pytest_phase() {
 	xml=$logs/$1.xml marker=$2 all=0
 	shift 2
 	rm -f "$xml"
 	# shellcheck disable=SC2086 # lists of words
 	timeout -k 20 "$SYSTEM_TIMEOUT" "$PYTHON" -m pytest -c tests/pytest.ini -q -rfEs --durations=10 -p no:cacheprovider --junitxml="$xml" \
-		-m "$marker" "$@" $PYTEST_ARGS $SYSTEM_TESTS </dev/null
+		-m "$marker" "$@" $PYTEST_ARGS $tests </dev/null
 	status=$?
 	if [ ! -s "$xml" ]; then
 		echo "pytest ended with status $status and no report"
@@ -123,6 +123,7 @@ pytest_phase() {
 }
 
 system() {
+	tests=$SYSTEM_TESTS
 	if [ -n "${SOAK:-}" ]; then
 		pytest_phase soak soak -n 0
 		return
@@ -130,6 +131,15 @@ system() {
 	# Compiles all tests once, before each worker would do it. Later runs compile only what has changed.
 	[ -d "$PYTHONPYCACHEPREFIX" ] || "$PYTHON" -m pytest -c tests/pytest.ini -qq --collect-only -p no:cacheprovider tests/system tests/apiserver tests/modules >/dev/null 2>&1
 	pytest_phase system "not soak and not quiet" -n "$PYTEST_JOBS" --dist load
+	# Each worker reads all files that it is given, so it is given those with such tests.
+	case $tests in
+	*::*) ;;
+	*)
+		# shellcheck disable=SC2086 # a list of words
+		tests=$(grep -rlw --include='*.py' mark.quiet $tests)
+		[ -n "$tests" ] || return 0
+		;;
+	esac
 	pytest_phase quiet "quiet and not soak" -n "$QUIET_JOBS" --dist load
 }
 
