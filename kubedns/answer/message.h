@@ -32,8 +32,9 @@ struct module_message {
 	const struct query *question;
 	const uint8_t *query; /* the message as it was received */
 	size_t query_len;
-	const struct tree *tree; /* the published tree, within a read section */
-	uint8_t *out;            /* buffer of `max` bytes, at least 512 */
+	/* The published tree, within a read section. It has the records of all namespaces, whatever the client may see. */
+	const struct tree *tree;
+	uint8_t *out; /* buffer of `max` bytes, at least 512 */
 	size_t max;
 	/* The connection, or -1 for UDP. All earlier replies on the connection have been sent. */
 	int fd;
@@ -42,12 +43,14 @@ struct module_message {
 
 /* The functions of a module. Workers call both, and several at the same time. Neither may block. */
 struct message_handler {
-	/* Whether the module answers the query instead of the stages. */
+	/* Whether the module answers the query instead of the stages. Only queries that the stages refuse with REFUSED, as AXFR, and queries
+	 * with a TSIG are offered. Other opcodes, as NOTIFY, never are. */
 	bool (*takes)(const void *state, const struct answer_config *answers,
 	    const struct query *query, bool has_tsig);
 	/*
-	 * Returns the length of the reply in `out`. Over TCP, returns 0 if the module has taken over the connection. The module then
-	 * sends on a duplicate of the descriptor, and calls end.returned() once. After its hook stop(), it need not call it.
+	 * Returns the length of the reply in `out`. Over TCP only, returns 0 if the module has taken over the connection. The module then
+	 * sends on a duplicate of the descriptor, and calls end.returned() once. Until then, the worker does not close the connection, not
+	 * even when it is idle. After its hook stop(), the module need not call it.
 	 */
 	size_t (*answer)(void *state, const struct module_message *message);
 	void *state; /* the core sets the module's state */

@@ -231,14 +231,17 @@ module_packet(struct udp *udp, unsigned index, unsigned i)
 		.query = udp->in_iov[i].iov_base,
 		.query_len = udp->in[i].msg_len,
 		.out = reply_buffer(udp, index, i),
-		.max = info->query.udp_size < DNS_UDP_PAYLOAD ? info->query.udp_size
-							      : (size_t)DNS_UDP_PAYLOAD,
+		.max = info->query.udp_size < udp->sockets[index].reply_max
+			   ? info->query.udp_size
+			   : udp->sockets[index].reply_max,
 		.fd = -1 };
 
 	rcu_enter();
 	message.tree = tree_current(context->tree);
-	answer_replied(info, message.out, message_answer(info->handler, &message));
+	size_t len = message_answer(info->handler, &message);
 	rcu_leave();
+	assert(len > 0 && len <= message.max);
+	answer_replied(info, message.out, len);
 	stats_reply(context->stats, PROTO_UDP, info, info->len);
 	udp_reply_done(udp, info->len);
 	observe_message(context->ring, RECORD_CLIENT_QUERY, false, message.peer, message.query,
