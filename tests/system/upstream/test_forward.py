@@ -391,7 +391,7 @@ def test_upstreams_change_under_load_and_no_query_is_hurt(tmp_path):
         with world(tmp_path, "--threads=2", f"--config-dir={config}") as k, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             k.wait_ready()
             s.connect((k.host, k.port))
-            s.settimeout(5)
+            s.settimeout(60)
             rcodes, sent = [], 0
 
             def ask():
@@ -399,7 +399,8 @@ def test_upstreams_change_under_load_and_no_query_is_hurt(tmp_path):
                 s.send(question(f"n{sent}.example.com", "A", sent & 0xFFFF, recursion=True))
                 sent += 1
                 time.sleep(0.002)
-                while select.select([s], [], [], 0)[0]:
+                # On a busy machine, the servers may be slower than this client. Then it waits for them.
+                while sent - len(rcodes) > 50 or select.select([s], [], [], 0)[0]:
                     rcodes.append(s.recv(512)[3] & 15)
 
             for turn in range(50):
