@@ -192,14 +192,14 @@ def put_together(parts):
     return list(out.values())
 
 
-def one_seed_after_another(run, tmp_path, seconds):
+def one_seed_after_another(run, tmp_path, seconds=0, count=1):
     """
-    Calls run(tmp_path, seed) with one seed after another, at least once. run() returns its number of queries. SEED in the environment is
-    the first seed. By default it is random. MODEL_SECONDS replaces `seconds`, the time for all runs.
+    Calls run(tmp_path, seed) with one seed after another, at least `count` times and for `seconds`. run() returns its number of queries. SEED
+    in the environment is the first seed. By default it is random. MODEL_SECONDS replaces `seconds`.
     """
     first = seed = int(os.environ.get("SEED", random.randrange(1 << 30)))
     end, asked = time.monotonic() + float(os.environ.get("MODEL_SECONDS", seconds)), 0
-    while seed == first or time.monotonic() < end:
+    while seed < first + count or time.monotonic() < end:
         asked += run(tmp_path, seed)
         seed += 1
     print(f"seeds {first} to {seed - 1}: {asked} queries, 0 differences")

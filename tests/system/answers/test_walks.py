@@ -177,7 +177,7 @@ def run(tmp_path, seed):
 
 
 def test_a_walk_ends_where_a_fresh_process_begins(tmp_path):
-    one_seed_after_another(run, tmp_path, 15)
+    one_seed_after_another(run, tmp_path, count=10)
 
 
 @pytest.mark.soak
