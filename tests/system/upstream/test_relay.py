@@ -661,10 +661,11 @@ def test_names_that_nobody_answers_do_not_take_outside_names_from_others(tmp_pat
         wires = [[question(f"n{i}.{of}.dead.example.com", "A", i, recursion=True) for of in "ab"] for i in range(seconds * rate)]
         begun, at = time.monotonic(), 0
         while (passed := time.monotonic() - begun) < seconds:
-            for each in wires[at : int(passed * rate)]:
+            due = min(int(passed * rate), at + 60)  # no burst after a time without CPU
+            for each in wires[at:due]:
                 for s, wire in zip(attackers, each):
                     s.send(wire)
-            at = int(passed * rate)
+            at = due
             reply = udp(k, query(f"n{at}-{time.monotonic_ns()}.example.com"), timeout=2)
             if reply is None:
                 lost += 1
