@@ -558,7 +558,7 @@ def rendered(workspace, resource, components):
 
 def rewritten(old, name):
     """True if the Corefile rewrites the name, as an exact name or by a suffix."""
-    rules = re.findall(r"^\s*rewrite (?:stop |continue )?name (exact |suffix |)(\S+) \S+$", old.text(), re.M)
+    rules = re.findall(r"^\s*rewrite (?:stop |continue )?name (exact |suffix |)(\S+) \S+(?: answer auto)?$", old.text(), re.M)
     return any(below(name, zone_of(f)) if kind == "suffix " else name == zone_of(f) for kind, f in rules)
 
 
