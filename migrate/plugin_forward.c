@@ -269,8 +269,12 @@ read_except(
 		    "each of them");
 	else if (denied)
 		report_line(scope->report, line, VERDICT_CHANGES,
-		    "%s's --local: these names get NXDOMAIN%s%s; CoreDNS used the next plugin",
+		    "%s's --local: these names get NXDOMAIN%s%s%s; CoreDNS used the next plugin",
 		    flags_owner(scope->report),
+		    report_topology(r) == TOPOLOGY_CLASSIC && !report_is_unbound(r)
+			? ", or NOERROR without records while dnsmasq caches an ExternalName "
+			  "Service with this target"
+			: "",
 		    pierced ? ", but not names below those of hosts and rewrite, which kubedns "
 			      "forwards"
 			    : "",
@@ -334,7 +338,8 @@ read_policy(
 			    "while the first server is down, each answer takes 0.3 s longer"
 			  : "dnsmasq's --strict-order, for all upstream servers and stub domains; "
 			    "while the first server is down, clients get answers only when they "
-			    "retry, usually after 5 s";
+			    "retry, usually after 5 s. If all servers of a name, kubedns included, "
+			    "return SERVFAIL or REFUSED, clients get no reply";
 	report_line(scope->report, line, VERDICT_CHANGES, "%s", sentence);
 }
 
@@ -536,8 +541,9 @@ plugin_forward_uses_tls(const struct corefile_directive *d)
 	return false;
 }
 
-bool
-plugin_forward_has_servers(const struct corefile_block *block, const char *zone)
+/* Whether the first `forward` of the block for the zone has servers of its own. Copies its FROM to `from`. */
+static bool
+first_has_servers(const struct corefile_block *block, const char *zone, char from[CONF_HOST_MAX])
 {
 	for (size_t i = 0; i < block->count; i++) {
 		const struct corefile_directive *d = &block->directives[i];
@@ -547,17 +553,36 @@ plugin_forward_has_servers(const struct corefile_block *block, const char *zone)
 			strcmp(d->head.words[0], "proxy") != 0) ||
 		    d->head.count < 3)
 			continue;
-		char *from = zone_parse(d->head.words[1]);
-		bool whole =
-		    from != NULL && (strcmp(from, ".") == 0 || conf_name_under(zone, from));
+		char *name = zone_parse(d->head.words[1]);
+		bool whole = name != NULL && strlen(name) < CONF_HOST_MAX &&
+			     (strcmp(name, ".") == 0 || conf_name_under(zone, name));
 
-		free(from);
+		if (whole)
+			strcpy(from, name);
+		free(name);
 		if (whole) { /* CoreDNS uses the first such line */
 			enum target target = read_target(d->head.words[2], server_name(d), text);
 			return target == TARGET_SERVER || target == TARGET_TLS;
 		}
 	}
 	return false;
+}
+
+bool
+plugin_forward_has_servers(const struct corefile_block *block, const char *zone)
+{
+	char from[CONF_HOST_MAX];
+
+	return first_has_servers(block, zone, from);
+}
+
+bool
+plugin_forward_makes_stub(const struct scope *scope, const char *zone)
+{
+	char from[CONF_HOST_MAX];
+
+	return first_has_servers(scope->block, zone, from) &&
+	       (strcmp(from, zone) == 0 || zone_set_has(scope->set, zone));
 }
 
 static void

@@ -168,8 +168,7 @@ give_names(struct templ *t, const struct names *names)
 		return true;
 	}
 	t->stub |= report_topology(t->scope->report) == TOPOLOGY_CLASSIC && names->itself &&
-		   zone_set_has(t->scope->set, names->name) &&
-		   plugin_forward_has_servers(t->scope->block, names->name);
+		   plugin_forward_makes_stub(t->scope, names->name);
 	return (!names->itself || give(t, "", names->name)) &&
 	       (!names->below || give(t, "*.", names->name));
 }

@@ -71,6 +71,9 @@ bool plugin_forward_covers(const struct forwards *forwards, const char *zone);
 /* Whether a line of the block sends the names of the whole zone to servers, so that it becomes a stub domain. */
 bool plugin_forward_has_servers(const struct corefile_block *block, const char *zone);
 
+/* Whether `zone` becomes a stub domain because of a `forward` of this block. */
+bool plugin_forward_makes_stub(const struct scope *scope, const char *zone);
+
 /* Adds the names of a template to scope->templates. Call for all templates of the block first. */
 void plugin_template_plan(struct scope *scope, const struct corefile_directive *d);
 

@@ -232,8 +232,9 @@ SENTENCES = [
      lambda w, l, d, n: l.plugin in ("forward", "proxy") and is_forwarded(w, l, n)),
     (r"go to the servers of the stub domain above it", lambda w, l, d, n: in_zones(n, l.zones or []) and is_forwarded(w, l, n)),
     (r"CoreDNS forwards only \S+ itself to these servers", lambda w, l, d, n: n == zone_of(l.words[1])),
-    (r"these names get NXDOMAIN", lambda w, l, d, n: not d.ttls and in_zones(n, l.words[1:]) and "NXDOMAIN" in d.ours),
+    (r"these names get NXDOMAIN", lambda w, l, d, n: not d.ttls and in_zones(n, l.words[1:]) and ("NXDOMAIN" in d.ours or d.ours == "NOERROR" and "or NOERROR without records" in l.said)),
     (r"not names below those of hosts and rewrite, which kubedns forwards", lambda w, l, d, n: not d.ttls and l.words[0] == "except" and in_zones(n, l.words[1:])),
+    (r"return SERVFAIL or REFUSED, clients get no reply", lambda w, l, d, n: d.ours == "no answer"),
     (r"the cluster's own domain is never forwarded", lambda w, l, d, n: below(n, w.domain)),
     # server blocks
     (r"no line of this block forwards its names", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED")),
@@ -267,7 +268,7 @@ SENTENCES = [
     (r"CoreDNS's cache limits (the TTL|them)", lambda w, l, d, n: d.ttls and (is_template(l, n) if l.plugin == "template" else in_zones(n, l.head.words[2:] or l.zones))),
     (r"names that go on after the end of the pattern",
      lambda w, l, d, n: not d.ttls and (is_template(l, n) and is_of_type(l, d.rdtype) if l.plugin == "template" else is_rewritten(l, n))),
-    (r"the servers of the stub domain answer the zone's own name", lambda w, l, d, n: not d.ttls and n in (l.zones or [])),
+    (r"the servers of the stub domain answer the zone's own name", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"The records also answer names in zones of other server blocks", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"NXDOMAIN for the zone and all names below it", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"not translated: .* These names are looked up like any other name", lambda w, l, d, n: is_template(l, n) and is_of_type(l, d.rdtype)),
@@ -293,7 +294,7 @@ SENTENCES = [
 ]  # fmt: skip
 # Sentences about names of other server blocks.
 ANYWHERE = re.compile(r"the cluster's reverse names|reverse names of these addresses|reverse names? of this address|reverse names of the cluster's|A reverse name that|names in (the )?zones of other server blocks|also of other server blocks|"
-                      r"kubedns answers the reverse names too|names outside these zones|also answers the cluster's names")  # fmt: skip
+                      r"kubedns answers the reverse names too|names outside these zones|also answers the cluster's names|clients get no reply")  # fmt: skip
 
 
 class World:

@@ -1019,9 +1019,29 @@ def test_a_pattern_that_becomes_a_suffix_in_the_classic_topology():
 
 @pytest.mark.parametrize("topology, stub", [("front", False), ("classic", True)])
 def test_a_template_for_a_stub_domain_itself(topology, stub):
-    text = in_corp('template IN A {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }')
+    answer = '{\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }'
+    for text in in_corp(f"template IN A {answer}"), CLOSED[:-2] + f" template IN A x.example {answer}\n forward x.example 10.0.0.1\n}}\n":
+        out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
+        assert ("the servers of the stub domain answer the zone's own name" in out) is stub
+
+
+def test_a_template_below_a_stub_domain():
+    text = CLOSED[:-2] + ' template IN A a.x.example {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }\n forward x.example 10.0.0.1\n}\n'
+    assert "the servers of the stub domain answer" not in of(configmap("coredns", Corefile=text), flags=["--topology=classic"])[0]
+
+
+@pytest.mark.parametrize("topology, silent", [("front", False), ("classic", True)])
+def test_servers_in_order_that_all_fail(topology, silent):
+    text = CLOSED[:-2] + " forward x.example 10.0.0.1 10.0.0.2 {\n  policy sequential\n }\n}\n"
+    out, _, flags, _ = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])
+    assert "--strict-order" in flags["dnsmasq"] and ("return SERVFAIL or REFUSED, clients get no reply" in out) is silent
+
+
+@pytest.mark.parametrize("topology, cached", [("front", False), ("classic", True)])
+def test_an_except_with_the_target_of_a_service(topology, cached):
+    text = CLOSED[:-2] + " forward . 10.0.0.1 {\n  except x.example\n }\n}\n"
     out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
-    assert ("the servers of the stub domain answer the zone's own name" in out) is stub
+    assert "these names get NXDOMAIN" in out and ("or NOERROR without records" in out) is cached
 
 
 @pytest.mark.parametrize("topology, pierced", [("front", False), ("classic", True)])
