@@ -40,7 +40,8 @@ static void
 check_zones(const struct domain_table *wanted, const struct domain_table *fixed)
 {
 	static const char *const lines[] = { "server:\n", "forward-zone:\n", "\tname: \"",
-		"\tforward-addr: ", "\tlocal-zone: \"", "\ttcp-auth-query-timeout: 700\n" };
+		"\tforward-addr: ", "\tlocal-zone: \"", "\ttcp-auth-query-timeout: 700\n",
+		"\tunknown-server-time-limit: 20\n" };
 	enum { LINES = sizeof lines / sizeof *lines };
 	size_t merged, len;
 	struct servers_file file = unbound_plan(wanted, fixed, &merged);
