@@ -32,7 +32,8 @@ def expect_nothing_lost(result):
 
 @pytest.mark.quiet
 def test_changes_lose_no_question():
-    expect_nothing_lost(change.under_nanny(changes=13, gap_s=1.02, burst=30))
+    # The nanny ends TCP connections with the old servers, within milliseconds or, on a busy machine, later. test_nanny_tcp.py is about that.
+    expect_nothing_lost(change.under_nanny(changes=13, gap_s=1.02, burst=30, held_us=5_000_000))
 
 
 def test_killing_dnsmasq_loses_questions():
