@@ -238,7 +238,7 @@ SENTENCES = [
     (r"the cluster's own domain is never forwarded", lambda w, l, d, n: below(n, w.domain)),
     # server blocks
     (r"no line of this block forwards its names", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED")),
-    (r"no line forwards names outside these zones", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED") and d.ours in ("SERVFAIL", "REFUSED") or "REFUSED [" in d.ours),
+    (r"no line forwards names outside these zones", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED") and d.ours in ("SERVFAIL", "REFUSED") or re.match(r"(SERVFAIL|REFUSED) \[\S+ cname", d.ours)),
     (r"left out: only for the clients of its view|left out: CoreDNS uses this server block only for its own port", lambda w, l, d, n: True),
     (r"names that no line forwards go to the servers of the node's resolv.conf", lambda w, l, d, n: d.rcode() in ("SERVFAIL", "REFUSED")),
     (r"names outside these zones go to the servers of the node's resolv.conf", lambda w, l, d, n: d.rcode() == "REFUSED" and not in_zones(n, l.zones or [])),
@@ -269,6 +269,8 @@ SENTENCES = [
     (r"names that go on after the end of the pattern",
      lambda w, l, d, n: not d.ttls and (is_template(l, n) and is_of_type(l, d.rdtype) if l.plugin == "template" else is_rewritten(l, n))),
     (r"the servers of the stub domain answer the zone's own name", lambda w, l, d, n: not d.ttls and is_template(l, n)),
+    (r'does not cover other names below "', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
+    (r'names below "[^"]+" go to the servers of the stub domain; CoreDNS', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
     (r"The records also answer names in zones of other server blocks", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"NXDOMAIN for the zone and all names below it", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"not translated: .* These names are looked up like any other name", lambda w, l, d, n: is_template(l, n) and is_of_type(l, d.rdtype)),
@@ -321,6 +323,10 @@ class World:
 
     def zone(self, name):
         return max((z for z in self.zones if below(name, z)), key=len, default=None)
+
+    def has_plugin(self, name, plugin):
+        zone = self.zone(name)
+        return any(line.plugin == plugin and (line.zones is None or zone in line.zones) for line in self.known.values())
 
     def names(self, d):
         """The name of the query, the names that CoreDNS makes of it, and the targets of aliases in the answers."""

@@ -570,6 +570,8 @@ def documented(d, topology, is_rewritten, world):
         return ["docs/from-coredns.md: TTL of the zone's SOA record"] if is_soa else []
     if (rdtype, theirs, ours) == ("SOA", "NOERROR", "NXDOMAIN"):
         return ["docs/from-coredns.md: SOA of a name that does not exist"]
+    if rdtype == "ANY" and theirs == "NOERROR" and ours.endswith(' hinfo "rfc8482" ""]') and not world.has_plugin(name, "any"):
+        return ["docs/from-coredns.md: ANY queries without the plugin any"]
     if theirs == "NOERROR" and rdtype not in ("A", "AAAA", "CNAME") and " cname www.outside.example.]" in ours:
         return ["docs/from-coredns.md: other types of an ExternalName Service"]
     if (rdtype, theirs, topology) == ("SOA", "NOERROR", "classic") and ours.startswith(f"NOERROR [{name}. soa ns.dns."):
