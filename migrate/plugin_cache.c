@@ -172,6 +172,51 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 	}
 }
 
+/* Whether the new name of a rewrite is in the cluster. Rules for types have no new name. */
+static bool
+stays_in_cluster(const struct scope *scope, const struct corefile_directive *d)
+{
+	const char *domain = report_known_domain(scope->report);
+	bool type = false, inside = false;
+
+	for (size_t i = 0; i <= d->body_count; i++) {
+		const struct corefile_line *line = i > 0 ? &d->body[i - 1] : &d->head;
+
+		for (size_t k = 0; k < line->count; k++) {
+			type |= k < 3 && strcmp(line->words[k], "type") == 0;
+			inside |= conf_name_under(line->words[k], domain);
+		}
+	}
+	return type || inside;
+}
+
+/* Whether the block has answers whose TTL the cache limits, besides those of `file` and `template`. The reports of
+ * these two name their TTLs. */
+static bool
+limits_others(struct scope *scope, long limit)
+{
+	static const char *const harmless[] = { "any", "bufsize", "cache", "errors", "file",
+		"hosts", "kubernetes", "loadbalance", "log", "prometheus", "template" };
+
+	if (plugin_kubernetes_ttl(scope->files->kubernetes) > limit ||
+	    scope->block->count > NEIGHBOURS_MAX)
+		return true;
+	bool unused = plugin_forward_is_unused(scope);
+	for (size_t i = 0; i < scope->block->count; i++) {
+		const struct corefile_directive *d = &scope->block->directives[i];
+		const char *name = d->head.words[0];
+		bool known = false;
+
+		for (size_t k = 0; k < sizeof harmless / sizeof *harmless; k++)
+			known |= strcmp(name, harmless[k]) == 0;
+		known = known || (strcmp(name, "rewrite") == 0 && stays_in_cluster(scope, d));
+		known = known || (strcmp(name, "forward") == 0 && unused);
+		if (!known)
+			return true;
+	}
+	return false;
+}
+
 /* Reads the cache of a block that does not serve the external names. The engine has one cache for all
  * names, with the settings of the block that serves the root. */
 static void
@@ -184,6 +229,17 @@ read_other_cache(struct scope *scope, const struct corefile_directive *d)
 			       limit)
 			 : xstrdup("");
 
+	long ttl = d->head.count > 1 ? seconds(d->head.words[1]) : -1;
+
+	if (!limits_others(scope, success_ttl(d, ttl > 0 ? ttl : COREDNS_CACHE_TTL))) {
+		for (size_t i = 0; i <= d->body_count; i++)
+			report_line(scope->report, i > 0 ? &d->body[i - 1] : &d->head,
+			    VERDICT_CARRIED,
+			    "left out: this server block forwards no names, and no TTL of its own "
+			    "answers is above the limit, except where file and template say so");
+		free(text);
+		return;
+	}
 	report_line(scope->report, &d->head, VERDICT_CHANGES,
 	    "left out: it is only for the names of this server block. %s has one cache for all "
 	    "names, with the settings of the server block of the root%s",

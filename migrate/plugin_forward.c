@@ -59,14 +59,27 @@ static const struct report_option unbound_options[] = {
 
 /* --- which names a line gets: CoreDNS uses the first line of a block that forwards the name --- */
 
+/* A line of the block, as the lines before it see it. */
+struct forward_line {
+	bool root; /* FROM is the root */
+	struct zone_set *except;
+	size_t next;  /* number of the next line with the same FROM, or 0 */
+	char **given; /* names in `except` of an earlier line that go to this line */
+	size_t given_count;
+};
+
 struct forwards {
-	struct zone_set *last;  /* FROM -> number of the last line with this FROM */
-	size_t number;          /* number of the current line, from 1 on */
-	struct zone_set *taken; /* FROM of the lines so far, without the root */
+	struct forward_line *lines; /* lines[0] is unused */
+	size_t count;
+	size_t number; /* number of the current line, from 1 on */
+	struct zone_set
+	    *upcoming; /* FROM -> number of the next line with this FROM, or 0. Has all FROMs */
+	struct zone_set *decided; /* name -> number of the later line that forwards it, or 0 */
+	/* FROM of the lines so far, without the root -> 1. Names in the `except` of such a line -> 0 */
+	struct zone_set *taken;
 	bool
 	    all_cluster; /* kubernetes answers the block's names of the cluster, and passes none on */
 	bool rooted;     /* a line so far forwards the root, except `rest` */
-	struct zone_set *last_rest; /* `except` of the last line that forwards the root */
 	struct zone_set *rest;
 	char **rest_zones;
 	size_t rest_count;
@@ -96,15 +109,13 @@ is_all_cluster(const struct report *report, const struct corefile_block *block)
 bool
 plugin_forward_covers(const struct forwards *f, const char *zone)
 {
-	return zone_set_covers(f->last, zone);
+	return zone_set_covers(f->upcoming, zone);
 }
 
-/* Returns the names in the options `except` of the directive. Caller frees. */
-static struct zone_set *
-excepted(const struct corefile_directive *d)
+/* Adds the names in the options `except` of the directive. */
+static void
+add_excepted(struct zone_set *set, const struct corefile_directive *d)
 {
-	struct zone_set *set = zone_set_new();
-
 	for (size_t i = 0; i < d->body_count; i++)
 		for (size_t k = 1;
 		     strcmp(d->body[i].words[0], "except") == 0 && k < d->body[i].count; k++) {
@@ -114,35 +125,44 @@ excepted(const struct corefile_directive *d)
 				zone_set_add(set, zone);
 			free(zone);
 		}
-	return set;
+}
+
+static bool
+is_forward(const struct corefile_directive *d)
+{
+	return (strcmp(d->head.words[0], "forward") == 0 ||
+		   strcmp(d->head.words[0], "proxy") == 0) &&
+	       d->head.count >= 3;
 }
 
 struct forwards *
 plugin_forward_plan(const struct report *report, const struct corefile_block *block)
 {
 	struct forwards *f = xcalloc(1, sizeof *f);
-	size_t number = 0;
 
 	f->all_cluster = is_all_cluster(report, block);
-	f->last = zone_set_new();
+	f->upcoming = zone_set_new();
+	f->decided = zone_set_new();
 	f->taken = zone_set_new();
 	f->rest = zone_set_new();
-	f->last_rest = zone_set_new();
-	for (size_t i = 0; i < block->count; i++) {
-		const struct corefile_line *line = &block->directives[i].head;
+	for (size_t i = 0; i < block->count; i++)
+		f->count += is_forward(&block->directives[i]);
+	f->lines = xcalloc(f->count + 1, sizeof *f->lines);
+	size_t number = f->count;
+	for (size_t i = block->count; i-- > 0;) {
+		const struct corefile_directive *d = &block->directives[i];
 
-		if ((strcmp(line->words[0], "forward") != 0 &&
-			strcmp(line->words[0], "proxy") != 0) ||
-		    line->count < 3)
+		if (!is_forward(d))
 			continue;
-		char *from = zone_parse(line->words[1]);
-		number++;
+		char *from = zone_parse(d->head.words[1]);
+		f->lines[number].except = zone_set_new();
+		add_excepted(f->lines[number].except, d);
+		f->lines[number].root = from != NULL && strcmp(from, ".") == 0;
+		if (from != NULL && zone_set_has(f->upcoming, from))
+			zone_set_find(f->upcoming, from, &f->lines[number].next);
 		if (from != NULL)
-			zone_set_put(f->last, from, number);
-		if (from != NULL && strcmp(from, ".") == 0) {
-			zone_set_free(f->last_rest);
-			f->last_rest = excepted(&block->directives[i]);
-		}
+			zone_set_put(f->upcoming, from, number);
+		number--;
 		free(from);
 	}
 	return f;
@@ -164,29 +184,91 @@ void
 plugin_forward_plan_free(struct forwards *f)
 {
 	forget_rest(f);
+	for (size_t i = 1; i <= f->count; i++) {
+		for (size_t k = 0; k < f->lines[i].given_count; k++)
+			free(f->lines[i].given[k]);
+		free(f->lines[i].given);
+		zone_set_free(f->lines[i].except);
+	}
+	free(f->lines);
 	zone_set_free(f->rest);
-	zone_set_free(f->last_rest);
-	zone_set_free(f->last);
+	zone_set_free(f->upcoming);
+	zone_set_free(f->decided);
 	zone_set_free(f->taken);
 	free(f);
 }
 
-/* Whether a later line of the block forwards the name. With `specific`, lines for the root do not count. */
-static bool
-later_forwards(const struct forwards *f, const char *name, bool specific)
+/* Returns the number of the next line with this FROM that forwards the name, or 0. */
+static size_t
+next_line(const struct forwards *f, const char *from, const char *name)
 {
-	size_t number;
+	size_t number = 0;
 
-	if (zone_set_has(f->last, ".") && zone_set_find(f->last, ".", &number) &&
-	    number > f->number && !specific && !zone_set_covers(f->last_rest, name))
-		return true;
+	if (zone_set_has(f->upcoming, from))
+		zone_set_find(f->upcoming, from, &number);
+	while (number != 0 && zone_set_covers(f->lines[number].except, name))
+		number = f->lines[number].next;
+	return number;
+}
+
+/* Returns the number of the first later line of the block that forwards the name, or 0. */
+static size_t
+later_forwards(struct forwards *f, const char *name)
+{
+	size_t first = 0;
+
+	/* Without the earlier result, a name that all lines except would cost O(lines) for each line. */
+	if (zone_set_has(f->decided, name) && zone_set_find(f->decided, name, &first) &&
+	    (first == 0 || first > f->number))
+		return first;
+	first = next_line(f, ".", name);
 	for (const char *rest = name; rest != NULL && *rest != '\0'; rest = strchr(rest, '.')) {
 		rest += *rest == '.';
-		if (zone_set_has(f->last, rest) && zone_set_find(f->last, rest, &number) &&
-		    number > f->number)
-			return true;
+		size_t number = next_line(f, rest, name);
+		if (number != 0 && (first == 0 || number < first))
+			first = number;
 	}
-	return false;
+	zone_set_put(f->decided, name, first);
+	return first;
+}
+
+/* Whether an earlier line forwards the name, other than a line for the root. */
+static bool
+is_taken(const struct forwards *f, const char *name)
+{
+	size_t value = 0;
+
+	return zone_set_find(f->taken, name, &value) && value == 1;
+}
+
+/* Gives the names that the line excepts to the later lines that forward them. */
+static void
+give_excepted(struct forwards *f, const struct corefile_directive *d, const char *from)
+{
+	for (size_t i = 0; i < d->body_count; i++)
+		for (size_t k = 1;
+		     strcmp(d->body[i].words[0], "except") == 0 && k < d->body[i].count; k++) {
+			char *zone = zone_parse(d->body[i].words[k]);
+			size_t number;
+
+			if (zone == NULL || zone_set_has(f->taken, zone) || is_taken(f, zone) ||
+			    !conf_name_under(zone, from) ||
+			    (f->rooted && !zone_set_covers(f->rest, zone))) {
+				free(zone);
+				continue;
+			}
+			zone_set_put(f->taken, zone, 0);
+			if ((number = later_forwards(f, zone)) == 0) {
+				free(zone);
+				continue;
+			}
+			struct forward_line *line = &f->lines[number];
+			if ((line->given_count & (line->given_count - 1)) == 0)
+				line->given = xreallocarray(line->given,
+				    line->given_count ? 2 * line->given_count : 1,
+				    sizeof *line->given);
+			line->given[line->given_count++] = zone;
+		}
 }
 
 /* Notes which names the line takes from the lines after it. */
@@ -195,10 +277,17 @@ take_names(struct forwards *f, const struct corefile_directive *d, const char *f
 {
 	if (from == NULL)
 		return;
-	if (strcmp(from, ".") != 0) {
-		zone_set_add(f->taken, from);
+	const struct forward_line *line = &f->lines[f->number];
+	bool root = line->root;
+	bool takes = !root && !is_taken(f, from) && !zone_set_covers(line->except, from);
+	if (!root)
+		give_excepted(f, d, from);
+	for (size_t i = 0; i < line->given_count; i++)
+		zone_set_put(f->taken, line->given[i], 1);
+	if (takes)
+		zone_set_put(f->taken, from, 1);
+	if (!root)
 		return;
-	}
 	struct zone_set *before = f->rooted ? f->rest : NULL;
 	char **zones = NULL;
 	size_t count = 0;
@@ -239,19 +328,20 @@ read_except(
 	for (size_t i = 1; i < line->count; i++) {
 		char *zone = zone_parse(line->words[i]);
 
+		size_t number = 0;
 		bool below = !root && from != NULL && zone != NULL && conf_name_under(zone, from);
 
-		if ((!root && !below) ||
-		    (zone != NULL && zone_set_covers(scope->forwards->taken, zone))) {
+		if ((!root && !below) || (zone != NULL && is_taken(scope->forwards, zone))) {
 			; /* this line does not forward the name */
-		} else if (zone != NULL && later_forwards(scope->forwards, zone, false)) {
-			bool specific = later_forwards(scope->forwards, zone, true);
+		} else if (zone != NULL && (number = later_forwards(scope->forwards, zone)) != 0) {
+			/* Without this, the stub domain of this line takes the name. */
+			bool external = !root && scope_serves_root(scope) &&
+					scope->forwards->lines[number].root;
 
 			later = true;
-			/* Without this, the stub domain of this line takes the name. */
-			if (!root && !specific && !report_is_unbound(r))
+			if (external && !report_is_unbound(r))
 				report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/#", zone);
-			lost = lost || (!root && !specific && report_is_unbound(r));
+			lost = lost || (external && report_is_unbound(r));
 		} else if (zone != NULL && strcmp(zone, ".") != 0 &&
 			   !report_in_cluster(scope->report, zone) && scope_serves(scope, zone)) {
 			report_flag(scope->report, PROGRAM_DNSMASQ, "--local=/%s/", zone);
@@ -530,6 +620,37 @@ server_name(const struct corefile_directive *d)
 	return NULL;
 }
 
+struct zone_set *
+plugin_forward_root_others(const struct corefile_block *root)
+{
+	struct zone_set *set = zone_set_new();
+
+	for (size_t i = 0; root != NULL && i < root->count; i++) {
+		const struct corefile_directive *d = &root->directives[i];
+		char *from = is_forward(d) ? zone_parse(d->head.words[1]) : NULL;
+
+		if (from != NULL && strcmp(from, ".") != 0)
+			zone_set_add(set, from);
+		else if (from != NULL)
+			add_excepted(set, d);
+		free(from);
+	}
+	return set;
+}
+
+bool
+plugin_forward_is_plain(const struct corefile_block *block)
+{
+	for (size_t i = 0; i < block->count; i++) {
+		const struct corefile_directive *d = &block->directives[i];
+
+		if (is_forward(d) && strcmp(d->head.words[1], ".") == 0)
+			return d->head.count == 3 &&
+			       strcmp(d->head.words[2], "/etc/resolv.conf") == 0;
+	}
+	return false;
+}
+
 bool
 plugin_forward_uses_tls(const struct corefile_directive *d)
 {
@@ -549,9 +670,7 @@ first_has_servers(const struct corefile_block *block, const char *zone, char fro
 		const struct corefile_directive *d = &block->directives[i];
 		char text[CONF_SERVER_TEXT_MAX];
 
-		if ((strcmp(d->head.words[0], "forward") != 0 &&
-			strcmp(d->head.words[0], "proxy") != 0) ||
-		    d->head.count < 3)
+		if (!is_forward(d))
 			continue;
 		char *name = zone_parse(d->head.words[1]);
 		bool whole = name != NULL && strlen(name) < CONF_HOST_MAX &&
@@ -637,7 +756,7 @@ conclude_missing(
 		    "not an address: put the server's address, or for a stub domain its host name, "
 		    "into %s. Until then these queries go %s",
 		    key,
-		    later_forwards(scope->forwards, line->words[1], false)
+		    later_forwards(scope->forwards, line->words[1]) != 0
 			? "to those of the next line"
 			: until);
 	else if (o->seen[TARGET_FILE] > 0)
@@ -674,9 +793,9 @@ conclude(struct scope *scope, const struct corefile_line *line, bool root, const
 		    "upstreamNameservers: only these servers, not resolv.conf's as well");
 	else if (o->seen[TARGET_RESOLV_CONF] > 0)
 		report_line(r, line,
-		    root || scope->root_is_plain ? VERDICT_CARRIED : VERDICT_CHANGES, "%s",
+		    root || scope->files->root_is_plain ? VERDICT_CARRIED : VERDICT_CHANGES, "%s",
 		    root ? "the default: the node's resolv.conf"
-		    : scope->root_is_plain
+		    : scope->files->root_is_plain
 			? "the default: names of this zone go to the servers of all other names"
 			: "left out: names of this zone go to the servers of all other names, not "
 			  "to those of the node's resolv.conf");
@@ -697,7 +816,7 @@ conclude(struct scope *scope, const struct corefile_line *line, bool root, const
 /* The kinds of zones that a forward has. */
 struct zones_seen {
 	bool root, cluster, any;
-	bool lost; /* unbound sends the names of a zone to the servers of a stub domain above it */
+	bool lost; /* unbound uses a stub domain or an `except` above a zone for its names */
 	bool
 	    pierced; /* kubedns sends some names of a zone to the servers of a stub domain above it */
 	bool itself; /* because of `except`, the line forwards only the name FROM itself */
@@ -740,6 +859,16 @@ is_all_file(struct scope *scope, const char *zone)
 	return found;
 }
 
+bool
+plugin_forward_is_unused(struct scope *scope)
+{
+	bool unused = scope->count > 0;
+
+	for (size_t i = 0; i < scope->count && unused; i++)
+		unused = is_all_file(scope, scope->zones[i]);
+	return unused;
+}
+
 /* Whether the names above the zone have other servers than the external names. */
 static bool
 is_in_stub_domain(const struct scope *scope, const char *zone)
@@ -748,6 +877,16 @@ is_in_stub_domain(const struct scope *scope, const char *zone)
 
 	return dot != NULL &&
 	       blocks_of_name(scope->blocks, dot + 1) != blocks_of_name(scope->blocks, ".");
+}
+
+/* Whether the root's block does not send the names above the zone to the external servers, because of `except` or of a forward
+ * for another zone. */
+static bool
+is_in_others(const struct scope *scope, const char *zone)
+{
+	const char *dot = strchr(zone, '.');
+
+	return dot != NULL && zone_set_covers(scope->files->root_others, dot + 1);
 }
 
 static void
@@ -771,10 +910,12 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 	}
 	seen->any = true;
 	seen->root |= root;
-	if (!root && o->seen[TARGET_RESOLV_CONF] > 0 && o->count == 0 && scope->root_is_plain &&
-	    is_in_stub_domain(scope, zone)) {
+	if (!root && o->seen[TARGET_RESOLV_CONF] > 0 && o->count == 0 &&
+	    scope->files->root_is_plain &&
+	    (is_in_stub_domain(scope, zone) || is_in_others(scope, zone))) {
 		seen->lost |= report_is_unbound(scope->report);
 		seen->pierced |= report_topology(scope->report) == TOPOLOGY_CLASSIC &&
+				 is_in_stub_domain(scope, zone) &&
 				 plugin_has_names_in(scope->block, zone);
 		if (!report_is_unbound(scope->report))
 			report_flag(scope->report, PROGRAM_DNSMASQ, "--server=/%s/#", zone);
@@ -784,20 +925,33 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 			o->left_out = true;
 }
 
+/* Reads the names that earlier lines except and that this line forwards. */
+static void
+read_given(struct scope *scope, const char *from, struct zones_seen *seen, struct outcome *o)
+{
+	const struct forward_line *line = &scope->forwards->lines[scope->forwards->number];
+
+	/* read_except() has sent these names to the servers of the external names. */
+	if (line->root && scope_serves_root(scope))
+		return;
+	for (size_t i = 0; i < line->given_count; i++)
+		if (strcmp(line->given[i], from) != 0 && scope_serves(scope, line->given[i]))
+			read_zone(scope, line->given[i], seen, o);
+}
+
 /* Reads the zones that the line forwards: the names below FROM in the block's zones that no earlier
  * line of the block forwards. */
 static void
-read_zones(struct scope *scope, const struct corefile_directive *d, const char *from,
-    struct zones_seen *seen, struct outcome *o)
+read_zones(struct scope *scope, const char *from, struct zones_seen *seen, struct outcome *o)
 {
-	struct zone_set *except = excepted(d);
 	const struct forwards *f = scope->forwards;
+	const struct zone_set *except = f->lines[f->number].except;
 	bool all = strcmp(from, ".") == 0, whole = !all && scope_serves(scope, from);
 	char **zones = f->rooted ? f->rest_zones : scope->zones;
 	size_t count = f->rooted ? f->rest_count : scope->count;
 
-	if (!all && zone_set_covers(f->taken, from))
-		; /* this line gets none of these names */
+	if (!all && is_taken(f, from))
+		; /* an earlier line forwards these names */
 	else if (!all && zone_set_covers(except, from))
 		seen->itself = scope_serves(scope, from);
 	else if (whole && (!f->rooted || zone_set_covers(f->rest, from)))
@@ -805,10 +959,10 @@ read_zones(struct scope *scope, const struct corefile_directive *d, const char *
 	else
 		for (size_t i = 0; i < count; i++)
 			if ((all || conf_name_under(zones[i], from)) &&
-			    scope_serves(scope, zones[i]) && !zone_set_covers(f->taken, zones[i]) &&
+			    scope_serves(scope, zones[i]) && !is_taken(f, zones[i]) &&
 			    !zone_set_covers(except, zones[i]))
 				read_zone(scope, zones[i], seen, o);
-	zone_set_free(except);
+	read_given(scope, from, seen, o);
 }
 
 static void
@@ -826,8 +980,8 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 		    "the cluster's own domain is never forwarded: kubedns answers for it");
 	else if (seen->lost)
 		report_line(scope->report, line, VERDICT_NONE,
-		    "unbound sends these names to the servers of a stub domain above them: write a "
-		    "stub domain for them");
+		    "unbound does not send these names to the node's servers, because of a stub "
+		    "domain or an except above them: write a stub domain for them");
 	else if (seen->pierced)
 		report_line(scope->report, line, VERDICT_CHANGES,
 		    "names of this zone go to the servers of all other names, but names below "
@@ -863,11 +1017,14 @@ plugin_forward(struct scope *scope, const struct corefile_directive *d)
 	struct zones_seen seen = { 0 };
 	char *from = zone_parse(line->words[1]);
 	scope->forwards->number++;
+	if (from != NULL)
+		zone_set_put(scope->forwards->upcoming, from,
+		    scope->forwards->lines[scope->forwards->number].next);
 	read_targets(d, &o);
 	if (from == NULL)
 		seen.wrong = xstrdup(line->words[1]);
 	else
-		read_zones(scope, d, from, &seen, &o);
+		read_zones(scope, from, &seen, &o);
 	report_zones(scope, line, &seen, &o);
 	bool used = seen.any || seen.cluster || seen.lost || seen.wrong != NULL;
 	for (size_t i = 0; i < d->body_count; i++)

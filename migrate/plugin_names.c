@@ -1,4 +1,5 @@
 /* The plugins hosts and file, which define names. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -35,9 +36,11 @@ read_ttl(struct scope *scope, const struct corefile_line *line)
 struct host_names {
 	char *texts; /* names for the ConfigMap key hosts, each with a blank before it */
 	unsigned wildcards;
-	char *wrong;     /* the names that are not carried over, in quotes */
-	const char *why; /* the reason for the first of them */
-	char *hidden;    /* the names that a template of the block answers in CoreDNS, in quotes */
+	unsigned outside; /* names that CoreDNS does not answer here */
+	char *wrong;      /* the names that are not carried over, in quotes */
+	const char *why;  /* the reason for the first of them */
+	char *hidden;     /* the names that a template of the block answers in CoreDNS, in quotes */
+	char *uncovered;  /* scope_uncovered() of the first of them that has such names */
 };
 
 /* Handles `*.NAME`. Adds the name to the ConfigMap key records, because that key supports
@@ -60,7 +63,7 @@ static struct host_names
 read_names(struct scope *scope, const struct zone_set *zones, const struct corefile_line *line,
     const struct addr *addr)
 {
-	struct host_names names = { 0 };
+	struct host_names names = { .uncovered = xstrdup("") };
 	size_t len = 0, hidden_len = 0, wrong_len = 0;
 	FILE *f = open_memstream(&names.texts, &len),
 	     *hidden = open_memstream(&names.hidden, &hidden_len),
@@ -75,10 +78,19 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 			if (ftell(hidden) < 500 && zone_set_covers(scope->templates, name))
 				fprintf(hidden, "%s\"%.80s\"", ftell(hidden) > 0 ? ", " : "",
 				    line->words[i]);
+			if (*names.uncovered == '\0') {
+				free(names.uncovered);
+				names.uncovered = scope_uncovered(scope, name, false);
+			}
 		} else if (take_wildcard(scope, zones, line->words[i], addr, &why)) {
 			names.wildcards++;
-		} else if (ftell(wrong) < 500) {
-			fprintf(wrong, "%s\"%.80s\"", ftell(wrong) > 0 ? ", " : "", line->words[i]);
+		} else {
+			const char *bad;
+
+			names.outside += conf_name_parse(line->words[i], name, &bad) == 0;
+			if (ftell(wrong) < 500)
+				fprintf(wrong, "%s\"%.80s\"", ftell(wrong) > 0 ? ", " : "",
+				    line->words[i]);
 			names.why = names.why != NULL ? names.why : why;
 		}
 	}
@@ -88,21 +100,40 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 	return names;
 }
 
+enum { REVERSE_NAME_SIZE = 2 * 32 + 16 };
+
+static void
+reverse_name(const struct addr *addr, char name[REVERSE_NAME_SIZE])
+{
+	size_t len = 0;
+
+	for (int i = addr->family == AF_INET ? 3 : 15; i >= 0; i--)
+		len += (size_t)snprintf(name + len, REVERSE_NAME_SIZE - len,
+		    addr->family == AF_INET ? "%u." : "%x.%x.",
+		    addr->family == AF_INET ? addr->bytes[i] : addr->bytes[i] & 15U,
+		    (unsigned)addr->bytes[i] >> 4);
+	snprintf(name + len, REVERSE_NAME_SIZE - len, "%s",
+	    addr->family == AF_INET ? "in-addr.arpa" : "ip6.arpa");
+}
+
+/* Whether CoreDNS passes the reverse name of the address to this block. */
+static bool
+has_address(const struct scope *scope, const struct addr *addr)
+{
+	char name[REVERSE_NAME_SIZE];
+
+	reverse_name(addr, name);
+	return scope_serves(scope, name);
+}
+
 /* Whether the reverse name of the address gets the same answer as in CoreDNS: CoreDNS passes it to this block, or
  * in the classic topology, dnsmasq sends it to the servers of the same stub domain. */
 static bool
 serves_address(const struct scope *scope, const struct addr *addr)
 {
-	char name[2 * 32 + 16] = "";
-	size_t len = 0;
+	char name[REVERSE_NAME_SIZE];
 
-	for (int i = addr->family == AF_INET ? 3 : 15; i >= 0; i--)
-		len += (size_t)snprintf(name + len, sizeof name - len,
-		    addr->family == AF_INET ? "%u." : "%x.%x.",
-		    addr->family == AF_INET ? addr->bytes[i] : addr->bytes[i] & 15U,
-		    (unsigned)addr->bytes[i] >> 4);
-	snprintf(name + len, sizeof name - len, "%s",
-	    addr->family == AF_INET ? "in-addr.arpa" : "ip6.arpa");
+	reverse_name(addr, name);
 	const struct corefile_block *block = blocks_of_name(scope->blocks, name);
 	return block == scope->block ||
 	       (report_topology(scope->report) == TOPOLOGY_CLASSIC && block != NULL &&
@@ -139,14 +170,16 @@ read_host(
 	char *hidden = *names.hidden != '\0'
 			   ? xasprintf(". In CoreDNS, a template of this server block answers %s "
 				       "before hosts does. The wildcard of the template does not "
-				       "cover names below",
-				 names.hidden)
+				       "cover names below%s",
+				 names.hidden, names.uncovered)
 			   : xstrdup("");
 
-	if (*names.wrong != '\0')
+	if (names.outside == line->count - 1 && !has_address(scope, &addr))
+		report_line(r, line, VERDICT_CARRIED, "left out: %s", names.why);
+	else if (*names.wrong != '\0')
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts, without %s: %s%s%s", names.wrong, names.why,
-		    *reverse == '\0'
+		    has_address(scope, &addr)
 			? "; CoreDNS returns such names only for the reverse name of the address"
 		    : *names.texts != '\0' ? reverse
 					   : "",
@@ -166,6 +199,7 @@ read_host(
 	free(hidden);
 	free(names.texts);
 	free(names.hidden);
+	free(names.uncovered);
 	free(names.wrong);
 }
 
@@ -214,9 +248,32 @@ serves_addresses(const struct scope *scope, const struct corefile_directive *d)
 	return true;
 }
 
+/* Whether CoreDNS answers no name and no reverse name of the addresses in the directive's block. */
+static bool
+has_no_names(
+    const struct scope *scope, const struct corefile_directive *d, const struct zone_set *zones)
+{
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *line = &d->body[i];
+		char name[CONF_HOST_MAX];
+		struct addr addr;
+		const char *why;
+
+		if (addr_parse(line->words[0], &addr) != 0)
+			continue;
+		if (has_address(scope, &addr))
+			return false;
+		for (size_t k = 1; k < line->count; k++)
+			if (conf_name_parse(line->words[k], name, &why) != 0 ||
+			    scope_name(scope, zones, line->words[k], name, &why))
+				return false;
+	}
+	return true;
+}
+
 static void
 read_hosts_head(struct scope *scope, const struct corefile_directive *d,
-    const struct zone_set *zones, bool falls)
+    const struct zone_set *zones, bool falls, bool none)
 {
 	const struct corefile_line *head = &d->head;
 	long limit = plugin_cache_limit(scope->block);
@@ -237,7 +294,10 @@ read_hosts_head(struct scope *scope, const struct corefile_directive *d,
 				     "returns SERVFAIL for them";
 	struct corefile_text file;
 
-	if (head->count < 2) {
+	if (none) {
+		report_line(scope->report, head, falls ? VERDICT_CARRIED : VERDICT_CHANGES,
+		    "left out: it has no names of this server block%s", denied);
+	} else if (head->count < 2) {
 		report_line(scope->report, head,
 		    falls && !reverse && same_ttl ? VERDICT_CARRIED : VERDICT_CHANGES,
 		    "the ConfigMap's key hosts%s%s%s",
@@ -319,13 +379,18 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 	struct zone_set *zones = scope_zones(scope, &d->head, 2);
 	bool falls = falls_through(scope, d) && leads_on(scope->block);
 
-	read_hosts_head(scope, d, zones, falls);
+	bool none = d->head.count < 2 && has_no_names(scope, d, zones);
+	read_hosts_head(scope, d, zones, falls, none);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 		struct addr addr;
 
 		if (addr_parse(line->words[0], &addr) == 0)
 			read_host(scope, zones, line, false);
+		else if (none && (strcmp(line->words[0], "ttl") == 0 ||
+				     strcmp(line->words[0], "no_reverse") == 0))
+			report_line(
+			    scope->report, line, VERDICT_CARRIED, "left out with its hosts");
 		else if (strcmp(line->words[0], "ttl") == 0)
 			read_ttl(scope, line);
 		else if (!report_option(scope->report, line, hosts_options,
@@ -347,6 +412,8 @@ struct zone_copy {
 	const char *origin; /* the zone of the directive, to which the file's names are relative */
 	struct dname apex;  /* `zone` on the wire */
 	long ttl_max;       /* the maximum TTL of its records, in seconds */
+	const struct scope *scope;
+	bool hidden; /* a template of the block answers some of its names in CoreDNS */
 };
 
 /* The entries of a master file. */
@@ -386,6 +453,22 @@ belongs(struct zone_copy *copy, struct entries *e)
 	return dname_in_zone(e->owner.wire, copy->apex.wire) >= 0;
 }
 
+/* Whether a template of the block answers the name, or names that the wildcard covers. */
+static bool
+is_hidden(const struct scope *scope, const struct dname *owner)
+{
+	char text[DNAME_TEXT_MAX];
+	const char *name = dname_to_text(owner->wire, text);
+	size_t len = strlen(name);
+
+	if (len > 1 && text[len - 1] == '.')
+		text[len - 1] = '\0';
+	for (char *c = text; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	return zone_set_covers(scope->templates, name) ||
+	       (strncmp(name, "*.", 2) == 0 && zone_set_has(scope->above_templates, name + 2));
+}
+
 /* Writes the complete entry, whose lines are `lines`. A record outside of the zone is left
  * out, because CoreDNS does not serve it either. CoreDNS takes any SOA record of the file as that of the zone, so it gets the zone's name. */
 static void
@@ -394,6 +477,8 @@ write_entry(struct zone_copy *copy, struct entries *e, char **lines, size_t coun
 	const struct master_entry *entry = &e->entry;
 	bool inside = belongs(copy, e);
 
+	if (inside && entry->count > 0)
+		copy->hidden |= is_hidden(copy->scope, &e->owner);
 	if (is_soa(entry) && !dname_equal(e->owner.wire, copy->apex.wire)) {
 		fprintf(out, "%s.", copy->zone);
 		for (size_t i = entry->blank ? 0 : 1; i < entry->count; i++)
@@ -486,6 +571,7 @@ struct zone_files {
 	char *why;    /* why a zone was refused */
 	bool shared;  /* another server block has a zone below one of the zones */
 	long ttl_max; /* the maximum TTL of the records, in seconds */
+	bool hidden;  /* a template of the block answers some of the files' names in CoreDNS */
 };
 
 static void
@@ -505,12 +591,13 @@ read_zone(struct scope *scope, const struct corefile_text *file, const char *ori
 		   conf_name_parse(origin, base, &reason) < 0) {
 		files->why = xasprintf("zone %.80s: %s", zone, reason);
 	} else {
-		struct zone_copy copy = { .zone = name, .origin = base };
+		struct zone_copy copy = { .zone = name, .origin = base, .scope = scope };
 
 		files->why = take_zone_file(scope, file, &copy);
 		files->taken += files->why == NULL;
 		if (copy.ttl_max > files->ttl_max)
 			files->ttl_max = copy.ttl_max;
+		files->hidden |= copy.hidden;
 		files->shared |= blocks_has_below(scope->blocks, scope->block, name);
 	}
 }
@@ -551,25 +638,36 @@ serves_more(const struct corefile_block *block)
 	return false;
 }
 
-/* Returns the end of a sentence if a template of the block answers the zones of the directive, or names below them. Caller frees. */
+/* Returns the end of a sentence if a template of the block answers the zones of the directive, names below them, or
+ * names beside them that the template's wildcard does not cover. Caller frees. */
 static char *
-answered_by_template(const struct scope *scope, const struct corefile_line *line)
+answered_by_template(
+    const struct scope *scope, const struct corefile_line *line, const struct zone_files *files)
 {
 	size_t from = line->count > 2 ? 2 : 0, count = from ? line->count : scope->count, at = 0;
 	bool all = false, some = false;
+	char *uncovered = xstrdup("");
 
 	for (size_t i = from; i < count && !all && !some; i++) {
 		char *zone = from ? zone_parse(line->words[i]) : xstrdup(scope->zones[i]);
 
 		all = zone != NULL && zone_set_find(scope->templates, zone, &at);
-		some = zone != NULL && !all && zone_set_has(scope->above_templates, zone) &&
+		some = files->hidden && zone != NULL && !all &&
+		       zone_set_has(scope->above_templates, zone) &&
 		       zone_set_find(scope->above_templates, zone, &at);
+		if (all) {
+			free(uncovered);
+			uncovered = scope_uncovered(scope, zone, false);
+		}
 		free(zone);
 	}
-	return all || some ? xasprintf("; in CoreDNS, the template in line %zu answers %sthese "
-				       "names before file does",
-				 at, all ? "" : "some of ")
-			   : xstrdup("");
+	char *text = all || some
+			 ? xasprintf("; in CoreDNS, the template in line %zu answers %sthese "
+				     "names before file does%s",
+			       at, all ? "" : "some of ", uncovered)
+			 : xstrdup("");
+	free(uncovered);
+	return text;
 }
 
 /* Reports a zone whose records are copied. */
@@ -578,7 +676,7 @@ report_copied(struct scope *scope, const struct corefile_line *line, const char 
     const struct zone_files *files)
 {
 	long limit = plugin_cache_limit(scope->block);
-	char *hidden = answered_by_template(scope, line);
+	char *hidden = answered_by_template(scope, line, files);
 	char *ttl = limit < files->ttl_max
 			? xasprintf("; the TTLs are those of the file; CoreDNS's cache limits "
 				    "them to %ld s",

@@ -507,6 +507,23 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 	free(to);
 }
 
+/* Returns the end of a sentence if dnsmasq sends names below the rewritten name, which a template answers in CoreDNS, to the
+ * servers of the stub domain. Caller frees. */
+static char *
+stub_below(const struct scope *scope, const char *name)
+{
+	size_t line;
+
+	if (report_topology(scope->report) == TOPOLOGY_CLASSIC &&
+	    !report_is_unbound(scope->report) && zone_set_find(scope->wildcards, name, &line) &&
+	    plugin_forward_has_servers(scope->block, name))
+		return xasprintf(
+		    "; names below \"%.80s\" go to the servers of the stub domain; CoreDNS "
+		    "answers them with the template in line %zu",
+		    name, line);
+	return xstrdup("");
+}
+
 /* Reads an exact or suffix rewrite. Returns false if the key rewrites cannot contain the names. */
 static bool
 read_plain(struct scope *scope, const struct name_rewrite *w)
@@ -535,16 +552,18 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	    !add_rewrite(scope, w, suffix ? "suffix" : "exact", from, to))
 		return true;
 	const char *differs = difference(scope, w, from), *values = values_difference(scope, w);
-	bool same = *differs == '\0' && *values == '\0' && !suffix;
+	char *below = suffix ? xstrdup("") : stub_below(scope, from);
+	bool same = *differs == '\0' && *values == '\0' && !suffix && *below == '\0';
 	report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
-	    "the ConfigMap's key rewrites%s%s%s%s",
+	    "the ConfigMap's key rewrites%s%s%s%s%s",
 	    suffix && !restores_names(scope, w)
 		? ": the answer has the name of the query, not the new name"
 		: "",
 	    !suffix  ? ""
 	    : dotted ? "; the suffix itself is rewritten too; CoreDNS does not rewrite it"
 		     : "; in kubedns a suffix begins at a label",
-	    values, differs);
+	    values, differs, below);
+	free(below);
 	return true;
 }
 
@@ -615,6 +634,28 @@ plugin_rewrite_leads_to(const struct corefile_block *block, const struct zone_se
 	return leads;
 }
 
+/* Whether CoreDNS passes no query for the name at word `at`, which `exact` may precede, to this block, and no rewrite of the
+ * block makes this name. */
+static bool
+never_sees(const struct scope *scope, const struct corefile_line *line, size_t at)
+{
+	bool exact = at < line->count && strcmp(line->words[at], "exact") == 0;
+	char *name = NULL;
+
+	if (at + exact + 2 == line->count && scope->block->count <= NEIGHBOURS_MAX)
+		name = zone_parse(line->words[at + exact]);
+	bool never = name != NULL && !scope_serves(scope, name);
+	if (never) {
+		struct zone_set *set = zone_set_new();
+
+		zone_set_add(set, name);
+		never = !plugin_rewrite_leads_to(scope->block, set);
+		zone_set_free(set);
+	}
+	free(name);
+	return never;
+}
+
 /* rewrite [continue|stop] ... */
 void
 plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
@@ -625,6 +666,9 @@ plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
 
 	if (d->body_count > 0)
 		read_block(scope, d);
+	else if (strcmp(what, "ttl") == 0 && never_sees(scope, line, at + 1))
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "left out: CoreDNS passes no query for this name to this server block");
 	else if (strcmp(what, "ttl") == 0)
 		report_line(scope->report, line, VERDICT_CHANGES,
 		    "kubedns's --ttl for cluster names, %s's --min-cache-ttl and --max-cache-ttl "

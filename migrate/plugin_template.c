@@ -13,6 +13,9 @@
 #include "lib/xalloc.h"
 #include "migrate/plugins.h"
 
+/* The number of the block's zones that are compared with each zone of a template. */
+enum { ZONES_MAX = 100 };
+
 struct names {
 	char name[CONF_HOST_MAX];
 	bool itself, below;
@@ -94,9 +97,10 @@ struct templ {
 	const char *match;
 	char *answer; /* the constant answer, or NULL */
 	const char *problem;
-	bool shared;  /* another server block has a zone below one of the names */
-	bool stub;    /* one of the names is a stub domain, whose servers dnsmasq queries */
-	bool pierced; /* kubedns gets queries for names below one of the names */
+	bool shared;     /* another server block has a zone below one of the names */
+	bool stub;       /* one of the names is a stub domain, whose servers dnsmasq queries */
+	bool pierced;    /* kubedns gets queries for names below one of the names */
+	char *uncovered; /* see scope_uncovered() */
 };
 
 bool
@@ -169,6 +173,10 @@ give_names(struct templ *t, const struct names *names)
 	}
 	t->stub |= report_topology(t->scope->report) == TOPOLOGY_CLASSIC && names->itself &&
 		   plugin_forward_makes_stub(t->scope, names->name);
+	if (t->uncovered == NULL || *t->uncovered == '\0') {
+		free(t->uncovered);
+		t->uncovered = scope_uncovered(t->scope, names->name, !names->below);
+	}
 	return (!names->itself || give(t, "", names->name)) &&
 	       (!names->below || give(t, "*.", names->name));
 }
@@ -350,15 +358,36 @@ report_records(const struct templ *t, const struct corefile_line *line)
 
 	report_line(t->scope->report, line, VERDICT_CHANGES,
 	    "the ConfigMap's key records, for %s. These names then have no records of other types; "
-	    "CoreDNS looked them up%s%s%s%s",
+	    "CoreDNS looked them up%s%s%s%s%s",
 	    names,
 	    t->shared ? ". The records also answer names in zones of other server blocks" : "",
 	    t->stub ? ". In the classic topology, the servers of the stub domain answer the zone's "
 		      "own name"
 		    : "",
-	    goes_on(t->match), limited);
+	    t->uncovered != NULL ? t->uncovered : "", goes_on(t->match), limited);
 	free(names);
 	free(limited);
+}
+
+/* Whether CoreDNS passes no query for names in the template's zones to this block, and no rewrite of the block makes
+ * such names. */
+static bool
+is_outside(const struct templ *t)
+{
+	const struct corefile_line *line = &t->d->head;
+	const struct scope *scope = t->scope;
+	bool outside =
+	    line->count > 3 && scope->count <= ZONES_MAX && scope->block->count <= NEIGHBOURS_MAX;
+
+	for (size_t i = 3; i < line->count && outside; i++) {
+		char *zone = zone_parse(line->words[i]);
+
+		outside = zone != NULL && !scope_serves(scope, zone);
+		for (size_t k = 0; outside && k < scope->count; k++)
+			outside = strcmp(zone, ".") != 0 && !conf_name_under(scope->zones[k], zone);
+		free(zone);
+	}
+	return outside && !plugin_rewrite_leads_to(scope->block, t->zones);
 }
 
 static enum verdict
@@ -373,6 +402,11 @@ translate(struct templ *t)
 	bool denies = answer == NULL && rcode != NULL && strcasecmp(rcode, "NXDOMAIN") == 0;
 	bool any = strcasecmp(type, "ANY") == 0;
 
+	if (is_outside(t)) {
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "left out: CoreDNS passes no query for these names to this server block");
+		return VERDICT_CARRIED;
+	}
 	if (answer == NULL && strcasecmp(type, "AAAA") == 0 && everything &&
 	    zone_set_has(t->zones, ".") && zone_set_has(scope->set, ".")) {
 		return filter_aaaa(scope, line);
@@ -406,10 +440,12 @@ translate(struct templ *t)
 	return verdict;
 }
 
-/* Notes that the template answers the name. */
+/* Notes that the template answers the name and, if `wildcard` is set, that the key records has a wildcard below it. */
 static void
-plan_name(struct scope *scope, const struct corefile_directive *d, const char *name)
+plan_name(struct scope *scope, const struct corefile_directive *d, const char *name, bool wildcard)
 {
+	if (wildcard && scope_serves(scope, name))
+		zone_set_put(scope->wildcards, name, d->head.line);
 	zone_set_put(scope->templates, name, d->head.line);
 	for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.'))
 		zone_set_put(scope->above_templates, dot + 1, d->head.line);
@@ -423,20 +459,23 @@ plugin_template_plan(struct scope *scope, const struct corefile_directive *d)
 
 	if (body_value(d, "answer") == NULL && body_value(d, "rcode") == NULL)
 		return;
+	char *answer = constant_answer(body_value(d, "answer"));
+	bool records = answer != NULL && !has_more(d);
+	free(answer);
 	if (match != NULL && strcmp(match, ".*") != 0 && strcmp(match, ".") != 0) {
 		if (read_match(match, &names))
-			plan_name(scope, d, names.name);
+			plan_name(scope, d, names.name, names.below && records);
 		return;
 	}
 	for (size_t i = 0; d->head.count <= 3 && i < scope->count; i++)
 		if (strcmp(scope->zones[i], ".") != 0)
-			plan_name(scope, d, scope->zones[i]);
+			plan_name(scope, d, scope->zones[i], records);
 	for (size_t i = 3; i < d->head.count; i++) {
 		char *zone = zone_parse(d->head.words[i]);
 
 		/* A template for all names is about a type, such as AAAA. */
 		if (zone != NULL && strcmp(zone, ".") != 0)
-			plan_name(scope, d, zone);
+			plan_name(scope, d, zone, records);
 		free(zone);
 	}
 }
@@ -456,4 +495,5 @@ plugin_template(struct scope *scope, const struct corefile_directive *d)
 		report_line(scope->report, &d->body[i], verdict, "part of the template above");
 	zone_set_free(t.zones);
 	free(t.answer);
+	free(t.uncovered);
 }

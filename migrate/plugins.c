@@ -349,13 +349,14 @@ report_closed(struct report *report, const struct corefile *corefile, const stru
 	    "no line forwards names outside these zones: the nanny's -resolvConf=/dev/null does "
 	    "the same (REFUSED; CoreDNS returns SERVFAIL, or REFUSED after file)%s. An "
 	    "ExternalName Service with such a "
-	    "target gets REFUSED too; CoreDNS returns NOERROR with the CNAME. Without %s they go "
+	    "target gets %s too; CoreDNS returns NOERROR with the CNAME. Without %s they go "
 	    "to the servers of "
 	    "the node's resolv.conf",
 	    report_topology(report) == TOPOLOGY_CLASSIC
 		? ". kubedns's --nameservers=" NO_SERVER ", where no server listens, does it for "
 		  "reverse names and for names below those of hosts and records (SERVFAIL)"
 		: "",
+	    report_topology(report) == TOPOLOGY_CLASSIC ? "REFUSED or SERVFAIL" : "REFUSED",
 	    report_topology(report) == TOPOLOGY_CLASSIC ? "both flags" : "the flag");
 }
 
@@ -414,17 +415,6 @@ report_no_cluster(
 		    "this Corefile does not");
 }
 
-/* Whether external names go to the servers of the node's resolv.conf. */
-static bool
-root_is_plain(const struct blocks *blocks)
-{
-	const struct corefile_block *root = blocks_of_name(blocks, ".");
-	const struct corefile_directive *d = root != NULL ? corefile_find(root, "forward") : NULL;
-
-	return d != NULL && d->head.count == 3 && strcmp(d->head.words[1], ".") == 0 &&
-	       strcmp(d->head.words[2], "/etc/resolv.conf") == 0;
-}
-
 static void
 read_block(struct report *report, const struct corefile *corefile, const struct blocks *blocks,
     size_t number, struct plugin_files *files)
@@ -437,8 +427,8 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 		.set = zone_set_new(),
 		.templates = zone_set_new(),
 		.above_templates = zone_set_new(),
+		.wildcards = zone_set_new(),
 		.forwards = plugin_forward_plan(report, block),
-		.root_is_plain = root_is_plain(blocks),
 		.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
 
 	read_keys(&scope, number, &block->keys);
@@ -460,6 +450,7 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 	zone_set_free(scope.set);
 	zone_set_free(scope.templates);
 	zone_set_free(scope.above_templates);
+	zone_set_free(scope.wildcards);
 	plugin_forward_plan_free(scope.forwards);
 }
 
@@ -525,6 +516,9 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 	report_notes(report, corefile, files->custom);
 	plan_log(&files->log, corefile, blocks);
 	files->kubernetes = plugin_kubernetes_plan(report, corefile, blocks);
+	const struct corefile_block *root = blocks_of_name(blocks, ".");
+	files->root_others = plugin_forward_root_others(root);
+	files->root_is_plain = root != NULL && plugin_forward_is_plain(root);
 	for (size_t i = 0; i < corefile->count; i++) {
 		enum block_fate fate = blocks_fate(blocks, i);
 
@@ -540,6 +534,8 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 		report_closed(report, corefile, blocks);
 	if (blocks_main(blocks) != NULL && !node_cache && !files->partial)
 		report_no_cluster(report, corefile, blocks);
+	zone_set_free(files->root_others);
+	files->root_others = NULL;
 	plugin_kubernetes_plan_free(files->kubernetes);
 	files->kubernetes = NULL;
 	blocks_free(blocks);

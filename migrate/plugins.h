@@ -35,6 +35,9 @@ void plugin_tsig(struct scope *scope, const struct corefile_directive *d);
 /* Whether the key rewrites can contain another line. If the key is full, reports `line`. */
 bool plugin_rewrite_has_room(struct scope *scope, const struct corefile_line *line, bool pattern);
 
+/* A reader of a directive looks at all other directives only in a block with at most this many. */
+enum { NEIGHBOURS_MAX = 1000 };
+
 /* Whether a rewrite of the block may lead to names in the zones. */
 bool plugin_rewrite_leads_to(const struct corefile_block *block, const struct zone_set *zones);
 
@@ -65,11 +68,21 @@ struct forwards *plugin_forward_plan(
     const struct report *report, const struct corefile_block *block);
 void plugin_forward_plan_free(struct forwards *forwards);
 
+/* Returns the names that the root's block may not send to the external servers: those in `except`, and those of a forward for
+ * another zone. Caller frees. */
+struct zone_set *plugin_forward_root_others(const struct corefile_block *root);
+
+/* Whether the first `forward .` of the block sends the names to the servers of the node's resolv.conf. */
+bool plugin_forward_is_plain(const struct corefile_block *block);
+
 /* Whether some line of the block forwards the whole zone. */
 bool plugin_forward_covers(const struct forwards *forwards, const char *zone);
 
 /* Whether a line of the block sends the names of the whole zone to servers, so that it becomes a stub domain. */
 bool plugin_forward_has_servers(const struct corefile_block *block, const char *zone);
+
+/* Whether CoreDNS uses no `forward` of the block, because `file` answers all its names. */
+bool plugin_forward_is_unused(struct scope *scope);
 
 /* Whether `zone` becomes a stub domain because of a `forward` of this block. */
 bool plugin_forward_makes_stub(const struct scope *scope, const char *zone);

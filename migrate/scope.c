@@ -279,3 +279,22 @@ scope_name(const struct scope *scope, const struct zone_set *zones, const char *
 		*why = "another server block has this name, so CoreDNS does not answer it here";
 	return scope_serves(scope, name) && zone_set_covers(zones, name);
 }
+
+char *
+scope_uncovered(const struct scope *scope, const char *name, bool alone)
+{
+	const char *below = name;
+	size_t line;
+
+	for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
+		if (zone_set_has(scope->wildcards, dot + 1) &&
+		    zone_set_find(scope->wildcards, dot + 1, &line))
+			return below == name && !alone
+				   ? xstrdup("")
+				   : xasprintf("; the wildcard of the template in line %zu does "
+					       "not cover other names below \"%.80s\"",
+					 line, below);
+		below = dot + 1;
+	}
+	return xstrdup("");
+}

@@ -76,6 +76,8 @@ struct plugin_files {
 	size_t bytes;    /* bytes read so far, at most COREFILE_IMPORTED_MAX */
 	size_t patterns; /* number of rewrites with a pattern */
 	struct kubernetes_plan *kubernetes; /* all directives `kubernetes` (plugins.h) */
+	struct zone_set *root_others;       /* plugin_forward_root_others() */
+	bool root_is_plain; /* external names go to the servers of the node's resolv.conf */
 	struct log_wish log;
 };
 
@@ -90,8 +92,9 @@ struct scope {
 	/* names for which the block has a template, and the names above them; the value is the
 	 * template's line */
 	struct zone_set *templates, *above_templates;
+	/* names below which a template answers all names; the same value */
+	struct zone_set *wildcards;
 	struct forwards *forwards; /* the block's `forward` lines (plugins.h) */
-	bool root_is_plain;        /* external names go to the servers of the node's resolv.conf */
 };
 
 /* Whether CoreDNS passes queries for `name` to this block: one of the block's zones covers it, and no
@@ -117,6 +120,14 @@ struct zone_set *scope_zones(
  */
 bool scope_name(const struct scope *scope, const struct zone_set *zones, const char *word,
     char name[CONF_HOST_MAX], const char **why);
+
+/*
+ * The key records has a wildcard for each name of scope->wildcards. If it also has `name`, the wildcard
+ * does not cover names below the empty names between the two (RFC 4592), nor names below `name` if
+ * this name has no zone or wildcard (`alone`). Returns the end of a sentence that says so, or "".
+ * Caller frees.
+ */
+char *scope_uncovered(const struct scope *scope, const char *name, bool alone);
 
 /* Reads the file `path`, to which `line` refers. Caller frees name and text. Returns false if
  * there is no such file. */

@@ -950,11 +950,20 @@ def test_a_line_announces_only_the_differences_that_its_sentence_names(query, th
     assert bool(world.announcing(Difference(query, theirs, ours, ttls))) is announced
 
 
-@pytest.mark.parametrize("template, said", [
-    ("example", "the template in line 8 answers these names before file does"), ("a.b.example", "the template in line 8 answers some of these names before file does"), ("c.example", ""),
+SOME = "the template in line 8 answers some of these names before file does"
+
+
+@pytest.mark.parametrize("template, more, said", [
+    ("example", "", "the template in line 8 answers these names before file does"),
+    ("a.b.example", "A IN A 10.0.0.1\n", SOME),
+    ("a.b.example", "x.a IN A 10.0.0.1\n", SOME),
+    ("a.b.example", "* IN A 10.0.0.1\n", SOME),
+    ("a.b.example", "*.a IN A 10.0.0.1\n", SOME),
+    ("a.b.example", "xa IN A 10.0.0.1\n*.c IN A 10.0.0.1\n", ""),
+    ("c.example", "", ""),
 ])
-def test_a_file_whose_names_a_template_answers(template, said):
-    zone = "@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\n"
+def test_a_file_whose_names_a_template_answers(template, more, said):
+    zone = "@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\n" + more
     text = in_root(f"template ANY ANY {template} {{\n  rcode NXDOMAIN\n }}", "file db.b b.example")
     out = of(configmap("coredns", Corefile=text, db__b=zone))[0]
     assert verdicts(out)["Corefile", line_of(text, "file db.b b.example")] == ("~" if said else "=") and said in out
@@ -986,6 +995,140 @@ def test_a_forward_that_excepts_its_own_zone():
     assert "stubDomains" not in data
     text = CLOSED[:-2] + " forward x.example 10.0.0.1 {\n  except x.example\n }\n}\n"
     assert "because of except, CoreDNS forwards only x.example itself to these servers" in of(configmap("coredns", Corefile=text))[0]
+
+
+EXCEPT = "{\n  except a.x.example\n }\n"
+
+
+@pytest.mark.parametrize("text, stubs", [
+    (OPEN + f"x.example {{\n forward x.example 10.0.0.1 {EXCEPT} forward x.example 10.0.0.2\n}}\n", {"x.example": ["10.0.0.1"], "a.x.example": ["10.0.0.2"]}),
+    (CLOSED + f"x.example {{\n forward x.example 10.0.0.1 {EXCEPT} forward . 10.0.0.2\n}}\n", {"x.example": ["10.0.0.1"], "a.x.example": ["10.0.0.2"]}),
+    (CLOSED[:-2] + f" forward x.example 10.0.0.1 {EXCEPT} forward a.x.example 10.0.0.2\n}}\n", {"x.example": ["10.0.0.1"], "a.x.example": ["10.0.0.2"]}),
+    (CLOSED[:-2] + f" forward x.example 10.0.0.1 {EXCEPT} forward b.a.x.example 10.0.0.2\n}}\n", {"x.example": ["10.0.0.1"], "b.a.x.example": ["10.0.0.2"]}),
+    (OPEN + f"example {{\n forward x.example 10.0.0.1 {EXCEPT} forward . 10.0.0.2\n}}\n", {"x.example": ["10.0.0.1"], "a.x.example": ["10.0.0.2"], "example": ["10.0.0.2"]}),
+    (OPEN + f"x.example {{\n forward x.example 10.0.0.1 {EXCEPT} forward x.example 10.0.0.2 {EXCEPT} forward . 10.0.0.3\n}}\n",
+     {"x.example": ["10.0.0.1"], "a.x.example": ["10.0.0.3"]}),
+    (OPEN + f"x.example {{\n forward a.x.example 10.0.0.1\n forward x.example 10.0.0.2 {EXCEPT} forward . 10.0.0.3\n}}\n", {"a.x.example": ["10.0.0.1"], "x.example": ["10.0.0.2"]}),
+])
+def test_an_excepted_name_goes_to_the_servers_of_the_next_forward(text, stubs):
+    _, data, flags, _ = of(configmap("coredns", Corefile=text))
+    assert data["stubDomains"] == stubs and "--server=/a.x.example/#" not in flags["dnsmasq"]
+
+
+def test_an_excepted_name_that_no_other_forward_has_gets_no_servers():
+    """Before, the report said that the next forward has the name, although it excepts the name too."""
+    text = OPEN + f"x.example {{\n forward x.example 10.0.0.1 {EXCEPT} forward x.example 10.0.0.2 {EXCEPT}}}\n"
+    out, data, flags, _ = of(configmap("coredns", Corefile=text))
+    assert data["stubDomains"] == {"x.example": ["10.0.0.1"]} and "--local=/a.x.example/" in flags["dnsmasq"]
+    assert "except a.x.example\n#     changes: dnsmasq's --local: these names get NXDOMAIN" in out
+
+
+@pytest.mark.parametrize("blocks", ["a.x.example {\n forward . /etc/resolv.conf\n}\n", "a.x.example {\n forward a.x.example /etc/resolv.conf\n}\n"])
+def test_a_block_below_a_name_that_the_root_excepts_keeps_the_node_s_servers(blocks):
+    text = CLOSED[:-2] + " forward . /etc/resolv.conf {\n  except x.example\n }\n}\n"
+    _, _, flags, _ = of(configmap("coredns", Corefile=text + blocks))
+    assert {"--local=/x.example/", "--server=/a.x.example/#"} <= set(flags["dnsmasq"])
+
+
+def test_a_block_below_another_zone_of_the_root_keeps_the_node_s_servers():
+    text = CLOSED[:-2] + " forward x.example 10.0.0.1\n forward  . /etc/resolv.conf\n}\na.x.example {\n forward . /etc/resolv.conf\n}\n"
+    out, data, flags, _ = of(configmap("coredns", Corefile=text))
+    assert data["stubDomains"] == {"x.example": ["10.0.0.1"]} and "--server=/a.x.example/#" in flags["dnsmasq"]
+    assert verdicts(out)["Corefile", line_of(text, "forward . /etc/resolv.conf")] == "="
+
+
+def test_a_block_that_the_root_excepts_itself_needs_no_flag():
+    text = CLOSED[:-2] + " forward . /etc/resolv.conf {\n  except x.example\n }\n}\nx.example {\n forward . /etc/resolv.conf\n}\n"
+    assert not of(configmap("coredns", Corefile=text))[2]["dnsmasq"]
+
+
+@pytest.mark.parametrize("topology, code", [("front", "gets REFUSED too"), ("classic", "gets REFUSED or SERVFAIL too")])
+def test_an_external_name_in_a_closed_cluster(topology, code):
+    assert code in of(configmap("coredns", Corefile=CLOSED), flags=[f"--topology={topology}"])[0]
+
+
+ZONE = "@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\n"
+ANSWER = '{\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }'
+
+
+@pytest.mark.parametrize("zone, uncovered", [("x.example", None), ("z.x.example", None), ("z.b.x.example", "b.x.example"), ("z.c.b.x.example", "b.x.example")])
+def test_names_that_a_wildcard_does_not_cover_because_of_records_below_it(zone, uncovered):
+    hosts = f"hosts {{\n  10.0.0.5 {zone}\n  fallthrough\n }}"
+    for text in in_root(f"template IN A x.example {ANSWER}", f"file db.b {zone}"), in_root(f"template IN A x.example {ANSWER}", hosts), in_root(f"template IN A {zone} {ANSWER}", f"template IN A x.example {ANSWER}"):
+        out = of(configmap("coredns", Corefile=text, db__b=ZONE))[0]
+        assert re.findall(r'does not cover other names below "(.*?)"', out) == [uncovered] * (uncovered is not None)
+
+
+def test_a_wildcard_does_not_cover_names_below_a_template_for_one_name():
+    one = ANSWER.replace("{\n", "{\n  match ^b\\.x\\.example\\.$\n", 1)
+    text = in_root(f"template IN A x.example {one}", f"template IN A x.example {ANSWER}")
+    assert 'does not cover other names below "b.x.example"' in of(configmap("coredns", Corefile=text))[0]
+
+
+@pytest.mark.parametrize("topology, template, kind, said", [("front", ANSWER, "exact", False), ("classic", ANSWER, "exact", True), ("classic", "{\n  rcode NXDOMAIN\n }", "exact", False),
+                                                            ("classic", ANSWER, "suffix", False)])
+def test_names_below_a_rewritten_name_in_a_stub_domain_that_a_template_answers(topology, template, kind, said):
+    text = in_corp(f"template IN A {template}", f"rewrite name {kind} a.corp.example {INSIDE}")
+    out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
+    assert ('names below "a.corp.example" go to the servers of the stub domain' in out) is said
+
+
+def test_a_template_for_one_name_has_no_wildcard():
+    text = in_root('template IN A x.example {\n  match ^x\\.example\\.$\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }', "file db.b z.b.x.example")
+    assert "does not cover" not in of(configmap("coredns", Corefile=text, db__b=ZONE))[0]
+
+
+@pytest.mark.parametrize("lines, mark", [
+    ("file db.b x.example", "="),
+    ("file db.b x.example\n forward . 10.0.0.1", "="),
+    ("file db.b a.x.example\n forward . 10.0.0.1", "~"),
+    ("hosts {\n  10.0.0.5 a.x.example\n }", "="),
+    ("forward . 10.0.0.1", "~"),
+    ("rewrite name suffix s.x.example shop.svc.cluster.local answer auto", "="),
+    ("rewrite name suffix s.x.example other.example", "~"),
+    ("rewrite ttl exact a.x.example 60", "~"),
+    ("auto x.example", "~"),
+])
+def test_the_cache_of_a_zone_s_block_changes_only_answers_that_it_limits(lines, mark):
+    for cache, ttl in ("cache 30", mark), ("cache 20", "~"), ("cache 20 x.example", "~"):
+        text = OPEN + f"x.example {{\n {cache} {{\n  serve_stale\n }}\n {lines}\n}}\n"
+        found = verdicts(of(configmap("coredns", Corefile=text, db__b=ZONE))[0])
+        assert found["Corefile", line_of(text, cache + " {")] == found["Corefile", line_of(text, "serve_stale")] == ttl
+
+
+def test_hosts_without_a_name_of_its_block_changes_nothing():
+    hosts = "hosts {\n  10.0.0.5 a.example b.example\n  ttl 5\n  no_reverse\n  fallthrough\n }"
+    text = OPEN + f"x.example {{\n {hosts}\n forward . 10.0.0.1\n}}\n"
+    out, data, *_ = of(configmap("coredns", Corefile=text))
+    found = verdicts(out)
+    assert "hosts" not in data and {found["Corefile", line_of(text, w)] for w in ("hosts {", "10.0.0.5 a.example b.example", "ttl 5", "no_reverse")} == {"="}
+    for other in "a.x.example", "*.x.example", "a..b":
+        found = verdicts(of(configmap("coredns", Corefile=text.replace("b.example", other)))[0])
+        assert found["Corefile", line_of(text, "hosts {")] == found["Corefile", line_of(text, "hosts {") + 1] == "~"
+
+
+def test_a_reverse_name_of_hosts_without_other_names():
+    text = OPEN + "x.example 10.in-addr.arpa {\n hosts {\n  10.0.0.5 a.example\n  fallthrough\n }\n forward . 10.0.0.1\n}\n"
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert "CoreDNS returns such names only for the reverse name of the address" in out and verdicts(out)["Corefile", line_of(text, "hosts {")] == "~"
+
+
+@pytest.mark.parametrize("line, seen", [
+    ("rewrite ttl exact a.example 30", False),
+    ("rewrite ttl a.example 30", False),
+    ("rewrite ttl exact a.x.example 30", True),
+    ("rewrite ttl suffix example 30", True),
+    ("rewrite continue name b.x.example a.example\n rewrite ttl exact a.example 30", True),
+    ("template ANY ANY a.example {\n  rcode NXDOMAIN\n }", False),
+    ("template ANY ANY example {\n  rcode NXDOMAIN\n }", True),
+    ("template ANY ANY a.example a.x.example {\n  rcode NXDOMAIN\n }", True),
+    ("rewrite name b.x.example a.example\n template ANY ANY a.example {\n  rcode NXDOMAIN\n }", True),
+])
+def test_lines_for_names_that_the_block_never_gets_change_nothing(line, seen):
+    text = OPEN + f"x.example {{\n {line}\n forward . 10.0.0.1\n}}\n"
+    found = verdicts(of(configmap("coredns", Corefile=text))[0])
+    judged = next(t.strip() for t in line.splitlines() if t.strip().startswith(("rewrite ttl", "template")))
+    assert (found["Corefile", line_of(text, judged)] != "=") is seen
 
 
 def test_all_differences_of_reverse_names_are_announced():
@@ -1285,6 +1428,8 @@ def test_all_namespaces_are_in_the_flag():
 ROOT_BLOCK = ". {\n kubernetes cluster.local\n forward . 10.0.0.1 {\n  %s\n }\n}\n"
 GROWING = {
     "except": lambda n: ROOT_BLOCK % ("except " + " ".join(f"z{i}.example" for i in range(n))),
+    "excepts": lambda n: "corp.example {\n" + " forward corp.example 10.0.0.1 {\n  except a.corp.example\n }\n" * (n // 6) + "}\n",
+    "excepts of the root": lambda n: ". {\n" + " forward . 10.0.0.1 {\n  except a.corp.example\n }\n" * (n // 6) + "}\n",
     "transfer": lambda n: ". {\n transfer {\n  to " + " ".join(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}" for i in range(n)) + "\n }\n}\n",
     "fallthrough": lambda n: ". {\n kubernetes cluster.local {\n  fallthrough " + " ".join(f"z{i}.cluster.local" for i in range(n)) + "\n }\n}\n",
     "external": lambda n: ". {\n k8s_external " + " ".join(f"z{i}.example" for i in range(n)) + "\n}\n",
