@@ -152,35 +152,52 @@ open_socket(int type, struct sockaddr_in *bind_to)
 	return fd;
 }
 
-/* Opens a server at `*port`. If `*port` is 0, chooses a port that is free for UDP and TCP. */
-static void
+/* Opens the sockets of a server. If `*port` is 0, the kernel chooses the port. Returns false if the port is not free for UDP and TCP. */
+static bool
 open_server(int i, in_port_t *port)
 {
-	for (int tries = 0; tries < 100; tries++) {
-		struct sockaddr_in sin = { .sin_family = AF_INET,
-			.sin_port = *port,
-			.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (in_addr_t)i) };
-		socklen_t len = sizeof sin;
-		int udp = open_socket(SOCK_DGRAM, &sin);
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+		.sin_port = *port,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (in_addr_t)i) };
+	socklen_t len = sizeof sin;
+	int udp = open_socket(SOCK_DGRAM, &sin);
 
-		if (udp < 0 || getsockname(udp, (struct sockaddr *)&sin, &len) < 0)
-			err(1, "server");
-		int tcp = open_socket(SOCK_STREAM, &sin);
-		if (tcp < 0 || listen(tcp, 128) < 0) {
-			close(udp);
-			continue;
-		}
-		servers[i].udp =
-		    (struct endpoint){ .role = ROLE_SERVER_UDP, .fd = udp, .server = i };
-		servers[i].listener =
-		    (struct endpoint){ .role = ROLE_SERVER_LISTEN, .fd = tcp, .server = i };
-		*port = sin.sin_port;
-		servers[i].queue = xcalloc(QUEUE, sizeof *servers[i].queue);
-		watch(&servers[i].udp, EPOLLIN);
-		watch(&servers[i].listener, EPOLLIN);
-		return;
+	if (udp < 0)
+		return false;
+	if (getsockname(udp, (struct sockaddr *)&sin, &len) < 0)
+		err(1, "server");
+	int tcp = open_socket(SOCK_STREAM, &sin);
+	if (tcp < 0 || listen(tcp, 128) < 0) {
+		close(udp);
+		if (tcp >= 0)
+			close(tcp);
+		return false;
 	}
-	errx(1, "no port is free for UDP and TCP");
+	servers[i].udp = (struct endpoint){ .role = ROLE_SERVER_UDP, .fd = udp, .server = i };
+	servers[i].listener =
+	    (struct endpoint){ .role = ROLE_SERVER_LISTEN, .fd = tcp, .server = i };
+	*port = sin.sin_port;
+	return true;
+}
+
+/* Opens all servers at one port, which is free at all their addresses. Returns the port. */
+static in_port_t
+open_servers(void)
+{
+	for (int tries = 0; tries < 100; tries++) {
+		in_port_t port = 0;
+		int opened = 0;
+
+		while (opened < SERVERS && open_server(opened, &port))
+			opened++;
+		if (opened == SERVERS)
+			return port;
+		while (opened-- > 0) {
+			close(servers[opened].udp.fd);
+			close(servers[opened].listener.fd);
+		}
+	}
+	errx(1, "no port is free for UDP and TCP at all addresses");
 }
 
 /* Adds the answer to `wire` to the server's queue. The server sends the answer after its delay. */
@@ -562,9 +579,12 @@ main(void)
 
 	if ((epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0)
 		err(1, "epoll");
-	in_port_t servers_port = 0;
-	for (int i = 0; i < SERVERS; i++)
-		open_server(i, &servers_port);
+	in_port_t servers_port = open_servers();
+	for (int i = 0; i < SERVERS; i++) {
+		servers[i].queue = xcalloc(QUEUE, sizeof *servers[i].queue);
+		watch(&servers[i].udp, EPOLLIN);
+		watch(&servers[i].listener, EPOLLIN);
+	}
 	printf("port %u\n", ntohs(servers_port));
 	fflush(stdout);
 	if (scanf("%u %u %u %u", &port, &seconds, &rate, &tcp_rate) != 4)
