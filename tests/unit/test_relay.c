@@ -65,6 +65,31 @@ query(const char *text)
 	query_by(text, PROTO_UDP, 1);
 }
 
+/* Begins a test at the time 1 ns: a relay to this resolver, with at most `queries` queries in flight. */
+static void
+open_relay(const struct server *resolver, unsigned queries, unsigned unread_max)
+{
+	static const struct client_ops clients = { NULL, client_defer, client_reserve,
+		client_done };
+
+	memset(&stats, 0, sizeof stats);
+	memset(&got, 0, sizeof got);
+	context.epoll = epoll_create1(EPOLL_CLOEXEC);
+	context.now_ns = 1;
+	table = inflight_new(&context, &clients, queries, queries);
+	transport = transport_new(&context);
+	relay = relay_new(&context, table, transport, resolver, unread_max);
+}
+
+static void
+close_relay(void)
+{
+	inflight_free(table);
+	relay_free(relay);
+	transport_free(transport);
+	close(context.epoll);
+}
+
 static void
 at_ms(int64_t ms)
 {
@@ -100,15 +125,9 @@ static void
 each_refused_query_waits_for_its_own_pause(void **state)
 {
 	(void)state;
-	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	int fd;
 	struct server server = closed_port(&fd);
-	memset(&stats, 0, sizeof stats);
-	context.epoll = epoll_create1(EPOLL_CLOEXEC);
-	context.now_ns = 1;
-	table = inflight_new(&context, &clients, 100, 100);
-	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server, 192);
+	open_relay(&server, 100, 192);
 	query("a.example.com.");
 	at_ms(0);
 	take_refusal();
@@ -124,10 +143,7 @@ each_refused_query_waits_for_its_own_pause(void **state)
 	assert_int_equal(stats.forward_retries, 2);
 	inflight_finish_all(table);
 	assert_int_equal(got.replies, 2);
-	inflight_free(table);
-	relay_free(relay);
-	transport_free(transport);
-	close(context.epoll);
+	close_relay();
 	close(fd);
 }
 
@@ -181,20 +197,14 @@ static void
 each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 {
 	(void)state;
-	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	struct ring_follower follower;
 	struct server server;
 	int fd = open_resolver(&server);
-	memset(&stats, 0, sizeof stats);
-	memset(&got, 0, sizeof got);
-	context.epoll = epoll_create1(EPOLL_CLOEXEC);
-	context.now_ns = clock_mono_ns();
 	context.ring = ring_new(
 	    &(struct ring_config){ .bytes = RING_WHOLE_MIN, .whole = true, .wake = -1, .seed = 1 });
 	ring_follow(&follower, context.ring);
-	table = inflight_new(&context, &clients, 100, 100);
-	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server, 192);
+	open_relay(&server, 100, 192);
+	context.now_ns = clock_mono_ns();
 	query("a.example.com.");
 	query("b.example.com.");
 	relay_iteration(relay);
@@ -217,12 +227,9 @@ each_message_to_and_from_the_resolver_has_its_own_time(void **state)
 		before_ns = next_record(&follower, RECORD_ANSWER).at_ns;
 		assert_true(before_ns >= said.at_ns);
 	}
-	inflight_free(table);
-	relay_free(relay);
-	transport_free(transport);
+	close_relay();
 	ring_free(context.ring);
 	context.ring = NULL;
-	close(context.epoll);
 	close(fd);
 }
 
@@ -231,18 +238,11 @@ static void
 a_resolver_that_never_says_whether_it_validates_is_asked_once_a_second(void **state)
 {
 	(void)state;
-	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	enum { MS_PER_QUERY = 100, QUERIES = 100 };
 	struct server server;
 	unsigned settings = 0;
 	int fd = open_resolver(&server);
-	memset(&stats, 0, sizeof stats);
-	memset(&got, 0, sizeof got);
-	context.epoll = epoll_create1(EPOLL_CLOEXEC);
-	context.now_ns = 1;
-	table = inflight_new(&context, &clients, 100, 100);
-	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server, 192);
+	open_relay(&server, 100, 192);
 	relay_respects_validation(relay);
 	for (unsigned i = 1; i <= QUERIES; i++) {
 		query("a.example.com.");
@@ -253,10 +253,7 @@ a_resolver_that_never_says_whether_it_validates_is_asked_once_a_second(void **st
 		assert_int_equal(got.replies, i);
 	}
 	assert_in_range(settings, MS_PER_QUERY * QUERIES / 1000, 25);
-	inflight_free(table);
-	relay_free(relay);
-	transport_free(transport);
-	close(context.epoll);
+	close_relay();
 	close(fd);
 }
 
@@ -291,18 +288,10 @@ enum { UNREAD_MAX = 64, FLOOD = 500 };
 static int
 start_flood(void)
 {
-	static const struct client_ops clients = { NULL, client_defer, client_reserve,
-		client_done };
 	struct server server;
 	int fd = open_resolver(&server);
 
-	memset(&stats, 0, sizeof stats);
-	memset(&got, 0, sizeof got);
-	context.epoll = epoll_create1(EPOLL_CLOEXEC);
-	context.now_ns = 1;
-	table = inflight_new(&context, &clients, 2048, 2048);
-	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server, UNREAD_MAX);
+	open_relay(&server, 2048, UNREAD_MAX);
 	for (unsigned i = 0; i < FLOOD; i++) {
 		char text[32];
 
@@ -319,10 +308,7 @@ end_flood(int fd)
 {
 	inflight_finish_all(table);
 	assert_int_equal(got.replies, FLOOD + 1);
-	inflight_free(table);
-	relay_free(relay);
-	transport_free(transport);
-	close(context.epoll);
+	close_relay();
 	close(fd);
 }
 
@@ -394,22 +380,14 @@ a_resolver_that_never_reads_gets_a_few_more_queries_at_each_retry(void **state)
 static void
 a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client(void **state)
 {
-	static const struct client_ops clients = { NULL, client_defer, client_reserve,
-		client_done };
 	struct forwarded_cache *cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, 1);
 	struct server server;
 	bool other = false;
 
 	(void)state;
 	int fd = open_resolver(&server);
-	memset(&stats, 0, sizeof stats);
-	memset(&got, 0, sizeof got);
-	context.epoll = epoll_create1(EPOLL_CLOEXEC);
-	context.now_ns = 1;
-	table = inflight_new(&context, &clients, 100, 100);
+	open_relay(&server, 100, 192);
 	inflight_cache(table, cache);
-	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server, 192);
 	relay_cache(relay, cache);
 	query("long.example.com.");
 	query("short.example.com.");
@@ -436,11 +414,8 @@ a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client(voi
 	at_ms(5050);
 	assert_int_equal(read_all(fd, false, &other), 0);
 	inflight_finish_all(table);
-	inflight_free(table);
-	relay_free(relay);
-	transport_free(transport);
+	close_relay();
 	forwarded_cache_free(cache);
-	close(context.epoll);
 	close(fd);
 }
 
@@ -448,8 +423,6 @@ a_query_whose_reply_was_truncated_lately_is_soon_sent_again_for_a_tcp_client(voi
 static void
 a_resolver_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp(void **state)
 {
-	static const struct client_ops clients = { NULL, client_defer, client_reserve,
-		client_done };
 	struct server server;
 	bool other = false;
 	int fd, listener;
@@ -457,13 +430,7 @@ a_resolver_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp(
 	(void)state;
 	while (fd = open_resolver(&server), (listener = listen_beside(fd)) < 0)
 		close(fd);
-	memset(&stats, 0, sizeof stats);
-	memset(&got, 0, sizeof got);
-	context.epoll = epoll_create1(EPOLL_CLOEXEC);
-	context.now_ns = 1;
-	table = inflight_new(&context, &clients, 100, 100);
-	transport = transport_new(&context);
-	relay = relay_new(&context, table, transport, &server, 192);
+	open_relay(&server, 100, 192);
 	query_by("long.example.com.", PROTO_TCP, 1);
 	at_ms(0);
 	truncates = true;
@@ -480,10 +447,7 @@ a_resolver_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp(
 	assert_int_equal(poll(again, 2, 0), 0);
 	close(conn);
 	close(listener);
-	inflight_free(table);
-	relay_free(relay);
-	transport_free(transport);
-	close(context.epoll);
+	close_relay();
 	close(fd);
 }
 
