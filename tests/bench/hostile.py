@@ -3,13 +3,13 @@
 A victim at 127.0.0.1 sends 100 queries a second over UDP, and as many over TCP. An attacker at 127.0.0.2 sends one kind of attack after the
 other, as fast as one core can send (hostile.c). The server has one CPU, which it shares with the victim. The attacker has another.
 Every attack is limited in time and stays on loopback. External names are tested in the front topology and in the classic topology.
-dnsmasq's upstream server answers some of these names and never answers the others. In the classic topology, the attacks are those in which
-dnsmasq itself loses queries: open TCP connections and external names. The bench shows these losses, and does not fail because of them.
-dnsmasq runs without the nanny, with kube-dns's arguments. So it has neither the nanny's limits nor its care of TCP connections.
+The nanny's upstream server answers some of these names and never answers the others. In the classic topology, the attacks are those in
+which dnsmasq itself loses queries: open TCP connections and external names. The bench shows these losses, and does not fail because of them.
+In both topologies, one case is no attack: the ConfigMap gets 20,000 stub domains. dnsmasq runs under the nanny, with the manifests' arguments.
 
 Measured for the victim: queries repeated after 1 s, queries finally lost, rcodes other than NOERROR, p50 and p99. Measured for the
-server: /healthz, kubedns's memory before, during and after the attack, and the kernel memory of its TCP connections during the attack and
-5 s after it.
+server: /healthz, its memory before, during and after the attack (in the classic topology, the memory of the nanny and dnsmasq), and the
+kernel memory of its TCP connections during the attack and 5 s after it.
 
 With --peer, other servers get the same attacks, with their own defaults. A table at the end compares all servers.
 
@@ -35,6 +35,7 @@ import hostile_peers
 import machine
 import questions
 import servers
+import upstream_engines as engines
 from results import DIRECTORY, save, say
 
 HOSTILE = os.path.join(servers.BUILD, "tests", "bench", "hostile")
@@ -109,11 +110,19 @@ class Upstream:
                 self.socket.sendto(wire[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + wire[12:end] + answer, peer)
 
 
-class Dnsmasq(servers.Forwarder):
-    def answers(self):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
-            return True
-        return False
+STUB_DOMAINS = 20000
+
+
+class Nanny(engines.Nanny):
+    """The nanny and its dnsmasq."""
+
+    def __init__(self, name, upstream, kubedns, *arguments, cpu=None):
+        super().__init__(name, [upstream], kubedns, *arguments, address="127.0.0.1", cpu=cpu)
+
+    def add_stub_domains(self):
+        """Replaces the ConfigMap's stub domains at once."""
+        new = self.write("config/..new", json.dumps({f"d{n}.example.net": [f"127.0.0.1:{self.ports[0]}"] for n in range(STUB_DOMAINS)}))
+        os.rename(new, self.path("config/stubDomains"))
 
 
 def write(name, messages):
@@ -151,6 +160,15 @@ def metric(server, name):
     return float(found.group(1)) if found else None
 
 
+def rss_kb(server):
+    """The memory of the server and its descendants. One of these may end at any moment: dnsmasq has a process for each TCP connection."""
+    total = 0
+    for pid in machine.family(server.process.pid):
+        with contextlib.suppress(OSError):
+            total += machine.memory_kb(pid).get("VmRSS", 0)
+    return total
+
+
 def kernel_tcp_bytes(server):
     """The kernel memory of the server's TCP connections, including connections that no process owns any more."""
     out = subprocess.run(["ss", "-Htanm", f"sport = :{server.port}"], capture_output=True, text=True, check=False).stdout
@@ -158,22 +176,24 @@ def kernel_tcp_bytes(server):
     return sum(int(n) for line in found for n in line)
 
 
-def run_attack(a, server, name, attackers, victims):
-    """Runs one attack. An attacker is (how, source, file, count), and a victim is (how, file)."""
+def run_attack(a, server, name, attackers, victims, change=None):
+    """Runs one attack. An attacker is (how, source, file, count), and a victim is (how, file). `change` is called when the attack begins."""
     ours = isinstance(server, Kubedns)
     here, there = machine.cpus()[:2]
-    before = machine.memory_kb(server.process.pid)["VmRSS"]
+    before = rss_kb(server)
     asking = [start(how, VICTIM, server, path, a.seconds + 2, 100, here, a.realtime) for how, path in victims]
     time.sleep(1)
     attacking = [start(how, source, server, path, a.seconds, count, there, a.realtime) for how, source, path, count in attackers]
+    if change:
+        change()
     time.sleep(a.seconds / 2)
     during = {"healthz": server.health(), "readiness": http(server, "/readiness")[1] if ours else None,
-              "rss_kb": machine.memory_kb(server.process.pid)["VmRSS"], "kernel_tcp_bytes": kernel_tcp_bytes(server)}  # fmt: skip
+              "rss_kb": rss_kb(server), "kernel_tcp_bytes": kernel_tcp_bytes(server)}  # fmt: skip
     sent = sum(json.loads(p.communicate()[0])["sent"] for p in attacking)
     ended = time.monotonic()
     seen = {how: json.loads(p.communicate()[0]) for (how, _), p in zip(victims, asking)}
     time.sleep(max(0, ended + 5 - time.monotonic()))
-    after = {"rss_kb": machine.memory_kb(server.process.pid)["VmRSS"], "kernel_tcp_bytes": kernel_tcp_bytes(server)}
+    after = {"rss_kb": rss_kb(server), "kernel_tcp_bytes": kernel_tcp_bytes(server)}
     row = {"server": server.name, "attack": name, "sent": sent, "victims": seen, "rss_before_kb": before, "during": during, "after": after,
            "shed": metric(server, "kubedns_client_shed_total") if ours else None}  # fmt: skip
     for how, v in seen.items():
@@ -224,36 +244,37 @@ def run_outside(a, people, upstream, make, rates=((3000, 1), (3000, 2))):
                 continue
             with make(upstream) as server:
                 rows.append(run_attack(a, server, name, [("udp", source_, path, rate) for source_ in ATTACKERS[:count]], [("ask", asked)]))
+    name = f"no attack, {STUB_DOMAINS:,} new stub domains"
+    if a.attacks in name:
+        with make(upstream) as server:
+            if add := getattr(server, "add_stub_domains", None):  # a peer has no such ConfigMap
+                rows.append(run_attack(a, server, name, [], [("ask", asked)], add))
     return rows
 
 
 def front(a, source):
-    """The front topology: kubedns forwards to dnsmasq, and dnsmasq forwards to this upstream."""
+    """The front topology: kubedns forwards to the nanny's dnsmasq, which forwards to this upstream."""
 
     @contextlib.contextmanager
     def make(upstream):
-        with Dnsmasq(DIRECTORY, "dnsmasq-hostile", upstream, cpu=machine.cpus()[1]) as dnsmasq, Kubedns(
-            DIRECTORY, source, f"--resolver=127.0.0.1:{dnsmasq.port}", *a.kubedns
+        with Nanny("front-nanny", upstream, 53, cpu=machine.cpus()[1]) as nanny, Kubedns(
+            DIRECTORY, source, f"--resolver=127.0.0.1:{nanny.port}", f"--config-dir={nanny.path('config')}", "--answer-cache=1M", *a.kubedns
         ) as server:
+            server.add_stub_domains = nanny.add_stub_domains
             yield server
 
     return make
 
 
-class Classic(servers.Forwarder):
-    """dnsmasq in front of a kubedns."""
+class Classic(Nanny):
+    """The nanny and its dnsmasq in front of a kubedns."""
 
     def __init__(self, kubedns, upstream):
-        super().__init__(DIRECTORY, "classic", upstream, {"cluster.local": kubedns.port})
-        self.kubedns = kubedns
+        super().__init__("classic", upstream, kubedns.port, f"--server=/cluster.local/127.0.0.1#{kubedns.port}")
+        self.behind = kubedns
 
     def health(self):
-        return self.kubedns.health()
-
-    def answers(self):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
-            return True
-        return False
+        return self.behind.health()
 
 
 CLASSIC = ("nothing", "1,000 connections that never read", "connections opened and left")

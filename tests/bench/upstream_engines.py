@@ -91,13 +91,13 @@ class Nanny(AtName):
 
     program = os.path.join(os.path.dirname(os.path.dirname(Kubedns.program)), "bin", "nanny")
 
-    def __init__(self, name, ports, kubedns, *arguments, unbound=None, address=None, tls=None):
+    def __init__(self, name, ports, kubedns, *arguments, unbound=None, address=None, tls=None, cpu=None):
         self.address = address or clients.ADDRESS
         self.name, self.ports, self.kubedns, self.arguments = name, ports, kubedns, arguments
         self.engine = ["--engine=unbound", f"-unboundExec={unbound[0]}", *([] if unbound[1] else ["--sandbox=off"])] if unbound else []
         self.http, self.tls = free_port(), tls
         self.engine += [f"--upstream-ca={tls.bundle}"] if tls else []
-        super().__init__(DIRECTORY)
+        super().__init__(DIRECTORY, cpu=cpu)
         os.mkdir(self.path("config"))
         os.mkdir(self.path("run"))
         os.chmod(self.path("run"), 0o777)
