@@ -177,6 +177,34 @@ whose_client_has_asked_nothing_yet_is_given_time(void **state)
 	assert_int_equal(reap(pid), SIGALRM);
 }
 
+/* Near the limit, a connection without a query ends after 100 ms, as the manual says. */
+static void
+near_the_limit_a_connection_without_a_query_has_100_ms(void **state)
+{
+	int client[2];
+	uint16_t port;
+	int64_t now = 1000;
+	struct stale_forks tcp = { .limit = 1 };
+
+	(void)state;
+	skip_under_emulator("/proc/PID/syscall of the emulated program");
+	open_pair(client, &port);
+	pid_t pid = fork_reader(client[0]);
+	stale_forks_count(&tcp, getpid(), now);
+	assert_int_equal(tcp.count, 1);
+	for (int i = 0; i < 1000 && tcp.forks[0].quiet_ms == 0; i++) /* until the process waits */
+		look(&tcp, port, &now, STALE_FORKS_LOOK_MS);
+	int64_t begun = tcp.forks[0].quiet_ms;
+	assert_true(begun != 0);
+	tcp.next_ms = begun + 99;
+	stale_forks_run(&tcp, port, begun + 99);
+	assert_int_equal(tcp.crowd_ended, 0);
+	tcp.next_ms = begun + 100;
+	stale_forks_run(&tcp, port, begun + 100);
+	assert_int_equal(tcp.crowd_ended, 1);
+	assert_int_equal(reap(pid), SIGALRM);
+}
+
 int
 main(void)
 {
@@ -186,6 +214,7 @@ main(void)
 		    who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not),
 		cmocka_unit_test(whose_client_goes_on_asking_is_left),
 		cmocka_unit_test(whose_client_has_asked_nothing_yet_is_given_time),
+		cmocka_unit_test(near_the_limit_a_connection_without_a_query_has_100_ms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
