@@ -126,6 +126,25 @@ plugin_log(struct scope *scope, const struct corefile_directive *d)
 		report_line(scope->report, &d->body[i], VERDICT_CHANGES, "part of log above");
 }
 
+/* loadbalance [round_robin | weighted FILE] { reload DURATION; prefer NETWORK... } */
+void
+plugin_loadbalance(struct scope *scope, const struct corefile_directive *d)
+{
+	bool weighted = d->head.count > 1 && strcmp(d->head.words[1], "round_robin") != 0;
+
+	report_line(scope->report, &d->head, weighted ? VERDICT_NONE : VERDICT_CARRIED,
+	    weighted ? "no weights: the order of addresses rotates between answers"
+		     : "the order of addresses always rotates between answers");
+	for (size_t i = 0; i < d->body_count; i++)
+		if (strcmp(d->body[i].words[0], "reload") == 0)
+			report_line(scope->report, &d->body[i],
+			    weighted ? VERDICT_NONE : VERDICT_CARRIED, "part of loadbalance above");
+		else
+			report_line(scope->report, &d->body[i], VERDICT_NONE,
+			    "addresses of no network come first: the order rotates between "
+			    "answers");
+}
+
 /* local */
 void
 plugin_local(struct scope *scope, const struct corefile_directive *d)
@@ -141,6 +160,41 @@ plugin_local(struct scope *scope, const struct corefile_directive *d)
 		    "dnsmasq answers localhost itself, with a TTL of 0. It sends localhost.DOMAIN, "
 		    "which a search "
 		    "list can make of localhost, to the upstream servers; CoreDNS answered it too");
+}
+
+/* nsid [TEXT]. The default is the name of the pod in both programs. */
+void
+plugin_nsid(struct scope *scope, const struct corefile_directive *d)
+{
+	enum { SERVER_ID_MAX = 63 };
+	const struct corefile_line *line = &d->head;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	for (size_t i = 1; i < line->count; i++)
+		fprintf(f, "%s%s", i > 1 ? " " : "", line->words[i]);
+	fclose(f);
+	bool front = report_topology(scope->report) == TOPOLOGY_FRONT, set = line->count > 1;
+	bool fits = front && set && len <= SERVER_ID_MAX && scope_serves_cluster(scope);
+
+	if (fits)
+		report_flag(scope->report, PROGRAM_KUBEDNS, "--server-id=%s", text);
+	if (!front)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "answers have no option NSID: CoreDNS put the text of this line, or the pod's "
+		    "name, into the answer to each client that asks for it (dig +nsid). dig ch "
+		    "txt hostname.bind shows which pod answered");
+	else if (fits)
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "kubedns's --server-id, which is also the text of hostname.bind");
+	else if (set)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "the text is the pod's name, or that of --server-id, for all names");
+	else
+		report_line(
+		    scope->report, line, VERDICT_CARRIED, "always enabled, with the pod's name");
+	free(text);
 }
 
 /* Returns the prefix of a `dns64` directive. The last prefix counts. */

@@ -15,6 +15,7 @@ static const struct report_option options[] = {
 	{ "prefer_udp", VERDICT_CARRIED, "dnsmasq tries UDP first" },
 	{ "expire", VERDICT_CARRIED, "dnsmasq keeps no connections to upstream servers" },
 	{ "max_age", VERDICT_CARRIED, "dnsmasq keeps no connections to upstream servers" },
+	{ "max_idle_conns", VERDICT_CARRIED, "dnsmasq keeps no connections to upstream servers" },
 	{ "max_fails", VERDICT_CARRIED,
 	    "dnsmasq prefers the server that answers, and tries all again when it is slow" },
 	{ "max_connect_attempts", VERDICT_CARRIED, "--fast-dns-retry, which the nanny sets" },
@@ -25,6 +26,9 @@ static const struct report_option options[] = {
 	{ "tls_servername", VERDICT_CHANGES, "of no use, because no server above has tls://" },
 	{ "next", VERDICT_NONE,
 	    "any answer is final: no retry on another server because of its rcode" },
+	{ "next_on_nodata", VERDICT_NONE,
+	    "any answer is final: no retry on another server if it has no record" },
+	{ "source_address", VERDICT_NONE, "queries always have the pod's own address" },
 	{ "failover", VERDICT_CHANGES,
 	    "after SERVFAIL and REFUSED dnsmasq tries the other servers; not after other rcodes" },
 	{ "failfast_all_unhealthy_upstreams", VERDICT_CHANGES,
@@ -37,6 +41,7 @@ static const struct report_option unbound_options[] = {
 	{ "prefer_udp", VERDICT_CARRIED, "unbound tries UDP first, except for tls:// servers" },
 	{ "expire", VERDICT_CHANGES, "unbound keeps a TLS connection for 60 s without a query" },
 	{ "max_age", VERDICT_CHANGES, "unbound keeps a TLS connection while it is used" },
+	{ "max_idle_conns", VERDICT_CARRIED, "unbound has a limit of its own" },
 	{ "max_fails", VERDICT_CARRIED,
 	    "unbound learns from the answers which server is healthy, and prefers it" },
 	{ "max_connect_attempts", VERDICT_CARRIED, "unbound tries each server several times" },
@@ -51,6 +56,9 @@ static const struct report_option unbound_options[] = {
 	    "the name after '#' of each tls:// server; the certificate must have this name" },
 	{ "next", VERDICT_NONE,
 	    "any answer is final except SERVFAIL, after which unbound tries the other servers" },
+	{ "next_on_nodata", VERDICT_NONE,
+	    "any answer is final: no retry on another server if it has no record" },
+	{ "source_address", VERDICT_NONE, "queries always have the pod's own address" },
 	{ "failover", VERDICT_CHANGES,
 	    "after SERVFAIL unbound tries the other servers; not after other rcodes" },
 	{ "failfast_all_unhealthy_upstreams", VERDICT_CHANGES,
@@ -339,7 +347,8 @@ read_except(
 					scope->forwards->lines[number].root;
 
 			later = true;
-			if (external && !report_is_unbound(r))
+			if (external && !report_is_unbound(r) &&
+			    !zone_set_covers(scope->denied, zone))
 				report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/#", zone);
 			lost = lost || (external && report_is_unbound(r));
 		} else if (zone != NULL && strcmp(zone, ".") != 0 &&
@@ -365,8 +374,8 @@ read_except(
 			? ", or NOERROR without records while dnsmasq caches an ExternalName "
 			  "Service with this target"
 			: "",
-		    pierced ? ", but not names below those of hosts and rewrite, which kubedns "
-			      "forwards"
+		    pierced ? ", but not names below those of hosts, rewrite and template, "
+			      "which kubedns forwards"
 			    : "",
 		    later ? ", but those of the next forward of this block" : "");
 	else
@@ -638,6 +647,52 @@ plugin_forward_root_others(const struct corefile_block *root)
 	return set;
 }
 
+/* Copies the first name at words [from, to) that is below `name`, and counts the words down. Returns false if there is none. */
+static bool
+find_below(const struct corefile_line *line, size_t from, size_t to, const char *name,
+    char below[CONF_HOST_MAX], size_t *left)
+{
+	bool found = false;
+
+	for (size_t i = from; i < to && !found && *left > 0; i++, --*left) {
+		char *zone = zone_parse(line->words[i]);
+
+		found = zone != NULL && strcmp(zone, name) != 0 && conf_name_under(zone, name) &&
+			strlen(zone) < CONF_HOST_MAX;
+		if (found)
+			strcpy(below, zone);
+		free(zone);
+	}
+	return found;
+}
+
+bool
+plugin_forward_has_below(
+    const struct corefile_block *block, const char *name, char below[CONF_HOST_MAX])
+{
+	size_t left = NEIGHBOURS_MAX;
+
+	for (size_t i = 0; i < block->count && i < NEIGHBOURS_MAX; i++) {
+		const struct corefile_directive *d = &block->directives[i];
+
+		if (!is_forward(d))
+			continue;
+		if (find_below(&d->head, 1, 2, name, below, &left))
+			return true;
+		char *from = zone_parse(d->head.words[1]);
+		bool covers =
+		    from != NULL && (strcmp(from, ".") == 0 || conf_name_under(name, from));
+		free(from);
+		for (size_t k = 0; covers && k < d->body_count; k++)
+			if (strcmp(d->body[k].words[0], "except") == 0 &&
+			    find_below(&d->body[k], 1, d->body[k].count, name, below, &left))
+				return true;
+		if (covers) /* the lines after it forward no other name below `name` */
+			return false;
+	}
+	return false;
+}
+
 bool
 plugin_forward_is_plain(const struct corefile_block *block)
 {
@@ -842,7 +897,6 @@ is_all_file(struct scope *scope, const char *zone)
 
 	for (size_t i = 0; i < scope->block->count && !found; i++) {
 		const struct corefile_directive *d = &scope->block->directives[i];
-		struct corefile_text file;
 
 		if (strcmp(d->head.words[0], "file") != 0 || d->head.count < 2)
 			continue;
@@ -851,10 +905,7 @@ is_all_file(struct scope *scope, const char *zone)
 		zone_set_free(zones);
 		for (size_t k = 0; k < d->body_count; k++)
 			found &= strcmp(d->body[k].words[0], "fallthrough") != 0;
-		if (found && (found = scope_file(scope, &d->head, d->head.words[1], &file))) {
-			free(file.name);
-			free(file.text);
-		}
+		found = found && plugin_files_have(scope->files, &d->head, d->head.words[1]);
 	}
 	return found;
 }
@@ -879,8 +930,8 @@ is_in_stub_domain(const struct scope *scope, const char *zone)
 	       blocks_of_name(scope->blocks, dot + 1) != blocks_of_name(scope->blocks, ".");
 }
 
-/* Whether the root's block does not send the names above the zone to the external servers, because of `except` or of a forward
- * for another zone. */
+/* Whether the root's block does not send the names above the zone to the external servers, because of `except`, of a forward
+ * for another zone, or of a template that denies them. */
 static bool
 is_in_others(const struct scope *scope, const char *zone)
 {
@@ -896,7 +947,7 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 	const char *why;
 	bool root = strcmp(zone, ".") == 0;
 
-	if (!root && is_all_file(scope, zone))
+	if (!root && (zone_set_covers(scope->denied, zone) || is_all_file(scope, zone)))
 		return;
 
 	if (!root && is_cluster_own(scope->report, zone)) {
@@ -911,7 +962,6 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 	seen->any = true;
 	seen->root |= root;
 	if (!root && o->seen[TARGET_RESOLV_CONF] > 0 && o->count == 0 &&
-	    scope->files->root_is_plain &&
 	    (is_in_stub_domain(scope, zone) || is_in_others(scope, zone))) {
 		seen->lost |= report_is_unbound(scope->report);
 		seen->pierced |= report_topology(scope->report) == TOPOLOGY_CLASSIC &&
@@ -980,12 +1030,14 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 		    "the cluster's own domain is never forwarded: kubedns answers for it");
 	else if (seen->lost)
 		report_line(scope->report, line, VERDICT_NONE,
-		    "unbound does not send these names to the node's servers, because of a stub "
-		    "domain or an except above them: write a stub domain for them");
+		    "unbound does not send these names to the servers of all other names, because "
+		    "of a stub domain, an except or a template above them: write a stub domain "
+		    "for them");
 	else if (seen->pierced)
 		report_line(scope->report, line, VERDICT_CHANGES,
 		    "names of this zone go to the servers of all other names, but names below "
-		    "those of hosts and rewrite go to the servers of the stub domain above it");
+		    "those of hosts, rewrite and template go to the servers of the stub domain "
+		    "above it");
 	else if (seen->any)
 		conclude(scope, line, seen->root, o);
 	else if (seen->itself)
@@ -999,7 +1051,8 @@ report_zones(struct scope *scope, const struct corefile_line *line, const struct
 	else
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "left out: CoreDNS never uses it, because this server block has no names below "
-		    "it, or an earlier line of the block forwards them, or file answers them");
+		    "it, or an earlier line of the block forwards them, or file or template "
+		    "answers them");
 }
 
 /* forward FROM TO... { ... }. proxy has the same form. */

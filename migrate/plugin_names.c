@@ -18,6 +18,9 @@ static const struct report_option hosts_options[] = {
 	{ "no_reverse", VERDICT_CHANGES, "kubedns answers the reverse names too" },
 	{ "reload", VERDICT_CARRIED, "changes of the ConfigMap take effect immediately" },
 	{ "fallthrough", VERDICT_CARRIED, "other names are looked up like any other name" },
+	{ "fallthrough_unsupported", VERDICT_CHANGES,
+	    "these names then have no records of types other than A and AAAA; CoreDNS looks them "
+	    "up" },
 };
 
 /* Reads the option `ttl SECONDS`. */
@@ -37,6 +40,7 @@ struct host_names {
 	char *texts; /* names for the ConfigMap key hosts, each with a blank before it */
 	unsigned wildcards;
 	unsigned outside; /* names that CoreDNS does not answer here */
+	bool reversed;    /* some of them have PTR records: they are in the directive's zones */
 	char *wrong;      /* the names that are not carried over, in quotes */
 	const char *why;  /* the reason for the first of them */
 	char *hidden;     /* the names that a template of the block answers in CoreDNS, in quotes */
@@ -87,7 +91,9 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 		} else {
 			const char *bad;
 
-			names.outside += conf_name_parse(line->words[i], name, &bad) == 0;
+			bool good = conf_name_parse(line->words[i], name, &bad) == 0;
+			names.outside += good;
+			names.reversed |= good && zone_set_covers(zones, name);
 			if (ftell(wrong) < 500)
 				fprintf(wrong, "%s\"%.80s\"", ftell(wrong) > 0 ? ", " : "",
 				    line->words[i]);
@@ -172,14 +178,15 @@ read_host(
 				       "before hosts does. The wildcard of the template does not "
 				       "cover names below%s",
 				 names.hidden, names.uncovered)
-			   : xstrdup("");
+			   : xstrdup(names.uncovered);
 
-	if (names.outside == line->count - 1 && !has_address(scope, &addr))
+	names.reversed &= has_address(scope, &addr);
+	if (names.outside == line->count - 1 && !names.reversed)
 		report_line(r, line, VERDICT_CARRIED, "left out: %s", names.why);
 	else if (*names.wrong != '\0')
 		report_line(r, line, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts, without %s: %s%s%s", names.wrong, names.why,
-		    has_address(scope, &addr)
+		    names.reversed
 			? "; CoreDNS returns such names only for the reverse name of the address"
 		    : *names.texts != '\0' ? reverse
 					   : "",
@@ -261,10 +268,10 @@ has_no_names(
 
 		if (addr_parse(line->words[0], &addr) != 0)
 			continue;
-		if (has_address(scope, &addr))
-			return false;
+		bool reversed = has_address(scope, &addr);
 		for (size_t k = 1; k < line->count; k++)
 			if (conf_name_parse(line->words[k], name, &why) != 0 ||
+			    (reversed && zone_set_covers(zones, name)) ||
 			    scope_name(scope, zones, line->words[k], name, &why))
 				return false;
 	}
@@ -337,10 +344,8 @@ leads_on(const struct corefile_block *block)
 	return false;
 }
 
-/* Whether `fallthrough` passes on all names of the directive's zones. `fallthrough ZONE...` passes
- * on only the names of its zones. */
-static bool
-falls_through(const struct scope *scope, const struct corefile_directive *d)
+bool
+plugin_falls_through(const struct scope *scope, const struct corefile_directive *d, size_t at)
 {
 	struct zone_set *through = zone_set_new();
 	bool all = true;
@@ -360,13 +365,13 @@ falls_through(const struct scope *scope, const struct corefile_directive *d)
 			free(zone);
 		}
 	}
-	for (size_t i = 2; i < d->head.count; i++) {
+	for (size_t i = at; i < d->head.count; i++) {
 		char *zone = zone_parse(d->head.words[i]);
 
 		all = all && (zone == NULL || zone_set_covers(through, zone));
 		free(zone);
 	}
-	for (size_t i = 0; d->head.count <= 2 && i < scope->count; i++)
+	for (size_t i = 0; d->head.count <= at && i < scope->count; i++)
 		all = all && zone_set_covers(through, scope->zones[i]);
 	zone_set_free(through);
 	return all;
@@ -377,7 +382,7 @@ void
 plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 {
 	struct zone_set *zones = scope_zones(scope, &d->head, 2);
-	bool falls = falls_through(scope, d) && leads_on(scope->block);
+	bool falls = plugin_falls_through(scope, d, 2) && leads_on(scope->block);
 
 	bool none = d->head.count < 2 && has_no_names(scope, d, zones);
 	read_hosts_head(scope, d, zones, falls, none);
@@ -638,8 +643,8 @@ serves_more(const struct corefile_block *block)
 	return false;
 }
 
-/* Returns the end of a sentence if a template of the block answers the zones of the directive, names below them, or
- * names beside them that the template's wildcard does not cover. Caller frees. */
+/* Returns the end of a sentence if a template of the block answers the zones of the directive or names below them, or if
+ * the zones take names beside them from a wildcard or another zone. Caller frees. */
 static char *
 answered_by_template(
     const struct scope *scope, const struct corefile_line *line, const struct zone_files *files)
@@ -655,7 +660,7 @@ answered_by_template(
 		some = files->hidden && zone != NULL && !all &&
 		       zone_set_has(scope->above_templates, zone) &&
 		       zone_set_find(scope->above_templates, zone, &at);
-		if (all) {
+		if (zone != NULL && *uncovered == '\0') {
 			free(uncovered);
 			uncovered = scope_uncovered(scope, zone, false);
 		}
@@ -665,7 +670,7 @@ answered_by_template(
 			 ? xasprintf("; in CoreDNS, the template in line %zu answers %sthese "
 				     "names before file does%s",
 			       at, all ? "" : "some of ", uncovered)
-			 : xstrdup("");
+			 : xstrdup(uncovered);
 	free(uncovered);
 	return text;
 }
@@ -704,6 +709,8 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 {
 	static const struct report_option options[] = {
 		{ "reload", VERDICT_CARRIED, "changes of the ConfigMap take effect immediately" },
+		{ "reload_by_mtime", VERDICT_CARRIED,
+		    "changes of the ConfigMap take effect immediately" },
 		{ "upstream", VERDICT_CARRIED, "targets are looked up like any other name" },
 		{ "fallthrough", VERDICT_CHANGES,
 		    "with a SOA record in the key records, other names below it get NXDOMAIN: "

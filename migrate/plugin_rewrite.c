@@ -41,6 +41,8 @@ parse_line(const struct corefile_line *line, size_t at, struct name_rewrite *w)
 
 	if (count < 2 || strcmp(line->words[at], "name") != 0 || !(exact || suffix || pattern))
 		return false;
+	if (names + 2 < line->count && strcmp(line->words[names + 2], "answer") != 0)
+		return false; /* such as `metadata` */
 	*w = (struct name_rewrite){ .line = line,
 		.kind = pattern  ? REWRITE_PATTERN
 			: suffix ? REWRITE_SUFFIX
@@ -512,10 +514,12 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 static char *
 stub_below(const struct scope *scope, const char *name)
 {
+	const char *zone = zone_set_closest(scope->files->wildcards, name);
 	size_t line;
 
 	if (report_topology(scope->report) == TOPOLOGY_CLASSIC &&
-	    !report_is_unbound(scope->report) && zone_set_find(scope->wildcards, name, &line) &&
+	    !report_is_unbound(scope->report) && zone != NULL && scope_serves(scope, zone) &&
+	    zone_set_find(scope->files->wildcards, zone, &line) &&
 	    plugin_forward_has_servers(scope->block, name))
 		return xasprintf(
 		    "; names below \"%.80s\" go to the servers of the stub domain; CoreDNS "

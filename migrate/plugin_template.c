@@ -6,6 +6,7 @@
  *	.*\.apps\.example\.com		all below it
  *	^db\.example\.com\.$		the name alone
  */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,100 @@ read_match(const char *match, struct names *names)
 	return len > 0 && (*match == '\0' || strcmp(match, "$") == 0);
 }
 
+/* Returns the word after `name` in a line of the directive's block, or NULL. */
+static const char *
+body_value(const struct corefile_directive *d, const char *name)
+{
+	for (size_t i = 0; i < d->body_count; i++)
+		if (strcmp(d->body[i].words[0], name) == 0 && d->body[i].count > 1)
+			return d->body[i].words[1];
+	return NULL;
+}
+
+static bool
+has_option(const struct corefile_directive *d, const char *name)
+{
+	for (size_t i = 0; i < d->body_count; i++)
+		if (strcmp(d->body[i].words[0], name) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the template has more records than one answer. */
+static bool
+has_more(const struct corefile_directive *d)
+{
+	size_t answers = 0;
+	bool others = false;
+
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *line = &d->body[i];
+
+		answers += strcmp(line->words[0], "answer") == 0 ? line->count - 1 : 0;
+		others = others || strcmp(line->words[0], "authority") == 0 ||
+			 strcmp(line->words[0], "additional") == 0;
+	}
+	return answers > 1 || (answers == 1 && others);
+}
+
+static size_t
+count_patterns(const struct corefile_directive *d)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < d->body_count; i++)
+		count += strcmp(d->body[i].words[0], "match") == 0 ? d->body[i].count - 1 : 0;
+	return count;
+}
+
+/* Whether the template has an option of unknown meaning, such as `expr`, which is a condition. */
+static bool
+has_unknown(const struct corefile_directive *d)
+{
+	static const char *const known[] = { "match", "answer", "additional", "authority", "rcode",
+		"ederror", "fallthrough", "upstream" };
+	bool all = true;
+
+	for (size_t i = 0; i < d->body_count && all; i++) {
+		bool found = false;
+
+		for (size_t k = 0; k < sizeof known / sizeof *known && !found; k++)
+			found = strcmp(d->body[i].words[0], known[k]) == 0;
+		all = found;
+	}
+	return !all;
+}
+
+/* Whether the template has no pattern, or one that matches all names. */
+static bool
+matches_everything(const struct corefile_directive *d)
+{
+	const char *match = body_value(d, "match");
+
+	return match == NULL || strcmp(match, ".*") == 0 || strcmp(match, ".") == 0;
+}
+
+static const char *
+query_type(const struct corefile_directive *d)
+{
+	return d->head.count > 2 ? d->head.words[2] : "";
+}
+
+static bool
+is_for_any_type(const struct corefile_directive *d)
+{
+	return strcasecmp(query_type(d), "ANY") == 0;
+}
+
+static bool
+is_denial(const struct corefile_directive *d)
+{
+	const char *rcode = body_value(d, "rcode");
+
+	return body_value(d, "answer") == NULL && rcode != NULL && !has_unknown(d) &&
+	       strcasecmp(rcode, "NXDOMAIN") == 0;
+}
+
 /*
  * Returns the words after the name in `answer "{{ .Name }} 60 IN A 192.0.2.1"`, such as `60 A
  * 192.0.2.1`. Returns NULL if there is no answer, or if the answer depends on the query. Caller
@@ -89,6 +184,78 @@ constant_answer(const char *answer)
 	return xstrdup(rest);
 }
 
+/* Copies the type in the words of constant_answer(): the first word that is neither a TTL nor a class. */
+static void
+record_type(const char *answer, char type[16])
+{
+	size_t len;
+
+	for (*type = '\0'; *answer != '\0'; answer += len + strspn(answer + len, " \t")) {
+		len = strcspn(answer, " \t");
+		if (isdigit((unsigned char)*answer) ||
+		    (len == 2 && strncasecmp(answer, "IN", 2) == 0))
+			continue;
+		snprintf(type, 16, "%.*s", (int)(len < 15 ? len : 15), answer);
+		return;
+	}
+}
+
+static bool
+is_alias(const char *answer)
+{
+	char type[16];
+
+	record_type(answer, type);
+	return strcasecmp(type, "CNAME") == 0;
+}
+
+/* Returns the constant answer of a template that can become a record, or NULL. Caller frees. */
+static char *
+answer_of(const struct corefile_directive *d)
+{
+	char *answer =
+	    has_more(d) || has_unknown(d) ? NULL : constant_answer(body_value(d, "answer"));
+	char type[16];
+
+	if (answer == NULL)
+		return NULL;
+	record_type(answer, type);
+	if (is_for_any_type(d) || strcasecmp(type, query_type(d)) == 0 || is_alias(answer))
+		return answer;
+	free(answer);
+	return NULL;
+}
+
+/* Finds the names of the template: the name in its pattern, or its zone number `i`. Returns false if there is none. */
+static bool
+find_names(
+    const struct scope *scope, const struct corefile_directive *d, size_t i, struct names *names)
+{
+	const struct corefile_line *line = &d->head;
+	size_t at = line->count > 3 ? i + 3 : i,
+	       count = line->count > 3 ? line->count : scope->count;
+
+	if (!matches_everything(d))
+		return i == 0 && count_patterns(d) == 1 &&
+		       read_match(body_value(d, "match"), names);
+	*names = (struct names){ .itself = true, .below = true };
+	if (at >= count)
+		return false;
+	char *zone = zone_parse(line->count > 3 ? line->words[at] : scope->zones[at]);
+	snprintf(names->name, sizeof names->name, "%s", zone != NULL ? zone : "");
+	free(zone);
+	return true;
+}
+
+/* Whether `a` has all names of `b`. */
+static bool
+contains(const struct names *a, const struct names *b)
+{
+	if (strcmp(a->name, b->name) == 0)
+		return (a->itself || !b->itself) && (a->below || !b->below);
+	return a->below && *a->name != '\0' && conf_name_under(b->name, a->name);
+}
+
 /* The template that is being read. */
 struct templ {
 	struct scope *scope;
@@ -97,11 +264,23 @@ struct templ {
 	const char *match;
 	char *answer; /* the constant answer, or NULL */
 	const char *problem;
-	bool shared;     /* another server block has a zone below one of the names */
-	bool stub;       /* one of the names is a stub domain, whose servers dnsmasq queries */
-	bool pierced;    /* kubedns gets queries for names below one of the names */
-	char *uncovered; /* see scope_uncovered() */
+	bool shared;  /* another server block has a zone below one of the names */
+	bool stub;    /* one of the names is a stub domain, whose servers dnsmasq queries */
+	bool pierced; /* kubedns gets queries for names below one of the names */
+	char forwarded[CONF_HOST_MAX]; /* a name that has a `forward` of its own, or "" */
+	char *uncovered;               /* see scope_uncovered() */
 };
+
+/* Whether the directive is a template for one name in the domain, without the names below it. */
+static bool
+is_one_name_in(const struct corefile_directive *d, const char *domain)
+{
+	struct names names;
+
+	return strcmp(d->head.words[0], "template") == 0 && !matches_everything(d) &&
+	       count_patterns(d) == 1 && read_match(body_value(d, "match"), &names) &&
+	       !names.below && conf_name_under(names.name, domain);
+}
 
 bool
 plugin_has_names_in(const struct corefile_block *block, const char *domain)
@@ -113,6 +292,8 @@ plugin_has_names_in(const struct corefile_block *block, const char *domain)
 	for (size_t i = 0; i < block->count; i++) {
 		const struct corefile_directive *d = &block->directives[i];
 
+		if (left-- == 0 || is_one_name_in(d, domain))
+			return true;
 		if (strcmp(d->head.words[0], "hosts") != 0 &&
 		    strcmp(d->head.words[0], "rewrite") != 0)
 			continue;
@@ -173,6 +354,8 @@ give_names(struct templ *t, const struct names *names)
 	}
 	t->stub |= report_topology(t->scope->report) == TOPOLOGY_CLASSIC && names->itself &&
 		   plugin_forward_makes_stub(t->scope, names->name);
+	if (names->below && *t->forwarded == '\0')
+		plugin_forward_has_below(t->scope->block, names->name, t->forwarded);
 	if (t->uncovered == NULL || *t->uncovered == '\0') {
 		free(t->uncovered);
 		t->uncovered = scope_uncovered(t->scope, names->name, !names->below);
@@ -188,6 +371,10 @@ give_matched(struct templ *t)
 	struct names names, checked;
 	const char *why;
 
+	if (count_patterns(t->d) > 1) {
+		t->problem = "it has several patterns";
+		return false;
+	}
 	if (!read_match(t->match, &names))
 		return false;
 	if (!scope_name(t->scope, t->zones, names.name, checked.name, &why) ||
@@ -199,62 +386,39 @@ give_matched(struct templ *t)
 	return (t->answer != NULL || (names.itself && names.below)) && give_names(t, &names);
 }
 
+/* Whether CoreDNS passes no query for names in the zone to this block. */
+static bool
+is_elsewhere(const struct scope *scope, const char *zone)
+{
+	bool elsewhere =
+	    strcmp(zone, ".") != 0 && scope->count <= ZONES_MAX && !scope_serves(scope, zone);
+
+	for (size_t k = 0; elsewhere && k < scope->count; k++)
+		elsewhere = !conf_name_under(scope->zones[k], zone);
+	return elsewhere;
+}
+
 /* Adds whole zones: the template's zones or, if the template has none, the block's zones. */
 static bool
 give_zones(struct templ *t)
 {
-	const struct corefile_line *line = &t->d->head;
-	size_t count = line->count > 3 ? line->count - 3 : t->scope->count;
-	char **words = line->count > 3 ? line->words + 3 : t->scope->zones;
-	bool all = count > 0;
+	const struct scope *scope = t->scope;
+	struct names names, checked;
+	bool all = true, some = false;
+	const char *why;
 
-	for (size_t i = 0; i < count && all; i++) {
-		struct names names = { .itself = true, .below = true };
-		char *zone = zone_parse(words[i]);
-		const char *why;
-
-		all = zone != NULL && strcmp(zone, ".") != 0 &&
-		      !report_in_cluster(t->scope->report, zone) &&
-		      scope_name(t->scope, t->zones, zone, names.name, &why) &&
-		      give_names(t, &names);
-		free(zone);
+	for (size_t i = 0; all && find_names(scope, t->d, i, &names); i++)
+		all = *names.name != '\0' && strcmp(names.name, ".") != 0 &&
+		      !report_in_cluster(scope->report, names.name) &&
+		      (is_elsewhere(scope, names.name) ||
+			  scope_name(scope, t->zones, names.name, checked.name, &why));
+	for (size_t i = 0; all && find_names(scope, t->d, i, &names); i++) {
+		if (is_elsewhere(scope, names.name))
+			continue;
+		all = give_names(t, &names);
+		some = true;
 	}
-	return all;
-}
-
-/* Returns the word after `name` in a line of the directive's block, or NULL. */
-static const char *
-body_value(const struct corefile_directive *d, const char *name)
-{
-	for (size_t i = 0; i < d->body_count; i++)
-		if (strcmp(d->body[i].words[0], name) == 0 && d->body[i].count > 1)
-			return d->body[i].words[1];
-	return NULL;
-}
-
-static bool
-has_option(const struct corefile_directive *d, const char *name)
-{
-	for (size_t i = 0; i < d->body_count; i++)
-		if (strcmp(d->body[i].words[0], name) == 0)
-			return true;
-	return false;
-}
-
-/* Whether the template has more than one answer record, or records in other sections. */
-static bool
-has_more(const struct corefile_directive *d)
-{
-	unsigned answers = 0;
-
-	for (size_t i = 0; i < d->body_count; i++) {
-		const char *option = d->body[i].words[0];
-
-		answers += strcmp(option, "answer") == 0;
-		if (strcmp(option, "authority") == 0 || strcmp(option, "additional") == 0)
-			return true;
-	}
-	return answers > 1;
+	return all && some;
 }
 
 /* Handles a template that returns no AAAA records for any name. */
@@ -327,6 +491,8 @@ problem_text(const struct templ *t, bool denies)
 		return t->problem;
 	if (denies && t->match != NULL)
 		return "kubedns has no negative answers by pattern";
+	if (has_unknown(t->d))
+		return "it has an option that kubedns does not have";
 	if (has_more(t->d))
 		return "it has more than one record";
 	if (body_value(t->d, "answer") == NULL)
@@ -345,6 +511,108 @@ goes_on(const char *match)
 	return open ? "; CoreDNS also answered names that go on after the end of the pattern" : "";
 }
 
+/* Returns the end of a sentence if names beside those of the pattern get no answer in CoreDNS. */
+static const char *
+others_fail(const struct templ *t)
+{
+	return matches_everything(t->d) || plugin_falls_through(t->scope, t->d, 3)
+		   ? ""
+		   : "; CoreDNS returns SERVFAIL for names that do not match, because the template "
+		     "has no fallthrough. Here they are looked up like any other name";
+}
+
+/* The number of names that are compared with those of other templates. */
+enum { COMPARED_MAX = 100000 };
+
+/*
+ * Finds a template of the block for which `test` is true, with names of both templates. Looks only at templates before this one if
+ * `before` is set. Returns its line, or 0.
+ */
+static unsigned
+find_template(const struct templ *t, bool before,
+    bool (*test)(const struct templ *t, const struct names *own,
+	const struct corefile_directive *other, const struct names *names))
+{
+	const struct corefile_block *block = t->scope->block;
+	unsigned left = COMPARED_MAX;
+
+	for (size_t n = 0; n < block->count && n < NEIGHBOURS_MAX; n++) {
+		const struct corefile_directive *other = &block->directives[n];
+		struct names own, names;
+
+		if (other == t->d && before)
+			break;
+		if (other == t->d || strcmp(other->head.words[0], "template") != 0)
+			continue;
+		for (size_t i = 0; find_names(t->scope, t->d, i, &own); i++)
+			for (size_t k = 0; find_names(t->scope, other, k, &names); k++) {
+				if (left-- == 0)
+					return 0;
+				if (test(t, &own, other, &names))
+					return other->head.line;
+			}
+	}
+	return 0;
+}
+
+/* Whether CoreDNS uses an earlier template for some names for which kubedns uses this one, or the other way round. */
+static bool
+takes_precedence(const struct templ *t, const struct names *own,
+    const struct corefile_directive *other, const struct names *names)
+{
+	char *answer = answer_of(other);
+	bool records = answer != NULL, denial = is_denial(other) && is_for_any_type(other);
+
+	free(answer);
+	if (!is_for_any_type(t->d) && !is_for_any_type(other) &&
+	    strcasecmp(query_type(t->d), query_type(other)) != 0)
+		return false;
+	return (contains(names, own) && (records || (denial && t->answer != NULL))) ||
+	       (contains(own, names) && denial && t->answer != NULL);
+}
+
+/* Returns the end of a sentence if another template has names of this one. Caller frees. */
+static char *
+precedence_text(const struct templ *t)
+{
+	unsigned line = find_template(t, true, takes_precedence);
+
+	return line == 0 ? xstrdup("")
+			 : xasprintf("; the template in line %u has some of these names too: "
+				     "CoreDNS uses the first template for the type of the query, "
+				     "kubedns the longest name, and a record before NXDOMAIN",
+			       line);
+}
+
+/* Whether the other template makes records of another type for all these names. */
+static bool
+makes_records(const struct templ *t, const struct names *own,
+    const struct corefile_directive *other, const struct names *names)
+{
+	char *answer = answer_of(other);
+	bool records = answer != NULL && !is_alias(answer) && !is_for_any_type(other) &&
+		       strcasecmp(query_type(t->d), query_type(other)) != 0;
+
+	free(answer);
+	return records && contains(names, own);
+}
+
+#define NO_OTHERS "These names then have no records of other types; CoreDNS "
+
+/* Returns what queries of other types get. */
+static const char *
+other_types(const struct templ *t)
+{
+	bool any = is_for_any_type(t->d);
+
+	if (is_alias(t->answer) && any)
+		return "For types other than A and AAAA, kubedns also looks up the target of the "
+		       "alias";
+	if (is_alias(t->answer))
+		return "These names are then aliases for all types; CoreDNS looked other types up";
+	return any ? NO_OTHERS "returned this record for all types" : NO_OTHERS "looked them up";
+}
+
 /* Reports a template whose records are in the key records. */
 static void
 report_records(const struct templ *t, const struct corefile_line *line)
@@ -355,18 +623,58 @@ report_records(const struct templ *t, const struct corefile_line *line)
 									"the TTL to %ld s",
 								  limit)
 							    : xstrdup("");
+	char *forwarded = *t->forwarded != '\0'
+			      ? xasprintf("; names in \"%.80s\" go to the servers of another "
+					  "forward, to which CoreDNS sends only other types",
+				    t->forwarded)
+			      : xstrdup("");
+	char *precedence = precedence_text(t);
 
 	report_line(t->scope->report, line, VERDICT_CHANGES,
-	    "the ConfigMap's key records, for %s. These names then have no records of other types; "
-	    "CoreDNS looked them up%s%s%s%s%s",
-	    names,
+	    "the ConfigMap's key records, for %s. %s%s%s%s%s%s%s%s%s", names, other_types(t),
 	    t->shared ? ". The records also answer names in zones of other server blocks" : "",
 	    t->stub ? ". In the classic topology, the servers of the stub domain answer the zone's "
 		      "own name"
 		    : "",
-	    t->uncovered != NULL ? t->uncovered : "", goes_on(t->match), limited);
+	    t->uncovered != NULL ? t->uncovered : "", forwarded, precedence, goes_on(t->match),
+	    limited, others_fail(t));
+	free(precedence);
+	free(forwarded);
 	free(names);
 	free(limited);
+}
+
+/* Reports a template that denies its names. */
+static enum verdict
+report_denial(const struct templ *t, const struct corefile_line *line)
+{
+	const struct scope *scope = t->scope;
+	/* dnsmasq returns NOERROR for a denied name if its cache has another type of the name. */
+	bool cached =
+	    report_topology(scope->report) == TOPOLOGY_CLASSIC && !report_is_unbound(scope->report);
+	bool sections = has_option(t->d, "authority") || has_option(t->d, "additional");
+	char *precedence = precedence_text(t);
+
+	enum verdict verdict = matches_everything(t->d) && !t->pierced &&
+				       !has_option(t->d, "fallthrough") && !cached && !sections &&
+				       *precedence == '\0'
+				   ? VERDICT_CARRIED
+				   : VERDICT_CHANGES;
+	report_line(scope->report, line, verdict,
+	    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it%s%s%s%s%s%s",
+	    flags_owner(scope->report), denial_flag(scope),
+	    cached ? ", or NOERROR without records while dnsmasq caches an ExternalName Service "
+		     "with this target"
+		   : "",
+	    t->pierced ? ", but not for names below those of hosts, rewrite and template: "
+			 "kubedns forwards them"
+		       : "",
+	    sections ? "; the answer has no record in other sections, so clients may ask again at "
+		       "once"
+		     : "",
+	    precedence, goes_on(t->match), others_fail(t));
+	free(precedence);
+	return verdict;
 }
 
 /* Whether CoreDNS passes no query for names in the template's zones to this block, and no rewrite of the block makes
@@ -376,18 +684,32 @@ is_outside(const struct templ *t)
 {
 	const struct corefile_line *line = &t->d->head;
 	const struct scope *scope = t->scope;
-	bool outside =
-	    line->count > 3 && scope->count <= ZONES_MAX && scope->block->count <= NEIGHBOURS_MAX;
+	bool outside = line->count > 3 && scope->block->count <= NEIGHBOURS_MAX;
 
 	for (size_t i = 3; i < line->count && outside; i++) {
 		char *zone = zone_parse(line->words[i]);
 
-		outside = zone != NULL && !scope_serves(scope, zone);
-		for (size_t k = 0; outside && k < scope->count; k++)
-			outside = strcmp(zone, ".") != 0 && !conf_name_under(scope->zones[k], zone);
+		outside = zone != NULL && is_elsewhere(scope, zone);
 		free(zone);
 	}
 	return outside && !plugin_rewrite_leads_to(scope->block, t->zones);
+}
+
+/* Whether the template returns only a code for one type, and kubedns returns NOERROR without records because of another
+ * template's record. */
+static unsigned
+finds_records(const struct templ *t)
+{
+	const char *rcode = body_value(t->d, "rcode");
+	bool empty = body_value(t->d, "answer") == NULL && !has_unknown(t->d) &&
+		     !is_for_any_type(t->d) &&
+		     (rcode == NULL || strcasecmp(rcode, "NOERROR") == 0 || is_denial(t->d));
+	struct names names;
+
+	/* With several zones, each may have another template. */
+	return empty && !find_names(t->scope, t->d, 1, &names)
+		   ? find_template(t, false, makes_records)
+		   : 0;
 }
 
 static enum verdict
@@ -395,57 +717,52 @@ translate(struct templ *t)
 {
 	struct scope *scope = t->scope;
 	const struct corefile_line *line = &t->d->head;
-	const char *type = line->count > 2 ? line->words[2] : "";
-	const char *rcode = body_value(t->d, "rcode"), *answer = body_value(t->d, "answer");
-	bool everything =
-	    t->match == NULL || strcmp(t->match, ".*") == 0 || strcmp(t->match, ".") == 0;
-	bool denies = answer == NULL && rcode != NULL && strcasecmp(rcode, "NXDOMAIN") == 0;
-	bool any = strcasecmp(type, "ANY") == 0;
+	const char *type = query_type(t->d);
+	bool everything = matches_everything(t->d), denies = is_denial(t->d);
+	bool any = is_for_any_type(t->d);
+	unsigned records;
 
 	if (is_outside(t)) {
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "left out: CoreDNS passes no query for these names to this server block");
 		return VERDICT_CARRIED;
 	}
-	if (answer == NULL && strcasecmp(type, "AAAA") == 0 && everything &&
-	    zone_set_has(t->zones, ".") && zone_set_has(scope->set, ".")) {
+	if (body_value(t->d, "answer") == NULL && strcasecmp(type, "AAAA") == 0 && everything &&
+	    !has_unknown(t->d) && zone_set_has(t->zones, ".") && zone_set_has(scope->set, ".")) {
 		return filter_aaaa(scope, line);
 	}
-	if (!has_more(t->d) && (t->answer != NULL || (denies && any)) &&
+	if ((t->answer != NULL || (denies && any)) &&
 	    (everything ? give_zones(t) : give_matched(t))) {
-		enum verdict denied = everything && !t->pierced && !has_option(t->d, "fallthrough")
-					  ? VERDICT_CARRIED
-					  : VERDICT_CHANGES;
-
 		if (denies)
-			report_line(scope->report, line, denied,
-			    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it%s%s",
-			    flags_owner(scope->report), denial_flag(scope),
-			    t->pierced ? ", but not for names below those of hosts and rewrite: "
-					 "kubedns forwards them"
-				       : "",
-			    goes_on(t->match));
-		else
-			report_records(t, line);
-		return denies ? denied : VERDICT_CHANGES;
+			return report_denial(t, line);
+		report_records(t, line);
+		return VERDICT_CHANGES;
+	}
+	if ((records = finds_records(t)) != 0) {
+		const char *others = others_fail(t);
+
+		enum verdict verdict =
+		    denies || *others != '\0' ? VERDICT_CHANGES : VERDICT_CARRIED;
+		report_line(scope->report, line, verdict,
+		    "NOERROR without records%s, because of the record of the template in line %u%s",
+		    denies ? ", not NXDOMAIN" : "", records, others);
+		return verdict;
 	}
 	enum verdict verdict = denies && t->match != NULL ? VERDICT_CHANGES : VERDICT_NONE;
 	char *names = names_text(t);
 	report_line(scope->report, line, verdict,
 	    "not translated: %s. These names are looked up like any other name; CoreDNS answered "
-	    "%s queries for %s%s",
-	    problem_text(t, denies), any || *type == '\0' ? "all" : type, names,
+	    "%s queries for %s%s%s",
+	    problem_text(t, denies), any || *type == '\0' ? "all" : type, names, others_fail(t),
 	    verdict == VERDICT_NONE ? ". To keep the answers, " KEEP_COREDNS : "");
 	free(names);
 	return verdict;
 }
 
-/* Notes that the template answers the name and, if `wildcard` is set, that the key records has a wildcard below it. */
+/* Notes that the template answers the name. */
 static void
-plan_name(struct scope *scope, const struct corefile_directive *d, const char *name, bool wildcard)
+plan_name(struct scope *scope, const struct corefile_directive *d, const char *name)
 {
-	if (wildcard && scope_serves(scope, name))
-		zone_set_put(scope->wildcards, name, d->head.line);
 	zone_set_put(scope->templates, name, d->head.line);
 	for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.'))
 		zone_set_put(scope->above_templates, dot + 1, d->head.line);
@@ -454,30 +771,49 @@ plan_name(struct scope *scope, const struct corefile_directive *d, const char *n
 void
 plugin_template_plan(struct scope *scope, const struct corefile_directive *d)
 {
-	const char *match = body_value(d, "match");
 	struct names names;
 
 	if (body_value(d, "answer") == NULL && body_value(d, "rcode") == NULL)
 		return;
-	char *answer = constant_answer(body_value(d, "answer"));
-	bool records = answer != NULL && !has_more(d);
-	free(answer);
-	if (match != NULL && strcmp(match, ".*") != 0 && strcmp(match, ".") != 0) {
-		if (read_match(match, &names))
-			plan_name(scope, d, names.name, names.below && records);
-		return;
-	}
-	for (size_t i = 0; d->head.count <= 3 && i < scope->count; i++)
-		if (strcmp(scope->zones[i], ".") != 0)
-			plan_name(scope, d, scope->zones[i], records);
-	for (size_t i = 3; i < d->head.count; i++) {
-		char *zone = zone_parse(d->head.words[i]);
+	plugin_template_plan_denied(scope->denied, scope->blocks, scope->block, d);
+	/* A template for all names is about a type, such as AAAA. */
+	for (size_t i = 0; find_names(scope, d, i, &names); i++)
+		if (*names.name != '\0' && strcmp(names.name, ".") != 0)
+			plan_name(scope, d, names.name);
+}
 
-		/* A template for all names is about a type, such as AAAA. */
-		if (zone != NULL && strcmp(zone, ".") != 0)
-			plan_name(scope, d, zone, records);
-		free(zone);
-	}
+/* Adds the names below which the template answers all names. */
+static void
+plan_below(struct zone_set *set, const struct blocks *blocks, const struct corefile_block *block,
+    const struct corefile_directive *d, bool itself)
+{
+	struct names names;
+
+	if (matches_everything(d))
+		scope_plan_zones(set, blocks, block, &d->head, 3);
+	else if (count_patterns(d) == 1 && read_match(body_value(d, "match"), &names) &&
+		 names.below && (names.itself || !itself) &&
+		 blocks_of_name(blocks, names.name) == block)
+		zone_set_put(set, names.name, d->head.line);
+}
+
+void
+plugin_template_plan_wildcards(struct zone_set *set, const struct blocks *blocks,
+    const struct corefile_block *block, const struct corefile_directive *d)
+{
+	char *answer = answer_of(d);
+
+	if (answer != NULL)
+		plan_below(set, blocks, block, d, false);
+	free(answer);
+}
+
+void
+plugin_template_plan_denied(struct zone_set *set, const struct blocks *blocks,
+    const struct corefile_block *block, const struct corefile_directive *d)
+{
+	if (is_denial(d) && is_for_any_type(d))
+		plan_below(set, blocks, block, d, true);
 }
 
 /* template CLASS TYPE [ZONE...] { ... } */
@@ -488,7 +824,7 @@ plugin_template(struct scope *scope, const struct corefile_directive *d)
 		.d = d,
 		.zones = scope_zones(scope, &d->head, 3),
 		.match = body_value(d, "match"),
-		.answer = constant_answer(body_value(d, "answer")) };
+		.answer = answer_of(d) };
 	enum verdict verdict = translate(&t);
 
 	for (size_t i = 0; i < d->body_count; i++)

@@ -28,7 +28,7 @@ struct plugin {
 /* The discard port of the pod. No server listens there, so a query fails at once. */
 #define NO_SERVER "127.0.0.1:9"
 
-/* The plugins in CoreDNS 1.14's default build, in alphabetical order, and some older ones. */
+/* The plugins in CoreDNS 1.15's default build, in alphabetical order, and some older ones. */
 static const struct plugin table[] = {
 	{ "acl", NONE =
 		     "a NetworkPolicy decides which clients may send queries; components/tenants "
@@ -46,9 +46,10 @@ static const struct plugin table[] = {
 	    CHANGES = "always 1232 bytes (DNS flag day 2020), or less if the client accepts less" },
 	{ "cache", .read = plugin_cache },
 	{ "cancel", CARRIED = "kubedns and the nanny's engine have their own timeouts" },
-	{ "chaos",
-	    CARRIED =
-		"always enabled: dig ch txt version.bind, and hostname.bind for the pod's name" },
+	{ "chaos", CHANGES =
+		       "always enabled: dig ch txt hostname.bind for the pod's name. version.bind "
+		       "has kubedns's own version, not the text of this line, and authors.bind has "
+		       "no record" },
 	{ "clouddns", NONE = OTHER_ZONE },
 	{ "debug", CARRIED = "crashes are never hidden; -v=3 logs more" },
 	{ "dns64", .read = plugin_dns64 },
@@ -56,6 +57,7 @@ static const struct plugin table[] = {
 			   "-dnssec=validate of a nanny "
 			   "with --engine=unbound, validates other zones" },
 	{ "dnstap", .read = plugin_dnstap, .flag = "dnstap" },
+	{ "dynupdate", NONE = OTHER_ZONE },
 	{ "erratic", NONE = "a plugin for tests" },
 	{ "errors", CARRIED = "errors are always logged" },
 	{ "etcd", NONE = OTHER_ZONE },
@@ -74,20 +76,18 @@ static const struct plugin table[] = {
 	{ "k8s_external", .read = plugin_external },
 	{ "k8s_gateway", .read = plugin_external },
 	{ "kubernetes", .read = plugin_kubernetes },
-	{ "loadbalance", CARRIED = "the order of addresses always rotates between answers" },
+	{ "loadbalance", .read = plugin_loadbalance },
 	{ "local", .read = plugin_local },
 	{ "log", .read = plugin_log },
 	{ "loop", CARRIED = "--dns-loop-detect is in the manifest; an upstream that is this pod "
 			    "itself is refused with a message" },
 	{ "metadata", CARRIED = NOTHING_TO_SET },
-	{ "minimal", CARRIED = "answers never have more than the query asks for" },
+	{ "minimal", CHANGES = "answers to SRV, MX and NS queries also have the addresses of the "
+			       "targets; CoreDNS removed them" },
 	{ "multisocket",
 	    CARRIED = "one socket for each of --threads, whose default is the pod's CPUs" },
 	{ "nomad", NONE = OTHER_ZONE },
-	{ "nsid", CHANGES =
-		      "answers have no option NSID. CoreDNS put the text of this line, or the "
-		      "pod's name, into the answer to each client that asks for it (dig +nsid). "
-		      "dig ch txt hostname.bind shows which pod answered" },
+	{ "nsid", .read = plugin_nsid },
 	{ "on", NONE = "commands on events are not supported" },
 	{ "pprof", CARRIED = NOTHING_TO_SET ": /metrics shows memory and CPU" },
 	{ "prometheus", CHANGES = "ports 10055, 10056 and 10054 instead of 9153; for CoreDNS "
@@ -105,6 +105,7 @@ static const struct plugin table[] = {
 	{ "secondary", NONE = OTHER_ZONE },
 	{ "shed", CARRIED = "queries beyond its capacity are always dropped and counted" },
 	{ "sign", NONE = OTHER_ZONE },
+	{ "siit", NONE = "no A records from AAAA records: " KEEP_COREDNS },
 	{ "template", .read = plugin_template },
 	{ "timeouts", CARRIED = "the number and duration of TCP connections are always limited" },
 	{ "tls", NONE = OTHER_TRANSPORT },
@@ -427,7 +428,7 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 		.set = zone_set_new(),
 		.templates = zone_set_new(),
 		.above_templates = zone_set_new(),
-		.wildcards = zone_set_new(),
+		.denied = zone_set_new(),
 		.forwards = plugin_forward_plan(report, block),
 		.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
 
@@ -450,7 +451,7 @@ read_block(struct report *report, const struct corefile *corefile, const struct 
 	zone_set_free(scope.set);
 	zone_set_free(scope.templates);
 	zone_set_free(scope.above_templates);
-	zone_set_free(scope.wildcards);
+	zone_set_free(scope.denied);
 	plugin_forward_plan_free(scope.forwards);
 }
 
@@ -505,6 +506,28 @@ report_notes(struct report *report, const struct corefile *corefile, bool custom
 	}
 }
 
+/* Collects the names that plugins of all blocks answer with wildcards or zones. */
+static void
+plan_names(struct plugin_files *files, const struct corefile *corefile, const struct blocks *blocks)
+{
+	files->wildcards = zone_set_new();
+	files->zone_files = zone_set_new();
+	for (size_t i = 0; i < corefile->count; i++) {
+		const struct corefile_block *block = &corefile->blocks[i];
+
+		for (size_t k = 0; k < block->count && blocks_fate(blocks, i) == BLOCK_SERVES;
+		     k++) {
+			const struct corefile_directive *d = &block->directives[k];
+
+			if (strcmp(d->head.words[0], "template") == 0)
+				plugin_template_plan_wildcards(files->wildcards, blocks, block, d);
+			else if (strcmp(d->head.words[0], "file") == 0 && d->head.count > 1 &&
+				 plugin_files_have(files, &d->head, d->head.words[1]))
+				scope_plan_zones(files->zone_files, blocks, block, &d->head, 2);
+		}
+	}
+}
+
 void
 plugins_read(struct report *report, const struct corefile *corefile, struct plugin_files *files)
 {
@@ -518,6 +541,11 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 	files->kubernetes = plugin_kubernetes_plan(report, corefile, blocks);
 	const struct corefile_block *root = blocks_of_name(blocks, ".");
 	files->root_others = plugin_forward_root_others(root);
+	for (size_t i = 0; root != NULL && i < root->count; i++)
+		if (strcmp(root->directives[i].head.words[0], "template") == 0)
+			plugin_template_plan_denied(
+			    files->root_others, blocks, root, &root->directives[i]);
+	plan_names(files, corefile, blocks);
 	files->root_is_plain = root != NULL && plugin_forward_is_plain(root);
 	for (size_t i = 0; i < corefile->count; i++) {
 		enum block_fate fate = blocks_fate(blocks, i);
@@ -535,7 +563,9 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 	if (blocks_main(blocks) != NULL && !node_cache && !files->partial)
 		report_no_cluster(report, corefile, blocks);
 	zone_set_free(files->root_others);
-	files->root_others = NULL;
+	zone_set_free(files->wildcards);
+	zone_set_free(files->zone_files);
+	files->root_others = files->wildcards = files->zone_files = NULL;
 	plugin_kubernetes_plan_free(files->kubernetes);
 	files->kubernetes = NULL;
 	blocks_free(blocks);

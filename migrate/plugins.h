@@ -25,8 +25,10 @@ void plugin_file(struct scope *scope, const struct corefile_directive *d);
 void plugin_forward(struct scope *scope, const struct corefile_directive *d);
 void plugin_hosts(struct scope *scope, const struct corefile_directive *d);
 void plugin_kubernetes(struct scope *scope, const struct corefile_directive *d);
+void plugin_loadbalance(struct scope *scope, const struct corefile_directive *d);
 void plugin_local(struct scope *scope, const struct corefile_directive *d);
 void plugin_log(struct scope *scope, const struct corefile_directive *d);
+void plugin_nsid(struct scope *scope, const struct corefile_directive *d);
 void plugin_rewrite(struct scope *scope, const struct corefile_directive *d);
 void plugin_template(struct scope *scope, const struct corefile_directive *d);
 void plugin_transfer(struct scope *scope, const struct corefile_directive *d);
@@ -68,8 +70,8 @@ struct forwards *plugin_forward_plan(
     const struct report *report, const struct corefile_block *block);
 void plugin_forward_plan_free(struct forwards *forwards);
 
-/* Returns the names that the root's block may not send to the external servers: those in `except`, and those of a forward for
- * another zone. Caller frees. */
+/* Returns the names that the `forward` lines of the root's block may not send to the external servers: those in `except`, and those of a
+ * forward for another zone. Caller frees. */
 struct zone_set *plugin_forward_root_others(const struct corefile_block *root);
 
 /* Whether the first `forward .` of the block sends the names to the servers of the node's resolv.conf. */
@@ -90,10 +92,26 @@ bool plugin_forward_makes_stub(const struct scope *scope, const char *zone);
 /* Adds the names of a template to scope->templates. Call for all templates of the block first. */
 void plugin_template_plan(struct scope *scope, const struct corefile_directive *d);
 
+/* Adds the names below which the template of the block answers all names, with the line as value. */
+void plugin_template_plan_wildcards(struct zone_set *set, const struct blocks *blocks,
+    const struct corefile_block *block, const struct corefile_directive *d);
+
+/* The same for the zones in which the template denies all names. */
+void plugin_template_plan_denied(struct zone_set *set, const struct blocks *blocks,
+    const struct corefile_block *block, const struct corefile_directive *d);
+
+/* Whether `fallthrough` passes on all names of the zones in the directive's words from word `at` on. `fallthrough ZONE...` passes
+ * on only the names of its zones. */
+bool plugin_falls_through(const struct scope *scope, const struct corefile_directive *d, size_t at);
+
+/* Whether the block has a `forward` or an `except` for a zone below `name`. Copies the zone to `below`. Looks at a limited number of words. */
+bool plugin_forward_has_below(
+    const struct corefile_block *block, const char *name, char below[CONF_HOST_MAX]);
+
 /* Whether the directive `forward` has a server for which the new configuration uses TLS. */
 bool plugin_forward_uses_tls(const struct corefile_directive *d);
 
-/* Whether a line of the plugin hosts or rewrite has a name in the domain. Looks at a limited number of words, and
+/* Whether a line of the plugin hosts or rewrite, or a template for one name, has a name in the domain. Looks at a limited number of words, and
  * returns true if the block has more. */
 bool plugin_has_names_in(const struct corefile_block *block, const char *domain);
 

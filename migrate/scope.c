@@ -196,6 +196,16 @@ zone_set_find(const struct zone_set *set, const char *name, size_t *value)
 	return true;
 }
 
+const char *
+zone_set_closest(const struct zone_set *set, const char *name)
+{
+	while (name != NULL && !zone_set_has(set, name)) {
+		name = strchr(name, '.');
+		name = name != NULL ? name + 1 : NULL;
+	}
+	return name;
+}
+
 bool
 zone_set_covers(const struct zone_set *set, const char *name)
 {
@@ -255,17 +265,33 @@ scope_zones(const struct scope *scope, const struct corefile_line *line, size_t 
 	return set;
 }
 
-bool
-scope_file(struct scope *scope, const struct corefile_line *line, const char *path,
+static bool
+read_file(struct plugin_files *files, const struct corefile_line *line, const char *path,
     struct corefile_text *text)
 {
-	struct plugin_files *files = scope->files;
-
 	if (files->read == NULL || files->bytes > COREFILE_IMPORTED_MAX ||
 	    !files->read(files->arg, path, line->file, text))
 		return false;
 	files->bytes += text->len;
 	return true;
+}
+
+bool
+plugin_files_have(struct plugin_files *files, const struct corefile_line *line, const char *path)
+{
+	struct corefile_text text = { 0 };
+	bool found = read_file(files, line, path, &text);
+
+	free(text.name);
+	free(text.text);
+	return found;
+}
+
+bool
+scope_file(struct scope *scope, const struct corefile_line *line, const char *path,
+    struct corefile_text *text)
+{
+	return read_file(scope->files, line, path, text);
 }
 
 bool
@@ -280,21 +306,49 @@ scope_name(const struct scope *scope, const struct zone_set *zones, const char *
 	return scope_serves(scope, name) && zone_set_covers(zones, name);
 }
 
+void
+scope_plan_zones(struct zone_set *set, const struct blocks *blocks,
+    const struct corefile_block *block, const struct corefile_line *line, size_t at)
+{
+	const struct corefile_line *zones = at < line->count ? line : &block->keys;
+
+	for (size_t i = at < line->count ? at : 0; i < zones->count; i++) {
+		char *zone = zone_parse(zones->words[i]);
+
+		if (zone != NULL && strcmp(zone, ".") != 0 && blocks_of_name(blocks, zone) == block)
+			zone_set_put(set, zone, line->line);
+		free(zone);
+	}
+}
+
 char *
 scope_uncovered(const struct scope *scope, const char *name, bool alone)
 {
+	const struct plugin_files *files = scope->files;
 	const char *below = name;
-	size_t line;
+	size_t line = 0;
 
 	for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
-		if (zone_set_has(scope->wildcards, dot + 1) &&
-		    zone_set_find(scope->wildcards, dot + 1, &line))
-			return below == name && !alone
-				   ? xstrdup("")
-				   : xasprintf("; the wildcard of the template in line %zu does "
-					       "not cover other names below \"%.80s\"",
-					 line, below);
-		below = dot + 1;
+		const char *above = dot + 1;
+		bool wildcard = zone_set_has(files->wildcards, above);
+
+		if (!wildcard && !zone_set_has(files->zone_files, above)) {
+			below = above;
+			continue;
+		}
+		/* The block of `below` is not that of `above` if it is the zone of another block. */
+		if ((below == name && !(alone && wildcard)) ||
+		    blocks_of_name(scope->blocks, below) != blocks_of_name(scope->blocks, above))
+			break;
+		zone_set_find(wildcard ? files->wildcards : files->zone_files, above, &line);
+		return wildcard
+			   ? xasprintf("; the wildcard of the template in line %zu does not "
+				       "cover other names below \"%.80s\"",
+				 line, below)
+			   : xasprintf("; \"%.80s\" then exists in the zone of the file in "
+				       "line %zu, without records; CoreDNS returns NXDOMAIN or "
+				       "a wildcard's record for it and for other names below it",
+				 below, line);
 	}
 	return xstrdup("");
 }

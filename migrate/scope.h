@@ -54,6 +54,9 @@ bool zone_set_find(const struct zone_set *set, const char *name, size_t *value);
 /* Whether `zone` itself is in the set. */
 bool zone_set_has(const struct zone_set *set, const char *zone);
 
+/* Returns the end of `name` that is the longest zone of the set, or NULL. Does not find the root. */
+const char *zone_set_closest(const struct zone_set *set, const char *name);
+
 /* Whether `name` is one of the zones, or below one of the zones. */
 bool zone_set_covers(const struct zone_set *set, const char *name);
 
@@ -77,6 +80,9 @@ struct plugin_files {
 	size_t patterns; /* number of rewrites with a pattern */
 	struct kubernetes_plan *kubernetes; /* all directives `kubernetes` (plugins.h) */
 	struct zone_set *root_others;       /* plugin_forward_root_others() */
+	/* Names below which a template answers all names, and zones of `file`, of all blocks. The
+	 * value is the line of the directive. */
+	struct zone_set *wildcards, *zone_files;
 	bool root_is_plain; /* external names go to the servers of the node's resolv.conf */
 	struct log_wish log;
 };
@@ -92,8 +98,8 @@ struct scope {
 	/* names for which the block has a template, and the names above them; the value is the
 	 * template's line */
 	struct zone_set *templates, *above_templates;
-	/* names below which a template answers all names; the same value */
-	struct zone_set *wildcards;
+	/* zones in which a template denies all names; the same value */
+	struct zone_set *denied;
 	struct forwards *forwards; /* the block's `forward` lines (plugins.h) */
 };
 
@@ -122,12 +128,22 @@ bool scope_name(const struct scope *scope, const struct zone_set *zones, const c
     char name[CONF_HOST_MAX], const char **why);
 
 /*
- * The key records has a wildcard for each name of scope->wildcards. If it also has `name`, the wildcard
+ * The key records has a wildcard for each name of files->wildcards. If it also has `name`, the wildcard
  * does not cover names below the empty names between the two (RFC 4592), nor names below `name` if
- * this name has no zone or wildcard (`alone`). Returns the end of a sentence that says so, or "".
- * Caller frees.
+ * this name has no zone or wildcard (`alone`). In a zone of files->zone_files, the empty names exist.
+ * CoreDNS's plugins do not see each other's names. Returns the end of a sentence that says so, or
+ * "". Caller frees.
  */
 char *scope_uncovered(const struct scope *scope, const char *name, bool alone);
+
+/* Adds the zones in the words of `line` from word `at` on, or if there are no such words, the block's
+ * zones, without the root. The value is the line. Leaves out zones that CoreDNS passes to another block. */
+void scope_plan_zones(struct zone_set *set, const struct blocks *blocks,
+    const struct corefile_block *block, const struct corefile_line *line, size_t at);
+
+/* Whether there is a file `path`, to which `line` refers. */
+bool plugin_files_have(
+    struct plugin_files *files, const struct corefile_line *line, const char *path);
 
 /* Reads the file `path`, to which `line` refers. Caller frees name and text. Returns false if
  * there is no such file. */

@@ -233,7 +233,7 @@ SENTENCES = [
     (r"go to the servers of the stub domain above it", lambda w, l, d, n: in_zones(n, l.zones or []) and is_forwarded(w, l, n)),
     (r"CoreDNS forwards only \S+ itself to these servers", lambda w, l, d, n: n == zone_of(l.words[1])),
     (r"these names get NXDOMAIN", lambda w, l, d, n: not d.ttls and in_zones(n, l.words[1:]) and ("NXDOMAIN" in d.ours or d.ours == "NOERROR" and "or NOERROR without records" in l.said)),
-    (r"not names below those of hosts and rewrite, which kubedns forwards", lambda w, l, d, n: not d.ttls and l.words[0] == "except" and in_zones(n, l.words[1:])),
+    (r"not names below those of hosts, rewrite and template, which kubedns forwards", lambda w, l, d, n: not d.ttls and l.words[0] == "except" and in_zones(n, l.words[1:])),
     (r"return SERVFAIL or REFUSED, clients get no reply", lambda w, l, d, n: d.ours == "no answer"),
     (r"the cluster's own domain is never forwarded", lambda w, l, d, n: below(n, w.domain)),
     # server blocks
@@ -246,6 +246,7 @@ SENTENCES = [
     (r"a placeholder, which another program replaces", lambda w, l, d, n: True),
     # hosts
     (r"CoreDNS returns SERVFAIL for them", lambda w, l, d, n: d.rcode() == "SERVFAIL" and not is_host(l, n)),
+    (r"no records of types other than A and AAAA", lambda w, l, d, n: not d.ttls and is_host(l.head, n) and d.rdtype not in ("A", "AAAA", "PTR")),
     (r"answers the reverse names of these addresses|kubedns answers the reverse names too", lambda w, l, d, n: not d.ttls and "ptr" in d.ours and is_host_address(l, n)),
     (r"kubedns also answers the reverse name of this address", lambda w, l, d, n: not d.ttls and n == reverse_of(l.words[0])),
     (r"--ttl; CoreDNS's default is 3600|kubedns's --ttl applies to these names too", lambda w, l, d, n: d.ttls and (is_host(l, n) or is_host_address(l, n))),
@@ -264,11 +265,16 @@ SENTENCES = [
     (r"it also applies to names in the zones of other server blocks", lambda w, l, d, n: not d.ttls and below(n, zone_of(rewrite_kind(l)[1]))),
     (r"for all others; not per name", lambda w, l, d, n: d.ttls and is_rewritten(l, n)),
     # template
+    (r"These names are then aliases for all types|kubedns also looks up the target of the alias|CoreDNS returned this record for all types", lambda w, l, d, n: not d.ttls and is_template(l, n)),
+    (r"because the template has no fallthrough", lambda w, l, d, n: d.rcode() == "SERVFAIL" and in_zones(n, l.head.words[3:] or l.zones) and is_of_type(l, d.rdtype) and not is_template(l, n)),
+    (r'names in "[^"]+" go to the servers of another forward', lambda w, l, d, n: any(below(n, q) for q in quoted(l.said))),
+    (r"the template in line \d+ has some of these names too|because of the record of the template in line", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"These names then have no records of other types", lambda w, l, d, n: not d.ttls and is_template(l, n) and not is_of_type(l, d.rdtype)),
     (r"CoreDNS's cache limits (the TTL|them)", lambda w, l, d, n: d.ttls and (is_template(l, n) if l.plugin == "template" else in_zones(n, l.head.words[2:] or l.zones))),
     (r"names that go on after the end of the pattern",
      lambda w, l, d, n: not d.ttls and (is_template(l, n) and is_of_type(l, d.rdtype) if l.plugin == "template" else is_rewritten(l, n))),
     (r"the servers of the stub domain answer the zone's own name", lambda w, l, d, n: not d.ttls and is_template(l, n)),
+    (r'" then exists in the zone of the file in line', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
     (r'does not cover other names below "', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
     (r'names below "[^"]+" go to the servers of the stub domain; CoreDNS', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
     (r"The records also answer names in zones of other server blocks", lambda w, l, d, n: not d.ttls and is_template(l, n)),
@@ -296,7 +302,7 @@ SENTENCES = [
 ]  # fmt: skip
 # Sentences about names of other server blocks.
 ANYWHERE = re.compile(r"the cluster's reverse names|reverse names of these addresses|reverse names? of this address|reverse names of the cluster's|A reverse name that|names in (the )?zones of other server blocks|also of other server blocks|"
-                      r"kubedns answers the reverse names too|names outside these zones|also answers the cluster's names|clients get no reply")  # fmt: skip
+                      r"kubedns answers the reverse names too|does not cover other names below|then exists in the zone of the file|names outside these zones|also answers the cluster's names|clients get no reply")  # fmt: skip
 
 
 class World:

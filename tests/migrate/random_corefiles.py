@@ -117,13 +117,15 @@ def template(w, zone):
     names = [own, f"www.{own}", f"a.b.{own}", f"x{own}", f"www.{own}.org", *names_below(rng, zone, 3)]
     escaped = own.replace(".", "\\.")
     answer = 'answer "{{ .Name }} 60 IN A 192.168.2.1"'
+    through = [] if zone != "." and rng.random() < 0.15 else ["fallthrough"]  # without it, CoreDNS answers no other name of the block
     if kind == "zone":
-        w.directive("    ", "template", f"template IN A {own}", [answer], names, zone)
+        w.directive("    ", "template", f"template IN {rng.choice(('A', 'A', 'A', 'A', 'A', 'ANY'))} {own}", [answer], names, zone)
     elif kind in ("match", "below"):
         match = f"^{escaped}\\.$" if kind == "match" else rng.choice([f".*\\.{escaped}", f"^(.*\\.)?{escaped}\\.$"])
-        w.directive("    ", "template", "template IN A", [f'match "{match}"', answer, "fallthrough"], names, zone)
+        w.directive("    ", "template", "template IN A", [f'match "{match}"', answer, *through], names, zone)
     elif kind == "nxdomain":
-        w.directive("    ", "template", f"template ANY ANY {own}", ["rcode NXDOMAIN"], names, zone)
+        authority = f'authority "{own}. 60 IN SOA ns.{own}. host.{own}. 1 3600 600 86400 60"'
+        w.directive("    ", "template", f"template ANY ANY {own}", ["rcode NXDOMAIN", *([authority] if rng.random() < 0.3 else [])], names, zone)
     elif kind == "aaaa":
         w.directive("    ", "template", "template IN AAAA .", ["rcode NOERROR"], [*((n, "AAAA") for n in (*names, *names_below(rng, zone, NAMES))), ("dual.shop.svc.cluster.local", "AAAA")])
     else:
@@ -187,7 +189,7 @@ def block(w, zone, questions, servers, plain):
     elif rng.random() < 0.08 and not zone.endswith("arpa"):
         parts.append(lambda: kubernetes(w, "cluster.local", [q for q in questions if q[1] != "PTR"]))
     if not zone.endswith("arpa"):
-        for make, chance in ((hosts, 0.4), (rewrite, 0.5), (rewrite, 0.25), (template, 0.35), (zone_file, 0.25)):
+        for make, chance in ((hosts, 0.4), (rewrite, 0.5), (rewrite, 0.25), (template, 0.35), (template, 0.1), (zone_file, 0.25)):
             if rng.random() < chance:
                 parts.append(lambda make=make: make(w, zone))
     parts += [lambda: forward(w, zone, servers)] * (rng.random() < 0.9) + [lambda: forward(w, zone, servers)] * (rng.random() < 0.1)

@@ -102,11 +102,11 @@ def test_each_line_has_its_verdict(name):
 
 
 def test_a_case_for_every_plugin_of_the_default_build():
-    """The plugin names in plugin.cfg of CoreDNS 1.14.7."""
+    """The plugin names in plugin.cfg of CoreDNS 1.15.0."""
     plugins = """root metadata geoip cancel proxyproto quic grpc_server https https3 timeouts multisocket reload nsid bufsize bind debug trace
         ready health pprof shed prometheus errors log dnstap local dns64 any chaos loadbalance tsig rewrite autopath acl cache header dnssec
         tls minimal template transfer hosts route53 azure clouddns k8s_external kubernetes file auto secondary etcd loop forward grpc
-        erratic whoami on sign view nomad""".split()
+        erratic whoami on sign view nomad siit dynupdate""".split()
     text = "".join(f"{p}\n" for p in plugins)
     code, out, _ = migrate("-", ". {\n" + text + "}\n")
     assert code == 0 and "not a plugin of CoreDNS's default build" not in out
@@ -1108,9 +1108,13 @@ def test_hosts_without_a_name_of_its_block_changes_nothing():
 
 
 def test_a_reverse_name_of_hosts_without_other_names():
-    text = OPEN + "x.example 10.in-addr.arpa {\n hosts {\n  10.0.0.5 a.example\n  fallthrough\n }\n forward . 10.0.0.1\n}\n"
+    hosts = "hosts {\n  10.0.0.5 a.x.example\n  fallthrough\n }"
+    text = in_root(hosts) + "x.example {\n forward . 10.0.0.1\n}\n"
     out = of(configmap("coredns", Corefile=text))[0]
     assert "CoreDNS returns such names only for the reverse name of the address" in out and verdicts(out)["Corefile", line_of(text, "hosts {")] == "~"
+    text = OPEN + f"y.example 10.in-addr.arpa {{\n {hosts}\n forward . 10.0.0.1\n}}\n"  # CoreDNS skips names outside of the block's zones
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert {verdicts(out)["Corefile", line_of(text, line)] for line in ("hosts {", "10.0.0.5 a.x.example")} == {"="}
 
 
 @pytest.mark.parametrize("line, seen", [
@@ -1121,7 +1125,6 @@ def test_a_reverse_name_of_hosts_without_other_names():
     ("rewrite continue name b.x.example a.example\n rewrite ttl exact a.example 30", True),
     ("template ANY ANY a.example {\n  rcode NXDOMAIN\n }", False),
     ("template ANY ANY example {\n  rcode NXDOMAIN\n }", True),
-    ("template ANY ANY a.example a.x.example {\n  rcode NXDOMAIN\n }", True),
     ("rewrite name b.x.example a.example\n template ANY ANY a.example {\n  rcode NXDOMAIN\n }", True),
 ])
 def test_lines_for_names_that_the_block_never_gets_change_nothing(line, seen):
@@ -1187,21 +1190,157 @@ def test_an_except_with_the_target_of_a_service(topology, cached):
     assert "these names get NXDOMAIN" in out and ("or NOERROR without records" in out) is cached
 
 
+@pytest.mark.parametrize("topology, cached", [("front", False), ("classic", True)])
+def test_a_denied_name_that_is_the_target_of_a_service(topology, cached):
+    text = in_root("template ANY ANY x.example {\n  rcode NXDOMAIN\n }")
+    out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
+    assert verdicts(out)["Corefile", line_of(text, "template ANY ANY x.example {")] == ("~" if cached else "=")
+    assert ("NXDOMAIN for the zone and all names below it, or NOERROR without records while dnsmasq caches an ExternalName Service" in out) is cached
+
+
+DENIED = "template ANY ANY %s {\n  rcode NXDOMAIN\n }"
+
+
+@pytest.mark.parametrize("forward", ["forward b.corp.example 10.0.0.2", "forward b.corp.example 10.0.0.2 {\n  except a.b.corp.example\n }\n forward . 10.0.0.1"])
+def test_a_forward_of_names_that_a_template_denies_has_no_servers(forward):
+    text = OPEN + f"corp.example {{\n {DENIED % 'corp.example'}\n {forward}\n}}\n"
+    out, data, flags, _ = of(configmap("coredns", Corefile=text))
+    assert "stubDomains" not in data and flags["dnsmasq"] == ["--address=/corp.example/"]
+    assert verdicts(out)["Corefile", line_of(text, forward)] == "="
+
+
+def test_a_block_below_a_name_that_the_root_denies_keeps_the_node_s_servers():
+    text = in_root(DENIED % "lab.example") + "deep.lab.example {\n forward . /etc/resolv.conf\n}\n"
+    assert sorted(of(configmap("coredns", Corefile=text))[2]["dnsmasq"]) == ["--address=/lab.example/", "--server=/deep.lab.example/#"]
+
+
+def test_a_block_below_a_stub_domain_uses_the_servers_of_all_other_names():
+    text = CLOSED[:-2] + " forward . 10.0.0.9\n}\n" + CORP + "a.corp.example {\n forward . /etc/resolv.conf\n}\n"
+    out, _, flags, _ = of(configmap("coredns", Corefile=text))
+    assert flags["dnsmasq"] == ["--server=/a.corp.example/#"] and "names of this zone go to the servers of all other names" in out
+
+
+def test_a_template_of_zones_of_which_the_block_has_one():
+    text = in_corp(DENIED % "a.corp.example other.example")
+    assert of(configmap("coredns", Corefile=text))[2]["dnsmasq"] == ["--address=/a.corp.example/"]
+
+
+@pytest.mark.parametrize("body, mark, said", [
+    ('match ^a\\.b\\.corp\\.example\\.$\n  answer "{{ .Name }} 60 IN A 192.0.2.1"', "~", True),
+    ('match ^a\\.b\\.corp\\.example\\.$\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n  fallthrough other.example', "~", True),
+    ('match ^a\\.b\\.corp\\.example\\.$\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n  fallthrough', "~", False),
+    ('match ^ip-(.*)\n  answer "{{ .Name }} 60 IN A 10.0.0.{{ index .Match 1 }}"', "!", True),
+    ('match .*\n  answer "{{ .Name }} 60 IN A 192.0.2.1"', "~", False),
+])
+def test_a_template_that_passes_no_other_name_on(body, mark, said):
+    text = in_corp(f"template IN A {{\n  {body}\n }}")
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert verdicts(out)["Corefile", line_of(text, "template IN A {")] == mark
+    assert ("CoreDNS returns SERVFAIL for names that do not match, because the template has no fallthrough" in out) is said
+
+
+@pytest.mark.parametrize("head, record, records, said", [
+    ("IN ANY", "A 192.0.2.1", 2, "These names then have no records of other types; CoreDNS returned this record for all types"),
+    ("IN ANY", "CNAME x.test.", 2, "For types other than A and AAAA, kubedns also looks up the target of the alias"),
+    ("IN A", "CNAME x.test.", 2, "These names are then aliases for all types; CoreDNS looked other types up"),
+    ("IN AAAA", "A 192.0.2.1", 0, "not translated"),
+    ("IN A", 'A 192.0.2.1" "{{ .Name }} 60 IN A 192.0.2.2', 0, "it has more than one record"),
+])
+def test_the_types_of_a_template(head, record, records, said):
+    out, data, _, _ = of(configmap("coredns", Corefile=in_root(f'template {head} x.example {{\n  answer "{{{{ .Name }}}} 60 IN {record}"\n }}')))
+    assert len(data.get("records", [])) == records and said in out
+
+
+@pytest.mark.parametrize("head", ["IN A x.example", "IN AAAA ."])
+def test_a_condition_of_coredns_1_15_is_not_ignored(head):
+    out, data, flags, _ = of(configmap("coredns", Corefile=in_root(f'template {head} {{\n  answer "{{{{ .Name }}}} 60 IN A 192.0.2.1"\n  expr client_ip() startsWith "10."\n }}')))
+    assert "records" not in data and "--filter-aaaa=on" not in flags["kubedns"]
+    assert "NO EQUIVALENT: not translated: it has an option that kubedns does not have" in out
+
+
+def test_a_rewrite_with_metadata_is_not_another_rewrite():
+    out, data, _, _ = of(configmap("coredns", Corefile=in_root("rewrite name regex (.*)\\.x\\.example {1}.{/kubernetes/client-namespace}.svc.cluster.local metadata answer auto")))
+    assert "rewrites" not in data and "NO EQUIVALENT: no rewrites of this kind" in out
+
+
+def test_a_template_with_several_patterns():
+    out, data, _, _ = of(configmap("coredns", Corefile=in_root('template IN A {\n  match ^a\\.x\\.test\\.$ ^b\\.x\\.test\\.$\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n  fallthrough\n }')))
+    assert "records" not in data and "NO EQUIVALENT: not translated: it has several patterns" in out
+
+
+def test_a_denial_with_a_record_in_another_section():
+    text = in_root('template ANY ANY x.example {\n  rcode NXDOMAIN\n  authority "x.example. 60 IN SOA ns.x.example. host.x.example. 1 60 60 60 60"\n }')
+    out, _, flags, _ = of(configmap("coredns", Corefile=text))
+    assert flags["dnsmasq"] == ["--address=/x.example/"] and "the answer has no record in other sections" in out
+
+
+@pytest.mark.parametrize("first, second, said", [
+    (DENIED % "a.x.example", f"template IN A x.example {ANSWER}", True),
+    (DENIED % "x.example", f"template IN A a.x.example {ANSWER}", True),
+    (f"template IN A x.example {ANSWER}", f"template IN A a.x.example {ANSWER}", True),
+    (f"template IN A x.example {ANSWER}", DENIED % "x.example", True),
+    (f"template IN A a.x.example {ANSWER}", f"template IN A x.example {ANSWER}", False),
+    (DENIED % "a.x.example", DENIED % "x.example", False),
+    (f"template IN A x.example {ANSWER}", "template IN AAAA x.example {\n  answer \"{{ .Name }} 60 IN AAAA 2001:db8::1\"\n }", False),
+    (f"template IN A x.example {ANSWER}", f"template IN A y.example {ANSWER}", False),
+])
+def test_templates_with_the_same_names(first, second, said):
+    text = in_root(first, second)
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert (f"the template in line {line_of(text, first)} has some of these names too" in out) is said
+
+
+@pytest.mark.parametrize("rcode, zone, mark", [("NOERROR", "x.example", "="), ("NOERROR", "a.x.example", "="), ("NXDOMAIN", "x.example", "~"), ("NOERROR", "example", "!"), ("REFUSED", "x.example", "!")])
+def test_a_template_without_records_for_names_of_another(rcode, zone, mark):
+    empty = f"template IN AAAA {zone} {{\n  rcode {rcode}\n }}"
+    text = in_root(f"template IN A x.example {ANSWER}", empty)
+    assert verdicts(of(configmap("coredns", Corefile=text))[0])["Corefile", line_of(text, empty)] == mark
+
+
+@pytest.mark.parametrize("topology", ["front", "classic"])
+def test_names_of_a_template_that_another_forward_has(topology):
+    text = OPEN + f"corp.example {{\n template IN A corp.example {ANSWER}\n %s\n}}\n"
+    for forwards, said in (("forward b.corp.example 10.0.0.2\n forward . 10.0.0.1", True), ("forward . 10.0.0.1 {\n  except b.corp.example\n }\n forward . 10.0.0.2", True),
+                           ("forward . 10.0.0.1\n forward b.corp.example 10.0.0.2", False)):  # fmt: skip
+        out = of(configmap("coredns", Corefile=text % forwards), flags=[f"--topology={topology}"])[0]
+        assert ('names in "b.corp.example" go to the servers of another forward' in out) is said
+
+
+@pytest.mark.parametrize("line", ["hosts {\n  10.0.0.5 a.b.x.example\n  fallthrough\n }", f"template IN A a.b.x.example {ANSWER}", "file db.b a.b.x.example"])
+def test_an_empty_name_in_the_zone_of_a_file(line):
+    for zone, said in ("x.example", True), ("b.x.example", False), ("a.b.x.example", False), ("y.example", False):
+        text = in_root(f"file db.b {zone}", line)
+        assert ('"b.x.example" then exists in the zone of the file in line' in of(configmap("coredns", Corefile=text, db__b=ZONE))[0]) is said
+    assert "then exists in the zone of the file" not in of(configmap("coredns", Corefile=in_root("file db.none x.example", line), db__b=ZONE))[0]
+
+
+@pytest.mark.parametrize("zone, said", [("a.b.example", True), ("b.example", False)])
+def test_names_beside_the_zone_of_another_block_that_no_wildcard_covers(zone, said):
+    hosts = f"{zone} {{\n hosts {{\n  10.0.0.5 x.{zone}\n  fallthrough\n }}\n forward . 10.0.0.1\n}}\n"
+    for line, sentence in (f"template IN A example {ANSWER}", 'does not cover other names below "b.example"'), ("file db.b example", '"b.example" then exists in the zone'):
+        assert (sentence in of(configmap("coredns", Corefile=in_root(line) + hosts, db__b=ZONE))[0]) is said
+
+
 @pytest.mark.parametrize("topology, pierced", [("front", False), ("classic", True)])
 def test_names_that_an_except_denies(topology, pierced):
-    text = CLOSED[:-2] + " hosts {\n  10.0.0.5 a.x.example\n  fallthrough\n }\n forward . 10.0.0.1 {\n  except x.example\n }\n}\n"
-    out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
-    assert "these names get NXDOMAIN" in out and ("but not names below those of hosts and rewrite" in out) is pierced
+    one = ANSWER.replace("{\n", "{\n  match ^a\\.x\\.example\\.$\n  fallthrough\n", 1)
+    for line in "hosts {\n  10.0.0.5 a.x.example\n  fallthrough\n }", f"template IN A {one}":
+        text = CLOSED[:-2] + f" {line}\n forward . 10.0.0.1 {{\n  except x.example\n }}\n}}\n"
+        out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
+        assert "these names get NXDOMAIN" in out and ("but not names below those of hosts, rewrite and template" in out) is pierced
 
 
 @pytest.mark.parametrize("text, line, mark, said", [
     (OPEN + CORP[:-2] + ' template IN A {\n  match ^ip-(.*)-1\n  answer "{{ .Name }} 60 IN A 10.0.0.{{ index .Match 1 }}"\n }\n}\n', "template IN A {", "!",
-     "not translated: the answer depends on the query, or the pattern is not a name. These names are looked up like any other name; CoreDNS answered A queries for names in corp.example that match ^ip-(.*)-1."),
+     "not translated: the answer depends on the query, or the pattern is not a name. These names are looked up like any other name; CoreDNS answered A queries for names in corp.example that match ^ip-(.*)-1; "
+     "CoreDNS returns SERVFAIL for names that do not match"),
     (OPEN + CORP[:-2] + " template ANY ANY {\n  match ^x[0-9]\n  rcode NXDOMAIN\n }\n}\n", "template ANY ANY {", "~", "CoreDNS answered all queries for names in corp.example that match ^x[0-9]"),
     (OPEN + CORP[:-2] + ' template IN A {\n  answer "{{ .Name }} 60 IN A 10.0.0.1"\n }\n}\n', "template IN A {", "~",
      "key records, for names in corp.example. These names then have no records of other types; CoreDNS looked them up"),
     (in_root("any"), "any", "~", "ANY queries for external names go to the upstream servers"),
-    (in_root("nsid here"), "nsid here", "~", "answers have no option NSID"),
+    (in_root("nsid here"), "nsid here", "=", "--server-id=here"),
+    (in_root("nsid"), "nsid", "=", ""),
+    (in_corp("nsid here"), "nsid here", "~", "the text is the pod's name, or that of --server-id, for all names"),
     (in_root("local"), "local", "~", "dnsmasq answers localhost itself, with a TTL of 0. It sends localhost.DOMAIN"),
     (in_root("autopath @kubernetes"), "autopath @kubernetes", "~", "clients send one query for a name instead of four"),
     (in_root("cache 30 corp.example x.test"), "cache 30 corp.example x.test", "~", "CoreDNS cached only names in corp.example, x.test, and queried the servers for each query for another name"),
@@ -1216,6 +1355,12 @@ def test_the_report_says_what_a_directive_did_and_what_happens_now(text, line, m
 def test_all_names_that_a_template_answers_before_hosts_are_named():
     out = of(configmap("coredns", Corefile=in_root("template ANY ANY x.example {\n  rcode NXDOMAIN\n }", "hosts {\n  10.0.0.5 a.x.example b.example c.x.example\n  fallthrough\n }")))[0]
     assert 'answers "a.x.example", "c.x.example" before hosts does' in out
+
+
+@pytest.mark.parametrize("topology, flag", [("front", True), ("classic", False)])
+def test_the_text_of_nsid(topology, flag):
+    out, _, flags, _ = of(configmap("coredns", Corefile=in_root("nsid my pod")), flags=[f"--topology={topology}"])
+    assert ("--server-id=my pod" in flags["kubedns"]) is flag and ("answers have no option NSID" in out) is not flag
 
 
 def test_a_log_with_a_variable_that_is_not_set_has_no_flag():
