@@ -1,4 +1,7 @@
-"""The servers that upstream.py measures: classic and front with either engine of the nanny, and dnsmasq, unbound and CoreDNS alone.
+"""The servers that upstream.py measures: classic and front with either engine of the nanny, kubedns alone, and dnsmasq, unbound and CoreDNS alone.
+
+kubedns alone queries the upstream servers itself: as "standalone" for the clients' names, and as "chases" for the targets of ExternalName
+Services.
 
 The nanny needs unbound 1.26.1. If the machine's unbound is older, the bench runs Debian 13's: mmdebstrap unpacks the package and
 its libraries into ROOTS, and a script starts the program with its own libraries. The sandbox of the nanny does not know these paths, so
@@ -28,7 +31,8 @@ from tls_world import Authority  # noqa: E402
 OBJECTS = os.path.join(HERE, "..", "..", "conf", "example", "objects")
 COREDNS = {"coredns": "v1.14.7", "coredns-1.15": "v1.15.0"}  # 1.15 limits the time of a TLS handshake (coredns#8543)
 ALONE = ("dnsmasq", "unbound", *COREDNS)
-NAMES = ("classic", "front", "classic-unbound", "front-unbound", *ALONE)
+KUBEDNS_ALONE = ("standalone", "chases")
+NAMES = ("classic", "front", "classic-unbound", "front-unbound", *KUBEDNS_ALONE, *ALONE)
 ENCRYPTED = ("classic-unbound", "front-unbound", "unbound", *COREDNS)  # can use TLS upstream servers
 OLDEST_UNBOUND = (1, 26, 1)
 
@@ -186,10 +190,26 @@ class BehindKubedns(Kubedns):
         super().__init__(DIRECTORY, *arguments)
 
 
-def start(stack, a, name, ports, tls=None):
+class Chases(FrontKubedns):
+    """It has an ExternalName Service for each of these labels. The targets are the names that the other servers are asked for."""
+
+    def __init__(self, nameservers, labels, tag):
+        super().__init__("upstream-chases", [], nameservers)
+        services = [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": label, "namespace": "default"}, "spec": {"type": "ExternalName", "externalName": f"{label}.{tag}.example"}} for label in labels]
+        os.mkdir(self.path("objects"))
+        self.write("objects/services.yaml", "\n---\n".join(map(json.dumps, services)))
+        self.source = [f"--objects-dir={self.path('objects')}"]
+
+
+def zone(server, tag):
+    """The zone of the names that this server is asked for."""
+    return "default.svc.cluster.local" if server == "chases" else f"{tag}.example"
+
+
+def start(stack, a, name, ports, tls=None, labels=(), tag=""):
     """
     Starts the servers of this name. Each server starts before the servers that forward to it. `tls` is the Tls of the upstream servers, or
-    None. Returns the port that clients query.
+    None. `labels` are the first labels of all names that will be asked, for "chases". Returns the port that clients query.
     """
     source = [f"--objects-dir={OBJECTS}", *a.kubedns]
     if name in COREDNS:
@@ -198,6 +218,11 @@ def start(stack, a, name, ports, tls=None):
         return stack.enter_context(Dnsmasq(ports)).port
     if name == "unbound":
         return stack.enter_context(Unbound(a.unbound_found[0], ports, a.setting, tls)).port
+    servers = f"--nameservers={','.join(f'127.0.0.1:{p}' for p in ports)}"
+    if name == "standalone":
+        return stack.enter_context(FrontKubedns("upstream-standalone", source, servers)).port
+    if name == "chases":
+        return stack.enter_context(Chases(servers, labels, tag)).port
     topology, _, engine = name.partition("-")
     unbound = a.unbound_found if engine else None
     extra = [] if engine else a.dnsmasq
@@ -206,8 +231,7 @@ def start(stack, a, name, ports, tls=None):
         if unbound:
             stack.enter_context(Sidecar(cache))
         return stack.enter_context(FrontKubedns(f"upstream-{name}-kubedns", source, f"--config-dir={cache.path('config')}", f"--resolver=127.0.0.1:{cache.port}", "--answer-cache=1M")).port
-    nameservers = [] if tls else [f"--nameservers={','.join(f'127.0.0.1:{p}' for p in ports)}"]
-    behind = stack.enter_context(BehindKubedns(f"upstream-{name}-kubedns", source, *nameservers))
+    behind = stack.enter_context(BehindKubedns(f"upstream-{name}-kubedns", source, *([] if tls else [servers])))
     cache = stack.enter_context(Nanny(f"upstream-{name}-nanny", ports, behind.port, f"--server=/cluster.local/127.0.0.1#{behind.port}", *extra, unbound=unbound, tls=tls))
     if unbound:
         stack.enter_context(Sidecar(cache))
