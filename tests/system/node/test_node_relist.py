@@ -1,12 +1,11 @@
 """
-The load on the API server when all nodes get a 410 at the same moment, and when all nodes start at the same moment. Agents send the
-requests of kubedns --node-role to the stand-in API server. `make soak` has 500 agents, other runs 50. Prints the requests and bytes of each
-second.
+The load on the API server when all nodes get a 410 at the same moment, and when all nodes start at the same moment. 500 agents send the
+requests of kubedns --node-role to the stand-in API server. Prints the requests and bytes of each second. The agents only have the constants
+of kubedns, and its own waits are in tests/unit/test_reflector_errors.c. So these tests run in `make soak` only.
 """
 
 import asyncio
 import itertools
-import os
 import random
 import re
 import time
@@ -17,7 +16,7 @@ import pytest
 from api_world import ApiProcess
 from test_node_role import HEADLESS
 
-AGENTS = 500 if os.environ.get("SOAK") else 50
+AGENTS = 500
 # REFLECTOR_SPREAD_BYTES_S, REFLECTOR_RELIST_JITTER_MS and REFLECTOR_SPREAD_MAX_MS of kubedns/api/reflector.h
 SPREAD_BYTES_S, WAIT_MIN_S, WAIT_MAX_S = 500_000, 3, 120
 FIRST_S, MOST_S = 0.8, 30  # BACKOFF_FIRST_MS and BACKOFF_MAX_MS of kubedns/api/backoff.h
@@ -86,18 +85,17 @@ async def start(host, port, spread):
     return meter, await asyncio.gather(*(one(path) for _ in range(AGENTS) for path in LISTS))
 
 
-@pytest.mark.quiet
+@pytest.mark.soak
 def test_nodes_that_start_at_one_moment_come_again_ever_more_rarely(tmp_path):
     """
     There are 500 agents for 5,000 nodes, so the server has a tenth of the node role's priority level: 2 lists at a time, 80 in the queue.
-    The short run has 50 agents and a queue of 8.
     """
     with ApiProcess(tls=False, http2=False) as api:
         api.load(services=100, slices=150, namespaces=5)
         url = urlsplit(api.url())
         asked = []
         for spread in (False, True):
-            api.set_turns(2, 80 * AGENTS // 500, 0.02)
+            api.set_turns(2, 80, 0.02)
             meter, ended = asyncio.run(start(url.hostname, url.port, spread))
             granted, refused = api.turns_taken()
             print(f"{AGENTS} agents, {'ever later' if spread else 'as the server says'}: {granted} lists, {refused} refused, the last after {max(ended)} s; "
@@ -107,7 +105,7 @@ def test_nodes_that_start_at_one_moment_come_again_ever_more_rarely(tmp_path):
         assert asked[1] < asked[0]
 
 
-@pytest.mark.quiet
+@pytest.mark.soak
 def test_relists_of_all_nodes_are_spread(tmp_path):
     with ApiProcess(tls=False, http2=False) as api:
         api.load(services=1000, slices=1500, namespaces=50)
