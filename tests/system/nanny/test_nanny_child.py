@@ -124,11 +124,12 @@ def test_stopped_dnsmasq_is_killed_when_it_has_been_silent_for_too_long(world):
     assert world.get("/healthz") == (200, "ok\n") and world.answers()
 
 
-def test_health_and_readiness_follow_the_silence(world, standin):
-    standin("mute", "-silence=3s")
+def test_health_and_readiness_follow_the_silence(world, standin, tmp_path):
+    clock = Clock(tmp_path)
+    standin("mute", "-silence=3s", env={**os.environ, **clock.env})
     assert world.get("/readiness")[0] == 503
     assert world.get("/healthz")[0] == 200
-    wait_for(lambda: world.metric("nanny_dnsmasq_silences_total") >= 1)
+    clock.run_until(lambda: world.metric("nanny_dnsmasq_silences_total") >= 1, 5, what=world.log)
     wait_for(lambda: len(standin.signals()) >= 2)  # the nanny started it again
     assert world.get("/readiness")[0] == 503
     assert world.get("/healthz")[0] == 503  # the new dnsmasq has not answered yet
@@ -164,7 +165,7 @@ def test_five_deaths_in_a_minute_end_the_nanny(world):
 def test_a_child_that_exits_3_for_ever(world, standin, tmp_path):
     clock = Clock(tmp_path)
     standin("exit:3", env={**os.environ, **clock.env})
-    clock.run_until(lambda: world.process.poll() is not None, 8, 0.01, world.log)
+    clock.run_until(lambda: world.process.poll() is not None, 8, 0.05, world.log)
     assert world.wait_exit() == 1
     assert [s.partition(" ")[0] for s in standin.signals()] == ["start"] * 5
     assert "status 3" in world.lines[-1] and "stand-in says hello" in world.lines[-1]
@@ -373,9 +374,12 @@ def test_what_is_not_confirmed_is_told_again_and_counted(world, standin):
     assert world.metric('nanny_reloads_total{result="timeout"}') >= 2
 
 
-def test_death_by_sighup_while_reloading(world, standin):
-    standin("hup")
-    assert world.wait_exit(60) == 1  # without confirmation, each dnsmasq gets a SIGHUP after a second, and the SIGHUP kills it
+def test_death_by_sighup_while_reloading(world, standin, tmp_path):
+    clock = Clock(tmp_path)
+    standin("hup", env={**os.environ, **clock.env})
+    # Without confirmation, each dnsmasq gets a SIGHUP after a second, and the SIGHUP kills it.
+    clock.run_until(lambda: world.process.poll() is not None, 60, what=world.log)
+    assert world.wait_exit() == 1
     assert "status 7" in world.lines[-1]
     assert standin.signals().count("SIGHUP") == 5
 

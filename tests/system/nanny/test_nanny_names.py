@@ -5,7 +5,6 @@ delay a good name.
 
 import os
 import threading
-import time
 
 import dns.rcode
 import pytest
@@ -62,6 +61,16 @@ def start(world, zone, stub_port, name="ns.stub.test", flags=(), **popen):
     return world.start(*flags, **popen)
 
 
+def start_with_clock(world, zone, stub_port, tmp_path):
+    """Returns the clock of the nanny and dnsmasq. It stands still when the name is known."""
+    clock = Clock(tmp_path)
+    with clock.running(1):
+        start(world, zone, stub_port, env={**os.environ, **clock.env})
+        wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1")
+        world.wait_confirmed()
+    return clock
+
+
 def known(config, name="ns.stub.test"):
     return {a["address"]: a["current"] for n in config["names"] if n["name"] == name for a in n["addresses"]}
 
@@ -84,10 +93,7 @@ def test_until_it_is_found_the_world_is_not_asked_instead(world, zone, stubs):
 
 def test_it_moves(world, zone, stubs, tmp_path):
     zone.records["ns.stub.test."] = ["127.0.0.11"]
-    clock = Clock(tmp_path)
-    with clock.running(1):
-        start(world, zone, stubs[0].port, env={**os.environ, **clock.env})
-        wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1")
+    clock = start_with_clock(world, zone, stubs[0].port, tmp_path)
     stubs[0].close()
     zone.records["ns.stub.test."] = ["127.0.0.12"]
     clock.run_until(lambda: world.file()[1:] and any("127.0.0.12" in l for l in world.file()), 6.5)  # the TTL of 5 s plus a margin
@@ -97,29 +103,26 @@ def test_it_moves(world, zone, stubs, tmp_path):
     assert known(world.config()) == {"127.0.0.11": False, "127.0.0.12": True}
 
 
-def test_nxdomain_and_silence_keep_what_is_known(world, zone, stubs):
+def test_nxdomain_and_silence_keep_what_is_known(world, zone, stubs, tmp_path):
     zone.records["ns.stub.test."] = ["127.0.0.11"]
-    start(world, zone, stubs[0].port)
-    wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1")
+    clock = start_with_clock(world, zone, stubs[0].port, tmp_path)
     del zone.records["ns.stub.test."]
-    wait_for(lambda: world.config()["names"][0]["A"]["failures"] >= 1, timeout=8)
+    clock.run_until(lambda: world.config()["names"][0]["A"]["failures"] >= 1, 8)
     assert world.ask("b.acme.test") == "10.9.0.1" and known(world.config()) == {"127.0.0.11": True}
     zone.records["ns.stub.test."] = None
     before = world.config()["names"][0]["A"]["failures"]
-    wait_for(lambda: world.config()["names"][0]["A"]["failures"] > before, timeout=15)
+    clock.run_until(lambda: world.config()["names"][0]["A"]["failures"] > before, 15)
     assert world.ask("c.acme.test") == "10.9.0.1"
     assert world.metric("nanny_names_failing") >= 1 and world.metric("nanny_sighups_total") <= 1
 
 
-def test_a_second_address_waits_for_its_turn(world, zone, stubs):
+def test_a_second_address_waits_for_its_turn(world, zone, stubs, tmp_path):
     zone.records["ns.stub.test."] = ["127.0.0.11"]
-    start(world, zone, stubs[0].port)
-    wait_for(lambda: known(world.config()))
-    world.wait_confirmed()
+    clock = start_with_clock(world, zone, stubs[0].port, tmp_path)
     hups = world.metric("nanny_sighups_total")
     zone.records["ns.stub.test."] = ["127.0.0.12", "127.0.0.11"]
-    wait_for(lambda: len(known(world.config())) == 2, timeout=8)
-    time.sleep(0.5)  # a SIGHUP that comes too early would arrive in this time
+    clock.run_until(lambda: len(known(world.config())) == 2, 8)
+    clock.pass_by(5, 0.1)
     assert world.metric("nanny_sighups_total") == hups  # at least 30 s must pass since the last SIGHUP
     assert world.ask("a.acme.test") == "10.9.0.1"
 
@@ -170,20 +173,22 @@ def test_names_come_and_go_as_a_difference(world, zone, stubs):
     assert sum(name == "ns2.test." for name, _ in zone.server.asked) == asked  # the name is in both configurations, so the nanny did not look it up again
 
 
-def test_a_name_that_is_dnsmasq_itself_is_said_once_and_not_asked(world):
+def test_a_name_that_is_dnsmasq_itself_is_said_once_and_not_asked(world, tmp_path):
     """The nanny logs this when it finds the address, and again when the address changes, but not at each refresh."""
     found = {"ns.acme.example.": "127.0.0.1"}
     resolver = Server(lambda name, rdtype: [(name, 5, "A", found[name])] if rdtype == "A" else [])
     try:
         world.write(stubDomains={"acme.test": [f"ns.acme.example:{world.port}"]}, upstreamNameservers=[str(resolver)])
-        world.start("-syncInterval=100ms")
-        world.wait_log("ns.acme.example: its address 127.0.0.1")
+        clock = Clock(tmp_path)
+        with clock.running(1):
+            world.start("-syncInterval=100ms", env={**os.environ, **clock.env})
+            world.wait_log("ns.acme.example: its address 127.0.0.1")
         assert world.ask("x.acme.test") == "SERVFAIL"
         asked = len(resolver.asked)
-        wait_for(lambda: len(resolver.asked) >= asked + 2, timeout=30)  # the nanny has refreshed the addresses of both families
+        clock.run_until(lambda: len(resolver.asked) >= asked + 2, 30)  # the nanny has refreshed the addresses of both families
         said = [line for line in world.lines if "its address" in line]
         assert len(said) == 1 and "not used" in said[0], world.log()
         found["ns.acme.example."] = "127.0.0.2"
-        world.wait_log("ns.acme.example: its address 127.0.0.2", timeout=30)
+        clock.run_until(lambda: "ns.acme.example: its address 127.0.0.2" in world.log(), 30)
     finally:
         resolver.close()
