@@ -21,7 +21,7 @@ from hurry import Clock
 from kubedns_process import PROGRAM
 from objects import endpoint_slice, service
 from secondaries import Knot, lines
-from waiting import free_port, sanitized
+from waiting import free_port, sanitized, wait_for
 from world import Z, one_of_everything, start, write
 
 pytestmark = pytest.mark.spread
@@ -36,6 +36,16 @@ def large(count=40000):
     slices = [endpoint_slice("many", [f"10.{8 + i // 65536}.{i // 256 % 256}.{i % 256}" for i in range(at, at + 500)], suffix=str(at))
               for at in range(0, count, 500)]  # fmt: skip
     return [*one_of_everything(), service("many", "None"), *slices]
+
+
+@contextlib.contextmanager
+def hurried(tmp_path, objects, *args):
+    """Starts kubedns with clocks that run twenty times as fast, because serials are times in seconds. Yields kubedns and its clock."""
+    clock = Clock(tmp_path)
+    clock.set_wall_forward()
+    with clock.running(20), start(tmp_path, objects, *args, env=clock.env) as k:
+        k.wait_ready()
+        yield k, clock
 
 
 def printed(directory, zone, *args):
@@ -80,8 +90,7 @@ def test_a_serial_names_one_content(tmp_path):
     The serial is a time in seconds. If a client requests a transfer in the same second as a change, the transfer waits until this second is
     over. It contains the zone as it was at the end of this second.
     """
-    with start(tmp_path, SMALL, *HERE) as k:
-        k.wait_ready()
+    with hurried(tmp_path, SMALL, *HERE) as (k, _):
         for i in range(1, 6):
             write(k.objects, [*SMALL, service("new", f"10.96.1.{i}")])
             k.wait(lambda i=i: k.ask(f"new.default.svc.{Z}") == {f"10.96.1.{i}"})
@@ -260,8 +269,7 @@ def test_increments_lead_to_what_print_zone_prints(tmp_path):
     generator = random_cluster.Generator(5)
     zones = (Z, REVERSE[0])
     args = ("--reverse-cidrs=10.0.0.0/8", "--ns-addresses=127.0.0.1", "--transfer-to=127.0.0.1")
-    with start(tmp_path, list(generator.cluster.values()), *args) as k:
-        k.wait_ready()
+    with hurried(tmp_path, list(generator.cluster.values()), *args) as (k, clock):
         kept = [transferred(k, zone) for zone in zones]
         for i in range(12):
             for _ in range(4):
@@ -276,7 +284,7 @@ def test_increments_lead_to_what_print_zone_prints(tmp_path):
         write(k.objects, [service("last", "10.96.77.77")], name="last.json")
         k.wait(lambda: k.ask(f"last.default.svc.{Z}") == {"10.96.77.77"})
         assert k.metric("kubedns_publishes_total") > 5
-        next_second()
+        next_second(clock)
         for zone, copy in zip(zones, kept):
             ixfr(k, copy)
             assert lines(copy) == lines(printed(k.objects, zone))
@@ -284,9 +292,10 @@ def test_increments_lead_to_what_print_zone_prints(tmp_path):
         assert axfrs == 2 and ixfrs >= 4, (axfrs, ixfrs)
 
 
-def next_second():
-    """Waits for the next second, because serials are times in seconds."""
-    time.sleep(1.001 - time.time() % 1)
+def next_second(clock):
+    """Waits for the next second of the clock."""
+    begun = clock.seconds()
+    wait_for(lambda: clock.seconds() > begun + 1)
 
 
 def change(kubedns, value):
@@ -299,11 +308,10 @@ def test_increments_of_a_reverse_zone_while_hosts_replaces_the_name(tmp_path):
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "hosts").write_text(f"10.9.9.9 new.default.svc.{Z}\n")
-    with start(tmp_path, SMALL, *HERE, f"--config-dir={conf}") as k:
-        k.wait_ready()
+    with hurried(tmp_path, SMALL, *HERE, f"--config-dir={conf}") as (k, clock):
         kept = transferred(k, REVERSE[0])
         for i in range(1, 4):
-            next_second()
+            next_second(clock)
             write(k.objects, [service("new", f"10.96.1.{i}")], name="new.json")
             k.wait(lambda i=i: udp(k, query(f"{i}.1.96.10.in-addr.arpa", "PTR")).answer)
             ixfr(k, kept)
@@ -341,7 +349,7 @@ def test_the_whole_zone_where_increments_cannot_be_trusted(tmp_path, args, why):
     with start(tmp_path, SMALL, *HERE, *args) as k:
         k.wait_ready()
         kept = transferred(k, Z) if args else printed(k.objects, Z)
-        next_second()
+        time.sleep(1.001 - time.time() % 1)  # serials are times in seconds
         change(k, "10.96.1.1")
         ixfr(k, kept)
         assert counted(k, 2 if args else 1) == [2 if args else 1, 0], why
@@ -350,11 +358,10 @@ def test_the_whole_zone_where_increments_cannot_be_trusted(tmp_path, args, why):
 
 def test_the_journal_is_bounded(tmp_path):
     """The changes exceed the journal's size, so kubedns drops the oldest changes from it. A client that needs these changes gets the whole zone."""
-    with start(tmp_path, SMALL, *HERE, "--transfer-journal=64k") as k:
-        k.wait_ready()
+    with hurried(tmp_path, SMALL, *HERE, "--transfer-journal=64k") as (k, clock):
         kept = transferred(k, Z)
         for i in range(6):
-            next_second()
+            next_second(clock)
             services = [service(f"s{n}", f"10.97.{i}.{n}") for n in range(200)]
             write(k.objects, services, name="many.json")
             k.wait(lambda i=i: k.ask(f"s199.default.svc.{Z}") == {f"10.97.{i}.199"})
@@ -370,13 +377,12 @@ def test_headless_names_for_outside_are_transferred_and_so_are_their_changes(tmp
     """These names come from the cluster's tree. If only the tree changes, the external zone's serial must rise too."""
     zone = "apps.example.com"
     flags = (f"--external-zones={zone}", "--external-headless")
-    with start(tmp_path, SMALL, *HERE, *flags) as k:
-        k.wait_ready()
+    with hurried(tmp_path, SMALL, *HERE, *flags) as (k, clock):
         kept = transferred(k, zone)
         assert lines(kept) == lines(printed(k.objects, zone, *flags)) and "10.1.1.1" in str(lines(kept))
         name = f"db-0.new.default.{zone}"
         for last, ports in ((1, (("pg", 5432),)), (2, (("pg", 5432),)), (3, (("http", 80),))):
-            next_second()
+            next_second(clock)
             write(k.objects, [service("new", "None"), endpoint_slice("new", [f"10.201.0.{last}", "10.201.1.1"], hostnames=["db-0"], ports=ports)], name="new.json")
             k.wait(lambda last=last: k.ask(name) == {f"10.201.0.{last}"})
             ixfr(k, kept)
