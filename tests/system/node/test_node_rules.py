@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from hurry import Clock
@@ -24,8 +23,8 @@ SERVICE6 = "fd00:10:96::a"
 IDLE_S = 10  # kubedns closes a connection after this idle time
 
 
-def start_kubedns(world, addresses=f"{LOCAL},{SERVICE}"):
-    world.start_kubedns("kubedns", world.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=127.0.0.1:10153", f"--ttl={NODE_TTL}")
+def start_kubedns(world, addresses=f"{LOCAL},{SERVICE}", env=None):
+    world.start_kubedns("kubedns", world.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=127.0.0.1:10153", f"--ttl={NODE_TTL}", env=env)
 
 
 def kill_kubedns(world):
@@ -184,8 +183,11 @@ def alarms(world):
 
 
 def test_the_guard_ignores_the_end_of_an_idle_connection(tmp_path):
-    with NodeWorld(tmp_path) as world:
-        world.start_node()
+    """The clocks of the guard and of kubedns run five times as fast. The kernel removes the rules if the guard does not renew them every two seconds."""
+    clock = Clock(tmp_path)
+    with NodeWorld(tmp_path) as world, clock.running(5):
+        start_kubedns(world, env={**os.environ, **clock.env})
+        world.start_nanny(env={**os.environ, **clock.env})
         world.wait_node()
 
         def connections():
@@ -196,7 +198,8 @@ def test_the_guard_ignores_the_end_of_an_idle_connection(tmp_path):
         if not world.node("ss", "-HtnK", "sport", "=", ":53", check=False).stdout.strip():
             pytest.skip("this kernel does not end connections on demand")
         world.until(lambda: connections() == first, what="the guard's next connections, from the same ports")
-        time.sleep(IDLE_S + 1)
+        begun = clock.seconds()
+        world.until(lambda: clock.seconds() > begun + IDLE_S + 1)
         text = world.node("curl", "-s", "http://127.0.0.1:8081/metrics").stdout
         assert re.search(r'^kubedns_dns_dropped_total{reason="tcp_idle"} 0$', text, re.M), "the guard must end its connections before kubedns closes them as idle"
         assert alarms(world) == {(a, a) for a in (LOCAL, SERVICE)}
