@@ -12,6 +12,7 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 from dnsnet import Tcp, Upstream, query, udp
+from hurry import Clock
 from kubedns_process import PROGRAM
 from objects import namespace, service
 from test_relay import Dnsmasq
@@ -199,9 +200,10 @@ def test_steps_are_asked_of_the_upstream_servers_where_there_is_no_dnsmasq(tmp_p
 
 
 def test_search_completion_ends_before_the_client_times_out(tmp_path):
-    with Upstream(lambda *_: None) as u, start(tmp_path, cluster(), "--threads=1", f"--nameservers={u.address}", "--search-extra=a.example") as k:
+    clock = Clock(tmp_path)
+    with Upstream(lambda *_: None) as u, start(tmp_path, cluster(), "--threads=1", f"--nameservers={u.address}", "--search-extra=a.example", env=clock.env) as k:
         k.wait_ready()
-        reply = udp(k, query(f"www.example.com.default.s.{Z}"), timeout=5)
+        _, reply = clock.ask(k, query(f"www.example.com.default.s.{Z}"), 5)
         assert reply.rcode() == dns.rcode.SERVFAIL and not reply.answer
         assert k.metric("kubedns_search_completed_total", form="declared", result="failed") == 1
 

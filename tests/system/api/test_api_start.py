@@ -115,7 +115,7 @@ def test_services_forbidden_is_not_ready_and_says_verb_and_resource(start, api):
 
 
 @pytest.mark.parametrize("lack", ["forbidden", "missing"])
-def test_endpointslices_not_to_be_had_means_endpoints_and_a_warning(start, api, lack):
+def test_endpointslices_not_to_be_had_means_endpoints_and_a_warning(start, api, lack, tmp_path):
     """kube-dns's own role grants access to Services and Endpoints only. Replacing only the image must not break DNS."""
     api.start()
     if lack == "forbidden":
@@ -123,10 +123,11 @@ def test_endpointslices_not_to_be_had_means_endpoints_and_a_warning(start, api, 
         api.forbid("namespaces")
     else:
         api.absent("discovery.k8s.io")
-    kubedns = start(hurry=2)  # with this factor and the bounds below, a slow machine has 7.5 s
-    took = kubedns.wait_ready(20) * 2
+    clock = Clock(tmp_path)
+    kubedns = start(env=clock.env)
+    took = clock.run_until(kubedns.ready, 25, what=kubedns.log)
     print(f"ready from Endpoints after {took:.1f} s")
-    assert 10 <= took < 25, "a 403 while the API server starts is temporary, so kubedns waits ten seconds"
+    assert took >= 10, "a 403 while the API server starts is temporary, so kubedns waits ten seconds"
     assert kubedns.ask(WEB) == {"10.200.0.1"} and kubedns.ask(DB) == {"10.201.0.1", "10.201.0.2"}
     said = [line for line in kubedns.log().splitlines() if "endpointslices" in line and "using Endpoints" in line]
     assert len(said) == 1 and "apply" in said[0], kubedns.log()
@@ -225,23 +226,24 @@ def test_a_slow_api_server(start, api):
     assert api.count() == 3, "kubedns waits for a slow answer and does not repeat the request"
 
 
-def test_a_slow_link(start, api):
+def test_a_slow_link(start, api, tmp_path):
     """
-    Thirty objects at 1 KB/s. The clock of kubedns runs ten times as fast, so for kubedns the transfer takes more than a minute. It must not time
-    out while data arrives, and readiness reports each object as it arrives.
+    Thirty objects at 3 KB/s. The clock of kubedns runs thirty times as fast, so for kubedns the transfer takes more than a minute. It must not
+    time out while data arrives, and readiness reports each object as it arrives.
     """
     api.start()
     api.put_all([service(f"s{i}", f"10.200.1.{i + 1}") for i in range(30)])
-    api.fault(resource="services", rate=1000)
-    kubedns = start(hurry=10)
-    seen = set()
+    api.fault(resource="services", rate=3000)
+    clock, seen = Clock(tmp_path), set()
+    kubedns = start(env=clock.env)
 
     def progressing():
         status, text = kubedns.http("/readiness")
         seen.add(text)
         return status == 200
 
-    kubedns.wait(progressing, 60)
+    with clock.running(30):
+        kubedns.wait(progressing, 60)
     assert api.count(resource="services") == 1, "kubedns must not request the list again while it arrives"
     assert len(seen) > 5, f"readiness must show the progress: {seen}"
     assert kubedns.ask("s29.default.svc.cluster.local") == {"10.200.1.30"}
