@@ -9,9 +9,11 @@
  *			a struct test_clock. A wait ends when its time on this clock has passed, so the
  *			machine's speed does not change what happens.
  *
- * On such a clock, a periodic kernel timer of the program only wakes it, very often.
+ * On such a clock, a periodic kernel timer of the program only wakes it, very often. If the test
+ * sets the wall clock, the wall clock moves with the monotonic clock.
  *
- * The wall clock, kernel timers (TCP keepalive) and other processes do not change.
+ * Otherwise the wall clock does not change, nor do kernel timers (TCP keepalive) and other
+ * processes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,13 +40,13 @@
 enum { PLACES = 256, RUNS = 0, WAITS_WITH_AN_END = 1, WAITS_WITHOUT_AN_END = 2 };
 
 /*
- * The file of the test's clock. The test writes the time, and Clock.settle() of hurry.py reads the
- * rest. Each thread that has waited has a place. `last` and `before` are the times on the clock when
+ * The file of the test's clock. The test writes the time and the wall clock's time at 0 (0: the real
+ * wall clock), and Clock.settle() of hurry.py reads the rest. Each thread that has waited has a place. `last` and `before` are the times on the clock when
  * the thread began its last wait and the wait before that. If `before` is the clock's time, the
  * thread has done everything that was due.
  */
 struct test_clock {
-	volatile int64_t ns;
+	volatile int64_t ns, wall_ns;
 	_Atomic int64_t taken;
 	struct place {
 		volatile int32_t tid, state;
@@ -152,7 +154,19 @@ clock_gettime(clockid_t clock, struct timespec *t)
 	int r = real_clock_gettime(clock, t);
 	if (r == 0 && is_hurried(clock))
 		*t = of_ns(own_ns(to_ns(t)));
+	else if (r == 0 && clock == CLOCK_REALTIME && shared != NULL && shared->wall_ns != 0)
+		*t = of_ns(shared->wall_ns + shared->ns);
 	return r;
+}
+
+time_t
+time(time_t *out)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (out != NULL)
+		*out = now.tv_sec;
+	return now.tv_sec;
 }
 
 /* Notes that this thread begins a wait. `state` says whether the wait has an end. */

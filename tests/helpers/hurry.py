@@ -19,8 +19,10 @@ from kubedns_process import PROGRAM
 
 STEP_S = 0.005  # real time between two movements of a clock that runs
 SETTLE_S = 10.0  # a thread that works for longer is not waited for
-# struct test_clock of hurry.c: the time, the number of places that are taken, and the places (thread, state, last, before).
-HEAD, PLACE, PLACES = struct.Struct("=qq"), struct.Struct("=iiqq"), 256
+CALM_S = 0.05  # nor is one that always has something to do
+# struct test_clock of hurry.c: the time, the wall clock's time at 0, the number of places that are taken, and the places (thread, state,
+# last, before).
+HEAD, PLACE, PLACES = struct.Struct("=qqq"), struct.Struct("=iiqq"), 256
 WAITS_WITH_AN_END = 1
 
 
@@ -72,7 +74,10 @@ def state_of(thread):
 
 
 class Clock:
-    """The clock of the processes that have the environment `env`. It stands still until the test moves it."""
+    """
+    The clock of the processes that have the environment `env`. It stands still until the test moves it. settle() also waits for the servers
+    of the test in `servers`, which have a function busy().
+    """
 
     def __init__(self, tmp_path):
         path = tmp_path / "clock"
@@ -82,6 +87,12 @@ class Clock:
         with open(path, "r+b") as f:
             self._memory = mmap.mmap(f.fileno(), size)
         self.env, self._ns, self._moving, self._started = hurry(path), 0, threading.Lock(), False
+        self.servers, self._wall_ns, self._dead = [], 0, set()
+
+    def set_wall_forward(self, seconds=0):
+        """Sets the wall clock of the processes forward. From the first call on, the wall clock moves with this clock."""
+        self._wall_ns = (self._wall_ns or time.time_ns() - self._ns) + round(seconds * 1e9)
+        self._memory[8:16] = struct.pack("=q", self._wall_ns)
 
     def forward(self, seconds):
         with self._moving:
@@ -92,22 +103,31 @@ class Clock:
         """
         Waits until the processes have done what is due at the clock's time: each of their threads waits again, and began this wait and the
         one before it at this time, or has waited for a while in vain. Stopped threads and threads that wait without an end do not count. The
-        first call also waits until a process has started.
+        first call also waits until a process has started. Then waits for a moment until no thread runs, because a packet may be on its way
+        from one to another.
         """
-        deadline, wanted = time.monotonic() + SETTLE_S, self._ns
-        while (self._busy(wanted) or not (self._started or self._places())) and time.monotonic() < deadline:
+        begun, wanted = time.monotonic(), self._ns
+        while (self._busy(wanted) or not (self._started or self._places())) and time.monotonic() < begun + SETTLE_S:
             time.sleep(0.001)
-        self._started = True
+        self._started, calm, begun = True, 0, time.monotonic()
+        while calm < 2 and time.monotonic() < begun + CALM_S:
+            calm = 0 if self._busy(wanted, running="RD") else calm + 1
 
     def _places(self):
         """Returns how many threads have waited."""
-        return min(HEAD.unpack_from(self._memory)[1], PLACES)
+        return min(HEAD.unpack_from(self._memory)[2], PLACES)
 
-    def _busy(self, wanted):
+    def _busy(self, wanted, running=""):
+        """`running` has the states in which a thread is busy in any case."""
         for thread, state, _, before in (PLACE.unpack_from(self._memory, HEAD.size + n * PLACE.size) for n in range(self._places())):
-            if thread and before < wanted and state_of(thread) not in ("TtZX" if state == WAITS_WITH_AN_END else "TtZXS"):
+            if not thread or thread in self._dead or (before >= wanted and not running):
+                continue
+            now = state_of(thread)
+            if now == "X":
+                self._dead.add(thread)
+            if now in running or (before < wanted and now not in ("TtZX" if state == WAITS_WITH_AN_END else "TtZXS")):
                 return True
-        return False
+        return any(server.busy() for server in self.servers)
 
     def pass_by(self, seconds, step_s):
         """Moves the clock this far in steps. After each step the processes have done what was due."""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -240,6 +241,7 @@ class FakeDns:
         self.port = free_port()
         self.stopping = False
         self.sockets = []
+        self.receiving, self.handled = threading.Lock(), 0
         self.start()
 
     @property
@@ -260,7 +262,10 @@ class FakeDns:
     def serve_udp(self, udp):
         while not self.stopping:
             try:
-                wire, peer = udp.recvfrom(4096)
+                udp.recv(1, socket.MSG_PEEK)
+                with self.receiving:
+                    wire, peer = udp.recvfrom(4096)
+                    self.handled += bool(wire)
             except OSError:
                 return
             if not wire:  # stop() has shut the socket down
@@ -269,13 +274,22 @@ class FakeDns:
             threading.Thread(target=self.answer_udp, args=(udp, wire, peer), daemon=True).start()
 
     def answer_udp(self, udp, wire, peer):
-        reply = self.udp(dns.message.from_wire(wire))
-        for one in [reply] if isinstance(reply, (bytes, type(None))) else reply:
-            if one is not None:
-                try:
-                    udp.sendto(one, peer)
-                except OSError:
-                    pass
+        try:
+            reply = self.udp(dns.message.from_wire(wire))
+            for one in [reply] if isinstance(reply, (bytes, type(None))) else reply:
+                if one is not None:
+                    try:
+                        udp.sendto(one, peer)
+                    except OSError:
+                        pass
+        finally:
+            with self.receiving:
+                self.handled -= 1
+
+    def busy(self):
+        """Whether a UDP query has arrived and is not yet handled."""
+        with self.receiving:
+            return self.handled > 0 or (not self.stopping and bool(select.select(self.sockets[:1], [], [], 0)[0]))
 
     def serve_tcp(self, tcp):
         while not self.stopping:
@@ -302,7 +316,8 @@ class FakeDns:
                 pass
 
     def stop(self):
-        self.stopping = True
+        with self.receiving:
+            self.stopping = True
         for s in self.sockets:
             try:
                 s.shutdown(socket.SHUT_RDWR)

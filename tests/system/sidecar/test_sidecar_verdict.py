@@ -1,7 +1,7 @@
 """
-Tests the page's first sentence, the verdict. Each test causes a failure with the real programs. Within 15 seconds the first sentence must
-name the cause. The tests also check which alerts fire if the failure lasts. The intervals are the same as in the manifests: probes and
-statistics every 5 s.
+Tests the page's first sentence, the verdict. Each test causes a failure with the real programs. Within 15 seconds of their clock the first
+sentence must name the cause. The tests also check which alerts fire if the failure lasts. The intervals are the same as in the manifests:
+probes and statistics every 5 s.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 
 import dns.message
@@ -19,16 +18,17 @@ import dns.rcode
 import pytest
 from alerts import firing
 from api_world import ApiServer
+from hurry import Clock
 from objects import namespace, service
 from pod_world import Pod
 from sidecar_world import BUILD, NAME, FakeDns, good, rcode, silent
-from waiting import free_port, wait_for
-
-pytestmark = pytest.mark.spread
+from waiting import free_port
 
 LIMIT_S = 15  # from the failure until the page names it
 SILENT = "does not answer"
-WELL = "DNS is healthy: both probes are answered"
+HEALTHY = "DNS is healthy"
+WELL = HEALTHY + ": both probes are answered"
+STEP_S = 0.1  # of the clock
 FLOODER = "127.0.0.8"
 HOSTILE = os.path.join(BUILD, "tests", "bench", "hostile")
 
@@ -48,11 +48,19 @@ def upstream():
 
 
 @pytest.fixture
-def make_pod():
+def clock(tmp_path, upstream):
+    clock = Clock(tmp_path)
+    clock.servers.append(upstream)
+    clock.set_wall_forward()
+    return clock
+
+
+@pytest.fixture
+def make_pod(clock):
     made = []
 
     def make(config, **options):
-        made.append(Pod(config, interval=5, poll_ms=5000, **options))
+        made.append(Pod(config, interval=5, poll_ms=5000, clock=clock, **options))
         return made[-1]
 
     yield make
@@ -60,19 +68,25 @@ def make_pod():
         pod.close()
 
 
-def well(pod):
-    wait_for(lambda: pod.sentence().startswith(WELL) and pod.sidecar.status()["nanny"]["up"], 30, what=lambda: f"not well: {pod.sidecar.status()}")
+def becomes(pod, sentence, within=LIMIT_S):
+    """Moves the clock until the page begins with this sentence. Fails if the clock passes more than `within` seconds."""
+    pod.clock.run_until(lambda: pod.sentence().startswith(sentence), within, STEP_S, lambda: f"{sentence}: {pod.sidecar.status()}")
+
+
+def well(pod, sentence=WELL):
+    becomes(pod, sentence, 30)
+    pod.clock.run_until(lambda: pod.sidecar.status()["nanny"]["up"], 30, STEP_S)
     # Each server has answered a check at least once.
-    wait_for(lambda: all(v > 0 for k, v in pod.sidecar.metrics().items() if k[0] == "dns_check_results_total" and ("result", "answered") in k[1]), 30)
+    pod.clock.run_until(lambda: all(v > 0 for k, v in pod.sidecar.metrics().items() if k[0] == "dns_check_results_total" and ("result", "answered") in k[1]), 30, STEP_S)
 
 
 def says(pod, sentence, cause=None, not_before=(), within=LIMIT_S, alerts=None, also=()):
     """
-    Waits for this first sentence and the metric of its cause within the time. None of `not_before` may appear earlier. A probe may fail a
-    moment before the page knows the cause, with the same sentence. If the failure lasts, all of `alerts` must fire. The alerts in `also`
-    may fire too, because they depend on the contents of dnsmasq's cache. No other alert may fire.
+    Moves the clock until the page has this first sentence and the metric of its cause, at most by `within` seconds. None of `not_before`
+    may appear earlier. A probe may fail a moment before the page knows the cause, with the same sentence. If the failure lasts, all of
+    `alerts` must fire. The alerts in `also` may fire too, because they depend on the contents of dnsmasq's cache. No other alert may fire.
     """
-    begun, seen = time.monotonic(), []
+    seen = []
 
     def said():
         now = pod.sentence()
@@ -80,8 +94,8 @@ def says(pod, sentence, cause=None, not_before=(), within=LIMIT_S, alerts=None, 
             seen.append(now)
         return sentence in now and (cause is None or pod.sidecar.value("dns_verdict_cause", cause=cause) == 1)
 
-    wait_for(said, within, what=lambda: f"in {within} s: {seen}\n{json.dumps(pod.sidecar.status()['findings'], indent=1)}")
-    print(f"{time.monotonic() - begun:.1f} s: {seen[-1]}")
+    took = pod.clock.run_until(said, within, STEP_S, lambda: f"{seen}\n{json.dumps(pod.sidecar.status()['findings'], indent=1)}")
+    print(f"{took:.1f} s: {seen[-1]}")
     for wrong in not_before:
         assert not any(wrong in before for before in seen), seen
     finding = pod.sidecar.status()["findings"][0]
@@ -92,7 +106,7 @@ def says(pod, sentence, cause=None, not_before=(), within=LIMIT_S, alerts=None, 
 
 
 def fires(pod, alerts, also=()):
-    fired = firing(pod.ports())
+    fired = firing(pod.ports(), pod.clock)
     print("   ".join(f"{alert} after {minute} min" for alert, minute in sorted(fired.items(), key=lambda a: a[1])) or "no alert")
     assert set(alerts) <= set(fired) <= {*alerts, *also}, fired
 
@@ -113,7 +127,7 @@ def test_the_only_upstream_does_not_answer(make_pod, upstream, how, words):
     upstream.udp = good
     if not how:
         upstream.start()
-    wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
+    becomes(pod, WELL)
 
 
 def test_one_of_two_upstreams_is_dead(make_pod, upstream):
@@ -161,7 +175,7 @@ def test_kubedns_is_stopped(make_pod, upstream):
     says(pod, "kubedns does not answer", "kubedns", ("dnsmasq does not", "but dnsmasq"),
          alerts=["DNSProcessDown"], also=["DNSDown"])
     pod.kill("kubedns", signal.SIGCONT)
-    wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
+    becomes(pod, WELL)
 
 
 def test_dnsmasq_is_stopped(make_pod, upstream):
@@ -180,15 +194,10 @@ def dnsmasq_of(pod):
     return int(subprocess.run(["pgrep", "-P", str(pod.processes["nanny"].pid), "dnsmasq"], capture_output=True, text=True, check=True).stdout)
 
 
-def front_well(pod):
-    wait_for(lambda: pod.sentence().startswith("DNS is healthy") and pod.sidecar.status()["nanny"]["up"], 30, what=lambda: f"not well: {pod.sidecar.status()}")
-    wait_for(lambda: all(v > 0 for k, v in pod.sidecar.metrics().items() if k[0] == "dns_check_results_total" and ("result", "answered") in k[1]), 30)
-
-
 def test_dnsmasq_is_stopped_in_the_front_topology(make_pod, upstream):
     """A bug: the page said "DNS answers" while every external name failed."""
     pod = make_pod(servers(upstream.server), front=True)
-    front_well(pod)
+    well(pod, HEALTHY)
     child = dnsmasq_of(pod)
     os.kill(child, signal.SIGSTOP)
     try:
@@ -198,12 +207,12 @@ def test_dnsmasq_is_stopped_in_the_front_topology(make_pod, upstream):
     finally:
         with contextlib.suppress(ProcessLookupError):  # the nanny kills a dnsmasq that has been silent for too long
             os.kill(child, signal.SIGCONT)
-    wait_for(lambda: pod.sentence().startswith("DNS is healthy"), LIMIT_S)
+    becomes(pod, HEALTHY)
 
 
 def test_kubedns_is_killed_in_the_front_topology(make_pod, upstream):
     pod = make_pod(servers(upstream.server), front=True)
-    front_well(pod)
+    well(pod, HEALTHY)
     pod.kill("kubedns")
     says(pod, "DNS is down: kubedns is not running, for ", "kubedns", ("dnsmasq",))
     assert "every name fails" in pod.sidecar.status()["findings"][0]["meaning"]
@@ -225,7 +234,7 @@ def test_a_broken_manifest_is_on_the_page(make_pod, upstream, tmp_path):
     with urllib.request.urlopen(f"http://127.0.0.1:{pod.kubedns_http}/readiness") as page:
         assert re.search(r"^ok\n--objects-dir: 1 of 1 files has a mistake; the latest: .*a\.json", page.read().decode())
     (objects / "a.json").write_text(good_text)
-    wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
+    becomes(pod, WELL)
 
 
 def test_the_nanny_and_dnsmasq_are_killed(make_pod, upstream):
@@ -242,9 +251,9 @@ def test_the_configmap_is_refused_and_mended(make_pod, upstream):
     pod.write("stubDomains", '{"acme.test": ["not an address!"]}')
     says(pod, "DNS answers, but the ConfigMap's stubDomains was partly refused", "configuration", alerts=["DNSConfigRefused"])
     pod.write("stubDomains", "{}")
-    wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
+    becomes(pod, WELL)
     pod.write("stubDomains", json.dumps({"acme.test": [upstream.server]}))
-    wait_for(lambda: any(e["what"].startswith("configuration: recovered after ") for e in pod.sidecar.status()["events"]), LIMIT_S)
+    pod.clock.run_until(lambda: any(e["what"].startswith("configuration: recovered after ") for e in pod.sidecar.status()["events"]), LIMIT_S, STEP_S)
     told = [event["what"] for event in reversed(pod.sidecar.status()["events"])]
     begun = told.index("the ConfigMap's stubDomains was partly refused, and names of a stub domain get SERVFAIL")
     ended = next(i for i, what in enumerate(told) if what.startswith("configuration: recovered after "))
@@ -264,17 +273,17 @@ def test_after_a_rollback_nobody_is_blamed(make_pod, upstream):
     """The old server answered all queries, and the server that was tried answered no query."""
     with FakeDns(rcode(dns.rcode.SERVFAIL)) as bad:
         pod = make_pod(servers(upstream.server))
+        pod.clock.servers.append(bad)
         well(pod)
         pod.write("upstreamNameservers", json.dumps([bad.server, upstream.server]))
         says(pod, f"upstream server {bad.server}, one of 2, answers with SERVFAIL", "server")
         pod.write("upstreamNameservers", json.dumps([upstream.server]))
-        wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
+        becomes(pod, WELL)
         for i in range(30):
             ask(pod.dnsmasq_port, f"n{i}.example.org")
-        end = time.monotonic() + 2 * 5  # two readings of the statistics
-        while time.monotonic() < end:
+        for _ in range(50):  # 10 seconds: two readings of the statistics
+            pod.clock.pass_by(0.2, STEP_S)
             assert pod.sentence().startswith(WELL), pod.sidecar.status()["findings"]
-            time.sleep(0.2)
         fires(pod, [])
 
 
@@ -301,10 +310,10 @@ def test_a_flood_that_kubedns_does_not_keep_up_with(make_pod, upstream):
     pod.kill("kubedns", signal.SIGCONT)
     said = says(pod, f"packets dropped, while {FLOODER} got ", "load", alerts=["DNSOverload"], also=["DNSLatencyHigh"])[-1]
     assert re.search(rf"kubedns does not keep up: [0-9,]+ packets dropped, while {FLOODER} got \d+ % of the answers", said), said
-    wait_for(lambda: pod.sidecar.status()["findings"][0]["command"].endswith(f"grep -wF {FLOODER}"), 5)
+    pod.clock.run_until(lambda: pod.sidecar.status()["findings"][0]["command"].endswith(f"grep -wF {FLOODER}"), 5, STEP_S)
     assert FLOODER not in pod.sidecar.get("/status.json", {"Host": "evil.example"})[1]
     # A bug: the alert still fired ten minutes later.
-    wait_for(lambda: pod.sentence().startswith(WELL), 30)
+    becomes(pod, WELL, 30)
     assert pod.sidecar.value("dns_verdict_cause", cause="load") == 0
     finding = next(f for f in pod.sidecar.status()["findings"] if FLOODER in f["what"])
     assert finding["level"] == "note" and re.match(r"Until \d+ seconds ago kubedns did not keep up: the kernel dropped [0-9,]+ packets", finding["what"])
@@ -325,7 +334,7 @@ def test_the_api_server_is_away(make_pod, upstream, api, tmp_path):
     api.stop()
     says(pod, "DNS answers, but kubedns cannot reach the API server", "api", alerts=["DNSDataStale"])
     api.start()
-    wait_for(lambda: pod.sentence().startswith(WELL), 30)
+    becomes(pod, WELL, 30)
 
 
 def test_the_first_sync_waits_for_the_api_server(make_pod, upstream, api, tmp_path):
@@ -361,7 +370,6 @@ def test_memory_near_its_limit(make_pod, upstream, tmp_path):
     says(pod, "DNS answers, but container kubedns is near its memory limit", "memory", alerts=["DNSMemoryNearLimit"])
 
 
-@pytest.mark.quiet
 def test_a_client_that_is_held_back(make_pod, upstream, tmp_path):
     """
     kubedns gets a sixtieth of one CPU, and one client sends more queries than kubedns can answer with it. The other clients get answers. So
@@ -370,33 +378,29 @@ def test_a_client_that_is_held_back(make_pod, upstream, tmp_path):
     if not os.path.exists(HOSTILE):
         pytest.skip(f"needs {HOSTILE}: make bench-tools")
     cpu = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
-    pod = make_pod(servers(upstream.server), wraps={"kubedns": [*cpu, "nice", "-n", "19"]})
+    # kubedns measures its work, so it has the real clock.
+    pod = make_pod(servers(upstream.server), wraps={"kubedns": ["env", "-u", "LD_PRELOAD", *cpu, "nice", "-n", "19"]})
     well(pod)
     (tmp_path / "queries").write_text("".join(dns.message.make_query(NAME, "A", id=i).to_wire().hex() + "\n" for i in range(64)))
     subprocess.run([*cpu, HOSTILE, "udp", "127.0.0.2", str(pod.kubedns_port), tmp_path / "queries", "3", "0"], check=True, stdout=subprocess.DEVNULL, timeout=30)
-    finding = wait_for(lambda: next((f for f in pod.sidecar.status()["findings"] if "packets of its top clients" in f["what"]), None), LIMIT_S)
+    pod.clock.run_until(lambda: held_back(pod), LIMIT_S, STEP_S)
+    finding = held_back(pod)
     assert re.match(r"kubedns dropped [\d,]+ packets of its top clients in the last 10 minutes", finding["what"]) and finding["level"] == "note"
     assert pod.sidecar.value("dns_verdict_cause", cause="load") == 1
     # kubedns has so little CPU time that it may also be slow for the other clients.
     fires(pod, ["DNSOverload"], also=["DNSLatencyHigh"])
 
 
-@pytest.fixture(scope="module")
-def clock_set(tmp_path_factory):
-    """The environment of a process whose wall clock jumps forward by an hour, 8 s after its start."""
-    library = tmp_path_factory.mktemp("clock") / "clock_set.so"
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "helpers", "clock_set.c")
-    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-Wall", "-shared", "-fPIC", "-o", library, source], check=True)
-    return ["env", f"LD_PRELOAD={library}", "CLOCK_SET_AFTER_S=8", "CLOCK_SET_BY_S=3600"]
+def held_back(pod):
+    return next((f for f in pod.sidecar.status()["findings"] if "packets of its top clients" in f["what"]), None)
 
 
-def test_the_clock_was_set(make_pod, upstream, clock_set):
-    if "asan" in BUILD or "tsan" in BUILD:
-        pytest.skip("a sanitizer's library must be loaded first")
-    pod = make_pod(servers(upstream.server), wraps={"sidecar": clock_set})
+def test_the_clock_was_set(make_pod, upstream):
+    pod = make_pod(servers(upstream.server))
     well(pod)
-    finding = wait_for(lambda: next((f for f in pod.sidecar.status()["findings"] if "clock" in f["what"]), None), LIMIT_S)
+    pod.clock.set_wall_forward(3600)
+    pod.clock.run_until(lambda: any("The node's clock was set" in event["what"] for event in pod.sidecar.status()["events"]), 5, STEP_S)
+    finding = next(f for f in pod.sidecar.status()["findings"] if "clock" in f["what"])
     assert finding["what"] == "The node's clock was set forward by 60 minutes" and finding["level"] == "note"
     assert pod.sentence().startswith(WELL) and pod.sidecar.value("dns_verdict_cause", cause="clock") == 1
-    wait_for(lambda: any("The node's clock was set" in event["what"] for event in pod.sidecar.status()["events"]), 5)
     fires(pod, ["DNSCauseFound"])
