@@ -209,11 +209,11 @@ def test_an_address_has_only_so_many_hidden_owners_that_are_passed_over(tmp_path
             assert len(told.answer) == hidden
 
 
-@pytest.mark.quiet
 def test_response_time_does_not_reveal_hidden_names(tmp_path):
     """
     Compares the shortest of many response times. kubedns limits the work for a query. Before it did, a search through 1,000 hidden
-    endpoints took six times as long as a search without any endpoint, and a search through 3,000 slices nine times as long.
+    endpoints took six times as long as a search without any endpoint, and a search through 3,000 slices nine times as long. On a busy
+    machine, more queries are needed for the shortest time.
     """
     endpoints = [f"10.2.{1 + i // 250}.{1 + i % 250}" for i in range(1000)]
     slices = [endpoint_slice("db", endpoints[i : i + 100], SECRET, f"db-{i}") for i in range(0, 1000, 100)]
@@ -227,7 +227,9 @@ def test_response_time_does_not_reveal_hidden_names(tmp_path):
             s.settimeout(10)
             for hidden, absent, type_ in pairs:
                 wires, least = [query(name, type_).to_wire() for name in (hidden, absent)], [10.0, 10.0]
-                for i in range(2000):
+                for i in range(40000):
+                    if i >= 2000 and least[0] < 2 * least[1]:
+                        break
                     began = time.perf_counter()
                     s.send(wires[i % 2])
                     s.recv(4096)
