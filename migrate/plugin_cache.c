@@ -8,8 +8,8 @@
 #include "lib/xalloc.h"
 #include "migrate/plugins.h"
 
-/* The maximum TTL of CoreDNS's cache if no TTL is set, in seconds. */
-enum { COREDNS_CACHE_TTL = 3600 };
+/* The maximum and the minimum TTL of CoreDNS's cache if none is set, in seconds. */
+enum { COREDNS_CACHE_TTL = 3600, COREDNS_CACHE_MIN = 5 };
 
 /* Parses a duration in CoreDNS's format (30, 30s, 10m, 1h). Returns seconds, or -1. */
 static long
@@ -70,15 +70,50 @@ success_ttl(const struct corefile_directive *d, long ttl)
 	return ttl;
 }
 
+/* Returns the maximum TTL of answers with records that the directive sets. */
+static long
+maximum(const struct corefile_directive *d)
+{
+	long ttl = d->head.count > 1 ? seconds(d->head.words[1]) : -1;
+
+	return success_ttl(d, ttl > 0 ? ttl : COREDNS_CACHE_TTL);
+}
+
+/* Returns the minimum TTL, which an option `success SIZE TTL MINTTL` can set. */
+static long
+minimum(const struct corefile_directive *d)
+{
+	long ttl = COREDNS_CACHE_MIN;
+
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *line = &d->body[i];
+
+		if (strcmp(line->words[0], "success") == 0 && line->count > 3 &&
+		    seconds(line->words[3]) >= 0)
+			ttl = seconds(line->words[3]);
+	}
+	return ttl;
+}
+
 long
-plugin_cache_limit(const struct corefile_block *block)
+plugin_cache_ttl(const struct corefile_block *block, long ttl)
 {
 	const struct corefile_directive *d = corefile_find(block, "cache");
 
 	if (d == NULL || !caches_all(block, &d->head))
-		return LONG_MAX;
-	long ttl = d->head.count > 1 ? seconds(d->head.words[1]) : -1;
-	return success_ttl(d, ttl > 0 ? ttl : COREDNS_CACHE_TTL);
+		return ttl;
+	long least = minimum(d), most = maximum(d);
+	if (ttl < least)
+		ttl = least;
+	return ttl < most ? ttl : most;
+}
+
+/* Returns the end of a sentence about the TTLs that CoreDNS raises. Caller frees. */
+static char *
+raised_text(const struct corefile_directive *d)
+{
+	return minimum(d) > 0 ? xasprintf(", and raises TTLs below %ld s", minimum(d))
+			      : xstrdup("");
 }
 
 /* Reads `success SIZE [TTL [MINTTL]]`. `limited` is set if --max-cache-ttl is among the flags, with this TTL. */
@@ -142,8 +177,10 @@ static const struct report_option unbound_options[] = {
 
 /* The verdict on `cache` itself. */
 static void
-conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool stale)
+conclude(struct scope *scope, const struct corefile_directive *d, long ttl, bool stale)
 {
+	const struct corefile_line *line = &d->head;
+	char *raised = raised_text(d);
 	struct report *r = scope->report;
 	bool unbound = report_is_unbound(r);
 	const char *dedup =
@@ -153,23 +190,25 @@ conclude(struct scope *scope, const struct corefile_line *line, long ttl, bool s
 		      : ". In the front topology it returns an expired record "
 			"once more, and then refreshes it (docs/from-coredns.md#what-is-different)";
 	/* unbound also limits the TTL in its answers. */
-	enum verdict verdict = stale && unbound && ttl > 0 ? VERDICT_CARRIED : VERDICT_CHANGES;
+	enum verdict verdict =
+	    stale && unbound && ttl > 0 && *raised == '\0' ? VERDICT_CARRIED : VERDICT_CHANGES;
 
 	if (ttl > 0) {
 		report_flag(r, PROGRAM_DNSMASQ, "--max-cache-ttl=%ld", ttl);
 		report_line(r, line, verdict,
 		    "%s's --max-cache-ttl=%ld: the maximum time that it caches a record, also of "
-		    "other server blocks%s%s",
+		    "other server blocks%s%s%s%s",
 		    flags_owner(r), ttl,
 		    unbound ? ""
 			    : ". The first answer to a client has the TTL of the upstream server, "
 			      "and dns-version.DOMAIN has 28800 s; CoreDNS limits these TTLs too",
-		    dedup);
+		    unbound && *raised ? ". CoreDNS limits TTLs too" : "", raised, dedup);
 	} else {
 		report_line(r, line, verdict,
-		    "%s caches a record for its TTL; CoreDNS limits the TTL to 3600 s%s",
-		    engine_name(r), dedup);
+		    "%s caches a record for its TTL; CoreDNS limits the TTL to 3600 s%s%s",
+		    engine_name(r), raised, dedup);
 	}
+	free(raised);
 }
 
 /* Whether the new name of a rewrite is in the cluster. Rules for types have no new name. */
@@ -190,16 +229,17 @@ stays_in_cluster(const struct scope *scope, const struct corefile_directive *d)
 	return type || inside;
 }
 
-/* Whether the block has answers whose TTL the cache limits, besides those of `file` and `template`. The reports of
+/* Whether the block has answers whose TTL the cache changes, besides those of `file` and `template`. The reports of
  * these two name their TTLs. */
 static bool
-limits_others(struct scope *scope, long limit)
+changes_others(struct scope *scope, const struct corefile_directive *cache)
 {
 	static const char *const harmless[] = { "any", "bufsize", "cache", "errors", "file",
 		"hosts", "kubernetes", "loadbalance", "log", "prometheus", "template" };
 
-	if (plugin_kubernetes_ttl(scope->files->kubernetes) > limit ||
-	    scope->block->count > NEIGHBOURS_MAX)
+	long ttl = plugin_kubernetes_ttl(scope->files->kubernetes);
+
+	if (ttl > maximum(cache) || ttl < minimum(cache) || scope->block->count > NEIGHBOURS_MAX)
 		return true;
 	bool unused = plugin_forward_is_unused(scope);
 	for (size_t i = 0; i < scope->block->count; i++) {
@@ -222,16 +262,15 @@ limits_others(struct scope *scope, long limit)
 static void
 read_other_cache(struct scope *scope, const struct corefile_directive *d)
 {
-	long limit = plugin_cache_limit(scope->block);
-	char *text = limit != LONG_MAX
+	char *raised = raised_text(d);
+	char *text = caches_all(scope->block, &d->head)
 			 ? xasprintf(". CoreDNS limits the TTLs of the names in this server block "
-				     "to %ld s",
-			       limit)
+				     "to %ld s%s",
+			       maximum(d), raised)
 			 : xstrdup("");
 
-	long ttl = d->head.count > 1 ? seconds(d->head.words[1]) : -1;
-
-	if (!limits_others(scope, success_ttl(d, ttl > 0 ? ttl : COREDNS_CACHE_TTL))) {
+	free(raised);
+	if (!changes_others(scope, d)) {
 		for (size_t i = 0; i <= d->body_count; i++)
 			report_line(scope->report, i > 0 ? &d->body[i - 1] : &d->head,
 			    VERDICT_CARRIED,
@@ -282,7 +321,7 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 	for (size_t i = 0; i < d->body_count; i++)
 		stale = stale || strcmp(d->body[i].words[0], "serve_stale") == 0;
 	ttl = success_ttl(d, ttl);
-	conclude(scope, line, ttl, stale);
+	conclude(scope, d, ttl, stale);
 	if (!caches_all(scope->block, line))
 		read_cache_zones(scope, line, zones_at(line));
 	bool unbound = report_is_unbound(scope->report);

@@ -290,8 +290,9 @@ reverse_prefix(const char *zone, char text[PREFIX_MAX])
 struct kubernetes_plan {
 	/* the directive that answers the cluster's names; NULL if the Corefile has none */
 	const struct corefile_directive *directive;
-	struct zone_set *lines;  /* the lines of its block, as text */
-	long ttl_max;            /* the maximum TTL of the cache in its server block */
+	struct zone_set *lines; /* the lines of its block, as text */
+	const struct corefile_block
+	    *block;              /* its server block, if this answers the cluster's names */
 	bool outside;            /* CoreDNS passes no query for the cluster's names to it */
 	bool reverse;            /* the zones include reverse zones */
 	bool whole_v4, whole_v6; /* the zones include in-addr.arpa, or ip6.arpa */
@@ -456,10 +457,9 @@ plugin_kubernetes_plan(
 
 	plan->ranges = zone_set_new();
 	plan->above = zone_set_new();
-	plan->ttl_max = LONG_MAX;
 	if (d != NULL && covers(block, d, services)) {
 		plan->directive = d;
-		plan->ttl_max = plugin_cache_limit(block);
+		plan->block = block;
 	}
 	plan->outside = plan->directive == NULL;
 	for (size_t i = 0; i < corefile->count; i++) {
@@ -510,7 +510,7 @@ plugin_kubernetes_ttl(const struct kubernetes_plan *plan)
 		if (strcmp(line->words[0], "ttl") == 0 && line->count > 1)
 			ttl = strtol(line->words[1], NULL, 10);
 	}
-	return ttl < plan->ttl_max ? ttl : plan->ttl_max;
+	return plan->block != NULL ? plugin_cache_ttl(plan->block, ttl) : ttl;
 }
 
 void
@@ -708,11 +708,8 @@ is_same_option(const struct scope *scope, const struct corefile_line *line)
 
 	free(text);
 	if (same && strcmp(line->words[0], "ttl") == 0 && line->count > 1) {
-		long ttl = strtol(line->words[1], NULL, 10),
-		     limit = plugin_cache_limit(scope->block);
-
-		same =
-		    (ttl < limit ? ttl : limit) == plugin_kubernetes_ttl(scope->files->kubernetes);
+		same = plugin_cache_ttl(scope->block, strtol(line->words[1], NULL, 10)) ==
+		       plugin_kubernetes_ttl(scope->files->kubernetes);
 	}
 	return same;
 }

@@ -1,5 +1,6 @@
 /* The plugins hosts and file, which define names. */
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -27,9 +28,9 @@ static const struct report_option hosts_options[] = {
 static void
 read_ttl(struct scope *scope, const struct corefile_line *line)
 {
-	long ttl = line->count > 1 ? strtol(line->words[1], NULL, 10) : -1,
-	     limit = plugin_cache_limit(scope->block);
-	bool same = (ttl < limit ? ttl : limit) == plugin_kubernetes_ttl(scope->files->kubernetes);
+	long ttl = line->count > 1 ? strtol(line->words[1], NULL, 10) : -1;
+	bool same =
+	    plugin_cache_ttl(scope->block, ttl) == plugin_kubernetes_ttl(scope->files->kubernetes);
 
 	report_line(scope->report, line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
 	    "kubedns's --ttl applies to these names too%s", same ? ", and is the same" : "");
@@ -283,9 +284,8 @@ read_hosts_head(struct scope *scope, const struct corefile_directive *d,
     const struct zone_set *zones, bool falls, bool none)
 {
 	const struct corefile_line *head = &d->head;
-	long limit = plugin_cache_limit(scope->block);
 	bool same_ttl = plugin_kubernetes_ttl(scope->files->kubernetes) ==
-			(limit < COREDNS_HOSTS_TTL ? limit : COREDNS_HOSTS_TTL);
+			plugin_cache_ttl(scope->block, COREDNS_HOSTS_TTL);
 
 	for (size_t i = 0; i < d->body_count; i++) /* the option has a verdict of its own */
 		same_ttl = same_ttl || strcmp(d->body[i].words[0], "ttl") == 0;
@@ -416,7 +416,7 @@ struct zone_copy {
 	const char *zone;   /* the names to which the copy is limited */
 	const char *origin; /* the zone of the directive, to which the file's names are relative */
 	struct dname apex;  /* `zone` on the wire */
-	long ttl_max;       /* the maximum TTL of its records, in seconds */
+	long ttl_min, ttl_max; /* the TTLs of its records, in seconds */
 	const struct scope *scope;
 	bool hidden; /* a template of the block answers some of its names in CoreDNS */
 };
@@ -555,9 +555,12 @@ take_zone_file(struct scope *scope, const struct corefile_text *file, struct zon
 	char *kept = entries_of_zone(copy, text);
 	if (conf_records_parse(
 		kept, strlen(kept), report_known_domain(scope->report), &records, &why) == 0) {
-		for (size_t i = 0; i < records.count; i++)
-			if ((long)records.items[i].ttl_s > copy->ttl_max)
-				copy->ttl_max = (long)records.items[i].ttl_s;
+		for (size_t i = 0; i < records.count; i++) {
+			long ttl = (long)records.items[i].ttl_s;
+
+			copy->ttl_min = ttl < copy->ttl_min ? ttl : copy->ttl_min;
+			copy->ttl_max = ttl > copy->ttl_max ? ttl : copy->ttl_max;
+		}
 		conf_records_free(&records);
 		for (char *save = NULL, *line = strtok_r(kept, "\n", &save); line != NULL;
 		     line = strtok_r(NULL, "\n", &save))
@@ -571,12 +574,12 @@ take_zone_file(struct scope *scope, const struct corefile_text *file, struct zon
 
 /* What became of a directive `file`. */
 struct zone_files {
-	bool here;    /* the file is in the input */
-	size_t taken; /* zones whose records were copied */
-	char *why;    /* why a zone was refused */
-	bool shared;  /* another server block has a zone below one of the zones */
-	long ttl_max; /* the maximum TTL of the records, in seconds */
-	bool hidden;  /* a template of the block answers some of the files' names in CoreDNS */
+	bool here;             /* the file is in the input */
+	size_t taken;          /* zones whose records were copied */
+	char *why;             /* why a zone was refused */
+	bool shared;           /* another server block has a zone below one of the zones */
+	long ttl_min, ttl_max; /* the TTLs of the records, in seconds */
+	bool hidden; /* a template of the block answers some of the files' names in CoreDNS */
 };
 
 static void
@@ -596,12 +599,16 @@ read_zone(struct scope *scope, const struct corefile_text *file, const char *ori
 		   conf_name_parse(origin, base, &reason) < 0) {
 		files->why = xasprintf("zone %.80s: %s", zone, reason);
 	} else {
-		struct zone_copy copy = { .zone = name, .origin = base, .scope = scope };
+		struct zone_copy copy = { .zone = name,
+			.origin = base,
+			.ttl_min = files->ttl_min,
+			.ttl_max = files->ttl_max,
+			.scope = scope };
 
 		files->why = take_zone_file(scope, file, &copy);
 		files->taken += files->why == NULL;
-		if (copy.ttl_max > files->ttl_max)
-			files->ttl_max = copy.ttl_max;
+		files->ttl_min = copy.ttl_min;
+		files->ttl_max = copy.ttl_max;
 		files->hidden |= copy.hidden;
 		files->shared |= blocks_has_below(scope->blocks, scope->block, name);
 	}
@@ -680,12 +687,17 @@ static void
 report_copied(struct scope *scope, const struct corefile_line *line, const char *name,
     const struct zone_files *files)
 {
-	long limit = plugin_cache_limit(scope->block);
 	char *hidden = answered_by_template(scope, line, files);
-	char *ttl = limit < files->ttl_max
+	long most = plugin_cache_ttl(scope->block, files->ttl_max),
+	     least = plugin_cache_ttl(scope->block, files->ttl_min);
+	char *ttl = most < files->ttl_max
 			? xasprintf("; the TTLs are those of the file; CoreDNS's cache limits "
 				    "them to %ld s",
-			      limit)
+			      most)
+		    : least > files->ttl_min
+			? xasprintf("; the TTLs are those of the file; CoreDNS's cache raises "
+				    "them to %ld s",
+			      least)
 			: xstrdup("");
 	bool changes =
 	    files->shared || serves_more(scope->block) || *hidden != '\0' || *ttl != '\0';
@@ -719,7 +731,8 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 	const struct corefile_line *line = &d->head;
 	struct corefile_text file = { 0 };
 	struct zone_files files = { .here = line->count > 1 &&
-					    scope_file(scope, line, line->words[1], &file) };
+					    scope_file(scope, line, line->words[1], &file),
+		.ttl_min = LONG_MAX };
 
 	if (files.here)
 		read_zones(scope, line, &file, &files);

@@ -209,7 +209,10 @@ is_alias(const char *answer)
 	return strcasecmp(type, "CNAME") == 0;
 }
 
-/* Returns the constant answer of a template that can become a record, or NULL. Caller frees. */
+/* The TTL of an answer without one in CoreDNS, in seconds. */
+#define COREDNS_ANSWER_TTL "3600"
+
+/* Returns the constant answer of a template that can become a record, with its TTL first, or NULL. Caller frees. */
 static char *
 answer_of(const struct corefile_directive *d)
 {
@@ -220,10 +223,17 @@ answer_of(const struct corefile_directive *d)
 	if (answer == NULL)
 		return NULL;
 	record_type(answer, type);
-	if (is_for_any_type(d) || strcasecmp(type, query_type(d)) == 0 || is_alias(answer))
+	if (!is_for_any_type(d) && strcasecmp(type, query_type(d)) != 0 && !is_alias(answer)) {
+		free(answer);
+		return NULL;
+	}
+	const char *in = strncasecmp(answer, "IN ", 3) == 0 ? answer + 3 : answer;
+	if (isdigit((unsigned char)*answer))
 		return answer;
+	char *whole =
+	    isdigit((unsigned char)*in) ? xstrdup(in) : xasprintf(COREDNS_ANSWER_TTL " %s", answer);
 	free(answer);
-	return NULL;
+	return whole;
 }
 
 /* Finds the names of the template: the name in its pattern, or its zone number `i`. Returns false if there is none. */
@@ -358,7 +368,8 @@ give_names(struct templ *t, const struct names *names)
 		plugin_forward_has_below(t->scope->block, names->name, t->forwarded);
 	if (t->uncovered == NULL || *t->uncovered == '\0') {
 		free(t->uncovered);
-		t->uncovered = scope_uncovered(t->scope, names->name, !names->below);
+		t->uncovered =
+		    scope_uncovered(t->scope, names->name, !(names->itself && names->below));
 	}
 	return (!names->itself || give(t, "", names->name)) &&
 	       (!names->below || give(t, "*.", names->name));
@@ -617,12 +628,11 @@ other_types(const struct templ *t)
 static void
 report_records(const struct templ *t, const struct corefile_line *line)
 {
-	long limit = plugin_cache_limit(t->scope->block),
-	     ttl = t->answer != NULL ? strtol(t->answer, NULL, 10) : 0;
-	char *names = names_text(t), *limited = limit < ttl ? xasprintf("; CoreDNS's cache limits "
-									"the TTL to %ld s",
-								  limit)
-							    : xstrdup("");
+	long ttl = strtol(t->answer, NULL, 10), cached = plugin_cache_ttl(t->scope->block, ttl);
+	char *names = names_text(t),
+	     *limited = cached != ttl ? xasprintf("; CoreDNS's cache %s the TTL to %ld s",
+					    cached < ttl ? "limits" : "raises", cached)
+				      : xstrdup("");
 	char *forwarded = *t->forwarded != '\0'
 			      ? xasprintf("; names in \"%.80s\" go to the servers of another "
 					  "forward, to which CoreDNS sends only other types",
@@ -649,23 +659,17 @@ static enum verdict
 report_denial(const struct templ *t, const struct corefile_line *line)
 {
 	const struct scope *scope = t->scope;
-	/* dnsmasq returns NOERROR for a denied name if its cache has another type of the name. */
-	bool cached =
-	    report_topology(scope->report) == TOPOLOGY_CLASSIC && !report_is_unbound(scope->report);
 	bool sections = has_option(t->d, "authority") || has_option(t->d, "additional");
 	char *precedence = precedence_text(t);
 
 	enum verdict verdict = matches_everything(t->d) && !t->pierced &&
-				       !has_option(t->d, "fallthrough") && !cached && !sections &&
+				       !has_option(t->d, "fallthrough") && !sections &&
 				       *precedence == '\0'
 				   ? VERDICT_CARRIED
 				   : VERDICT_CHANGES;
 	report_line(scope->report, line, verdict,
-	    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it%s%s%s%s%s%s",
+	    "%s's --%s=/ZONE/: NXDOMAIN for the zone and all names below it%s%s%s%s%s",
 	    flags_owner(scope->report), denial_flag(scope),
-	    cached ? ", or NOERROR without records while dnsmasq caches an ExternalName Service "
-		     "with this target"
-		   : "",
 	    t->pierced ? ", but not for names below those of hosts, rewrite and template: "
 			 "kubedns forwards them"
 		       : "",
@@ -677,22 +681,41 @@ report_denial(const struct templ *t, const struct corefile_line *line)
 	return verdict;
 }
 
-/* Whether CoreDNS passes no query for names in the template's zones to this block, and no rewrite of the block makes
- * such names. */
+/* Whether the pattern matches only names that CoreDNS never passes to this block, so the template passes on all queries. */
+static bool
+matches_elsewhere(const struct templ *t)
+{
+	struct names names;
+
+	if (matches_everything(t->d) || count_patterns(t->d) != 1 || *goes_on(t->match) != '\0' ||
+	    !read_match(t->match, &names) || !is_elsewhere(t->scope, names.name) ||
+	    !plugin_falls_through(t->scope, t->d, 3))
+		return false;
+	struct zone_set *set = zone_set_new();
+	zone_set_add(set, names.name);
+	bool leads = plugin_rewrite_leads_to(t->scope->block, set);
+	zone_set_free(set);
+	return !leads;
+}
+
+/* Whether CoreDNS passes no query for the template's names to this block, and no rewrite of the block makes such names. */
 static bool
 is_outside(const struct templ *t)
 {
 	const struct corefile_line *line = &t->d->head;
 	const struct scope *scope = t->scope;
-	bool outside = line->count > 3 && scope->block->count <= NEIGHBOURS_MAX;
+	bool outside = line->count > 3;
 
+	if (scope->block->count > NEIGHBOURS_MAX)
+		return false;
 	for (size_t i = 3; i < line->count && outside; i++) {
 		char *zone = zone_parse(line->words[i]);
 
 		outside = zone != NULL && is_elsewhere(scope, zone);
 		free(zone);
 	}
-	return outside && !plugin_rewrite_leads_to(scope->block, t->zones);
+	return (outside && !plugin_rewrite_leads_to(scope->block, t->zones)) ||
+	       matches_elsewhere(t);
 }
 
 /* Whether the template returns only a code for one type, and kubedns returns NOERROR without records because of another

@@ -61,8 +61,8 @@ void plugin_kubernetes_plan_free(struct kubernetes_plan *plan);
 /* Returns the TTL of the cluster's names, in seconds. */
 long plugin_kubernetes_ttl(const struct kubernetes_plan *plan);
 
-/* Returns the maximum TTL of the answers of the block, which its `cache` sets, in seconds. LONG_MAX if no maximum is known. */
-long plugin_cache_limit(const struct corefile_block *block);
+/* Returns the TTL that the `cache` of the block makes of this TTL, in seconds. */
+long plugin_cache_ttl(const struct corefile_block *block, long ttl);
 
 /* Prepares plugin_forward() for a block, which needs to know all `forward` lines of the block. Caller
  * frees. */

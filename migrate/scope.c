@@ -343,7 +343,7 @@ scope_uncovered(const struct scope *scope, const char *name, bool alone)
 		zone_set_find(wildcard ? files->wildcards : files->zone_files, above, &line);
 		return wildcard
 			   ? xasprintf("; the wildcard of the template in line %zu does not "
-				       "cover other names below \"%.80s\"",
+				       "cover other names in \"%.80s\"",
 				 line, below)
 			   : xasprintf("; \"%.80s\" then exists in the zone of the file in "
 				       "line %zu, without records; CoreDNS returns NXDOMAIN or "

