@@ -181,7 +181,15 @@ const struct json_prune_keep json_prune_gateway[] = { KEEP_WHOLE("kind")
 	    KEEP_METADATA(external_metadata) GATEWAY_FIELDS(KEEP) LAST };
 
 static const struct json_prune_keep keep_parent_ref[] = { PARENT_REF_FIELDS(KEEP) LAST };
-static const struct json_prune_keep keep_route_condition[] = { ROUTE_CONDITION_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_status_condition[] = { STATUS_CONDITION_FIELDS(KEEP)
+	    LAST };
+static const struct json_prune_keep keep_listenerset_spec[] = { LISTENERSET_SPEC_FIELDS(KEEP)
+	    LAST };
+static const struct json_prune_keep keep_listenerset_status[] = { LISTENERSET_STATUS_FIELDS(KEEP)
+	    LAST };
+const struct json_prune_keep json_prune_listenerset[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(external_metadata) LISTENERSET_FIELDS(KEEP) LAST };
+
 static const struct json_prune_keep keep_route_parent[] = { ROUTE_PARENT_FIELDS(KEEP) LAST };
 static const struct json_prune_keep keep_route_spec[] = { ROUTE_SPEC_FIELDS(KEEP) LAST };
 static const struct json_prune_keep keep_route_status[] = { ROUTE_STATUS_FIELDS(KEEP) LAST };

@@ -44,7 +44,7 @@ const struct json_prune_keep *json_prune_slice_for(bool pods, bool imported, boo
 
 /* More tables, used with --external-zones. */
 extern const struct json_prune_keep json_prune_service_external[], json_prune_ingress[],
-    json_prune_gateway[], json_prune_route[];
+    json_prune_gateway[], json_prune_listenerset[], json_prune_route[];
 
 /*
  * Writes the members that `keep` lists to `out`, for which `len` bytes are enough. Returns the

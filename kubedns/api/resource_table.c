@@ -37,6 +37,9 @@ const struct api_resource api_resources[API_COUNT] = {
 	[API_GATEWAYS] = { GATEWAY_RESOURCE(
 			       "gateways", "Gateway", json_prune_gateway, OBJECT_GATEWAY),
 	    .namespaced = true, .may_be_missing = true },
+	[API_LISTENERSETS] = { GATEWAY_RESOURCE("listenersets", "ListenerSet",
+				   json_prune_listenerset, OBJECT_LISTENERSET),
+	    .namespaced = true, .may_be_missing = true },
 	[API_HTTPROUTES] = { GATEWAY_RESOURCE(
 				 "httproutes", "HTTPRoute", json_prune_route, OBJECT_HTTPROUTE),
 	    .namespaced = true, .may_be_missing = true },

@@ -18,6 +18,7 @@ enum api_resource_id {
 	API_INGRESSES, /* this and the resources up to API_TLSROUTES: used only with
 		        * --external-zones */
 	API_GATEWAYS,
+	API_LISTENERSETS,
 	API_HTTPROUTES,
 	API_GRPCROUTES,
 	API_TLSROUTES,

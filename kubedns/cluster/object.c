@@ -425,6 +425,8 @@ static const struct kind {
 	    true, false },
 	{ "Gateway", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1beta1", "gateways", OBJECT_GATEWAY, true,
 	    false },
+	{ "ListenerSet", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1", "listenersets", OBJECT_LISTENERSET,
+	    true, false },
 	{ "HTTPRoute", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1beta1", "httproutes", OBJECT_HTTPROUTE,
 	    true, false },
 	{ "GRPCRoute", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1alpha2", "grpcroutes", OBJECT_GRPCROUTE,
@@ -730,6 +732,7 @@ read_body(struct reader *r, struct json_object *json, const struct kind *kind,
 		break;
 	case OBJECT_INGRESS: /* object_read_external() reads the other fields of these kinds */
 	case OBJECT_GATEWAY:
+	case OBJECT_LISTENERSET:
 	case OBJECT_HTTPROUTE:
 	case OBJECT_GRPCROUTE:
 	case OBJECT_TLSROUTE:
@@ -797,6 +800,7 @@ object_kind_resource(enum object_kind kind)
 		[OBJECT_CONFIGMAP] = "configmaps",
 		[OBJECT_INGRESS] = "ingresses",
 		[OBJECT_GATEWAY] = "gateways",
+		[OBJECT_LISTENERSET] = "listenersets",
 		[OBJECT_HTTPROUTE] = "httproutes",
 		[OBJECT_GRPCROUTE] = "grpcroutes",
 		[OBJECT_TLSROUTE] = "tlsroutes",

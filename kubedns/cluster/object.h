@@ -31,6 +31,7 @@ enum object_kind {
 	/* Only with --external-zones: see object_external.h. */
 	OBJECT_INGRESS,
 	OBJECT_GATEWAY,
+	OBJECT_LISTENERSET,
 	OBJECT_HTTPROUTE,
 	OBJECT_GRPCROUTE,
 	OBJECT_TLSROUTE,

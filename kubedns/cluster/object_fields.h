@@ -160,6 +160,14 @@
 	X("hostname", hostname, whole)
 #define GATEWAY_ADDRESS_FIELDS(X) X("value", value, whole)
 
+#define LISTENERSET_FIELDS(X)                                                                      \
+	X("spec", spec, listenerset_spec)                                                          \
+	X("status", status, listenerset_status)
+#define LISTENERSET_SPEC_FIELDS(X)                                                                 \
+	X("parentRef", ref, parent_ref)                                                            \
+	X("listeners", listeners, listener)
+#define LISTENERSET_STATUS_FIELDS(X) X("conditions", conditions, status_condition)
+
 #define ROUTE_FIELDS(X)                                                                            \
 	X("spec", spec, route_spec)                                                                \
 	X("status", status, route_status)
@@ -167,14 +175,14 @@
 #define ROUTE_STATUS_FIELDS(X) X("parents", parents, route_parent)
 #define ROUTE_PARENT_FIELDS(X)                                                                     \
 	X("parentRef", ref, parent_ref)                                                            \
-	X("conditions", conditions, route_condition)
+	X("conditions", conditions, status_condition)
 #define PARENT_REF_FIELDS(X)                                                                       \
 	X("kind", kind, whole)                                                                     \
 	X("namespace", namespace, whole)                                                           \
 	X("name", name, whole)                                                                     \
 	X("sectionName", section, whole)                                                           \
 	X("port", port, whole)
-#define ROUTE_CONDITION_FIELDS(X)                                                                  \
+#define STATUS_CONDITION_FIELDS(X)                                                                 \
 	X("type", type, whole)                                                                     \
 	X("status", status, whole)
 

@@ -155,7 +155,7 @@ static void
 claims_metrics(const struct external *claims, struct metrics *m)
 {
 	static const enum object_kind kinds[] = { OBJECT_SERVICE, OBJECT_INGRESS, OBJECT_GATEWAY,
-		OBJECT_HTTPROUTE, OBJECT_GRPCROUTE, OBJECT_TLSROUTE };
+		OBJECT_LISTENERSET, OBJECT_HTTPROUTE, OBJECT_GRPCROUTE, OBJECT_TLSROUTE };
 
 	metrics_family(m, "kubedns_external_objects", METRIC_GAUGE,
 	    "Objects that may have names in --external-zones, by resource.");

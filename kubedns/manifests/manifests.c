@@ -455,8 +455,8 @@ static const char *
 kind_name(const struct object *o)
 {
 	static const char *const names[OBJECT_KIND_COUNT] = { "Service", "EndpointSlice",
-		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "HTTPRoute",
-		"GRPCRoute", "TLSRoute", "ServiceImport" };
+		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "ListenerSet",
+		"HTTPRoute", "GRPCRoute", "TLSRoute", "ServiceImport" };
 	return o->from_endpoints ? "Endpoints" : names[o->kind];
 }
 

@@ -148,6 +148,7 @@ say_claim(const struct explanation *e, const struct external_source *source, con
 	static const char *const kinds[OBJECT_KIND_COUNT] = { [OBJECT_SERVICE] = "Service",
 		[OBJECT_INGRESS] = "Ingress",
 		[OBJECT_GATEWAY] = "Gateway",
+		[OBJECT_LISTENERSET] = "ListenerSet",
 		[OBJECT_HTTPROUTE] = "HTTPRoute",
 		[OBJECT_GRPCROUTE] = "GRPCRoute",
 		[OBJECT_TLSROUTE] = "TLSRoute" };
@@ -230,8 +231,8 @@ explain_external(const struct explanation *e)
 		break;
 	case REASON_MISSING:
 		fprintf(e->out,
-		    "NXDOMAIN: %s is in %s of --external-zones, and no Service, Ingress, Gateway "
-		    "or route with an address has this name.\n",
+		    "NXDOMAIN: %s is in %s of --external-zones, and no Service, Ingress, Gateway, "
+		    "ListenerSet or route with an address has this name.\n",
 		    e->text, text);
 		break;
 	case EXTERNAL_ENDPOINTS:

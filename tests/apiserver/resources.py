@@ -44,6 +44,7 @@ _ALL = [
     Resource("ingresses", "Ingress", "networking.k8s.io", "v1", True, ',"spec":{},"status":{"loadBalancer":{}}'),
     # CRDs define these resources. For a cluster without the CRDs, call absent("gateway.networking.k8s.io").
     Resource("gateways", "Gateway", GATEWAY_API, "v1", True, ',"spec":{"gatewayClassName":"","listeners":null}', custom=True),
+    Resource("listenersets", "ListenerSet", GATEWAY_API, "v1", True, ',"spec":{"listeners":null,"parentRef":{"name":""}}', custom=True),
     Resource("httproutes", "HTTPRoute", GATEWAY_API, "v1", True, ',"spec":{}', custom=True),
     Resource("grpcroutes", "GRPCRoute", GATEWAY_API, "v1", True, ',"spec":{}', custom=True),
     Resource("tlsroutes", "TLSRoute", GATEWAY_API, "v1", True, ',"spec":{"rules":null}', custom=True),

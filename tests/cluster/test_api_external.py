@@ -23,7 +23,8 @@ start = test_api_real.start  # the fixture
 CONF = HERE.parent.parent / "conf/kubernetes"
 ZONE, GROUP = "apps.example.com", "gateway.networking.k8s.io"
 ROUTES = {"HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes"}
-READ = {"services", "endpointslices", "namespaces", "ingresses", "gateways", *ROUTES.values()}
+GATEWAYS = {"Gateway": "gateways", "ListenerSet": "listenersets", **ROUTES}
+READ = {"services", "endpointslices", "namespaces", "ingresses", *GATEWAYS.values()}
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_with_the_rights_of_the_component_and_crds_that_come(real, start, tmp_pa
         ask_until(kubedns.port, f"{name}.{ZONE}", "A", want, timeout)
 
     until("web.shop", {"192.0.2.1"})
-    kubedns.wait(lambda: kubedns.log().count("does not serve this resource") == 4, 30)
+    kubedns.wait(lambda: kubedns.log().count("does not serve this resource") == 5, 30)
     assert kubedns.http("/readiness")[1] == "ok\n" and kubedns.metric("kubedns_api_failing") == 0
     # If two Ingresses have the same host name, the older Ingress gets the name, even if kubedns saw the other one first.
     ingress(real, "old", f"www.{ZONE}", "192.0.2.2")
@@ -98,8 +99,8 @@ def test_with_the_rights_of_the_component_and_crds_that_come(real, start, tmp_pa
     real.kubectl("delete", "ingress", "-n", "shop", "old")
     until("www", {"192.0.2.3"})
     # The CRDs appear, and then their objects.
-    real.apply(crd("Gateway", "gateways"), *(crd(kind, plural) for kind, plural in ROUTES.items()))
-    real.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{p}.{GROUP}" for p in ("gateways", *ROUTES.values())))
+    real.apply(*(crd(kind, plural) for kind, plural in GATEWAYS.items()))
+    real.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{p}.{GROUP}" for p in GATEWAYS.values()))
     real.apply(gateway_objects("Gateway", "gw", gatewayClassName="x", listeners=[{"name": "web", "port": 80, "protocol": "HTTP"}]))
     status(real, f"gateways.{GROUP}", "gw", {"addresses": [{"type": "IPAddress", "value": "192.0.2.33"}]})
     for kind, plural in ROUTES.items():
@@ -107,6 +108,10 @@ def test_with_the_rights_of_the_component_and_crds_that_come(real, start, tmp_pa
         accept(real, plural, kind.lower(), "True")
     for kind in ROUTES:
         until(kind.lower(), {"192.0.2.33"}, 45)
+    real.apply(gateway_objects("ListenerSet", "set", parentRef={"name": "gw"},
+                               listeners=[{"name": "web", "port": 443, "protocol": "HTTPS", "hostname": f"set.{ZONE}"}]))  # fmt: skip
+    status(real, f"listenersets.{GROUP}", "set", {"conditions": [{"type": "Accepted", "status": "True", "reason": "Test", "message": ""}]})
+    until("set", {"192.0.2.33"})
     accept(real, "httproutes", "httproute", "False")
     until("httproute", NXDOMAIN)
     until("grpcroute", {"192.0.2.33"})
@@ -130,4 +135,4 @@ def test_with_the_base_s_rights_alone_services_have_names(real, start, tmp_path)
     kubedns.wait_ready(30)
     ask_until(kubedns.port, f"web.shop.{ZONE}", "A", {"192.0.2.1"})
     assert "ingresses: " in kubedns.log() and "forbidden (403)" in kubedns.log()
-    assert {resource for _, resource, code in requests(real) if code == 403} == {"ingresses", "gateways", *ROUTES.values()}
+    assert {resource for _, resource, code in requests(real) if code == 403} == {"ingresses", *GATEWAYS.values()}

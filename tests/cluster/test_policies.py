@@ -10,6 +10,7 @@ import shutil
 import pytest
 from realapi import RealApi
 from run import Failed
+from test_api_external import GATEWAYS, GROUP, crd
 from waiting import wait_for
 
 CONF = pathlib.Path(__file__).parent.parent.parent / "conf/kubernetes"
@@ -60,6 +61,14 @@ def ingress(host, ns="team-a", annotations=None):
     return made("Ingress", "web", ns, "networking.k8s.io/v1", annotations, spec={"rules": [rule, {"host": host, **rule}]})
 
 
+def listeners(kind, host):
+    return made(kind, "web", "team-a", f"{GROUP}/v1", spec={"listeners": [{"name": "any"}, {"name": "web", "hostname": host}]})
+
+
+def route(kind, host):
+    return made(kind, "web", "team-a", f"{GROUP}/v1", spec={"hostnames": [f"shop.{ZONE}", host]})
+
+
 def hosts_map(text, ns="team-a", name="names", labels=None):
     return made("ConfigMap", name, ns, labels=labels or {"kubedns/hosts": "true"}, data={"hosts": text})
 
@@ -107,6 +116,17 @@ def test_a_namespace_has_host_names_below_its_own_or_those_of_its_annotation(api
     # A namespace does not own a whole zone because its name equals the zone's first label.
     assert why(api, service(f"x.in.{ZONE}", "in")) and why(api, service(f"x.in.in.{ZONE}", "in")) == ""
     assert why(api, service(f"shop.{ZONE}", "kube-system")) == ""
+
+
+def test_host_names_of_listeners_and_routes_are_those_of_their_namespace(api):
+    api.apply(*(crd(kind, plural) for kind, plural in GATEWAYS.items()))
+    api.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{plural}.{GROUP}" for plural in GATEWAYS.values()))
+    for kind in GATEWAYS:
+        make = listeners if kind in ("Gateway", "ListenerSet") else route
+        for good in (f"web.team-a.{ZONE}", f"*.wild.{ZONE}", "www.elsewhere.example"):
+            assert why(api, make(kind, good)) == "", (kind, good)
+        for bad in (f"login.{ZONE}", f"*.{ZONE}", f"x.team-b.{ZONE}"):
+            assert f"host name {bad} is not for namespace team-a" in why(api, make(kind, bad)), (kind, bad)
 
 
 def test_existing_objects_can_still_be_changed_under_the_policies(api):

@@ -155,8 +155,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const hints[] = { NULL, "Service", "EndpointSlice", "Endpoints",
-		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "HTTPRoute",
-		"ServiceImport" };
+		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "ListenerSet",
+		"HTTPRoute", "ServiceImport" };
 	struct json_tokener *tokener = json_tokener_new_ex(64);
 	struct json_object *json = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
 

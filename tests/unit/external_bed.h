@@ -42,12 +42,18 @@
 	"'namespace':'infra','name':'gw'},'spec':{'listeners':[" LISTENERS "]},"                   \
 	"'status':{'addresses':[{'type':'IPAddress','value':'" ADDRESS "'}]}}"
 #define LISTENER(NAME, PORT, HOST) "{'name':'" NAME "','port':" PORT ",'hostname':'" HOST "'}"
+#define LISTENERSET(NAME, LISTENERS, PARENT, ACCEPTED)                                             \
+	"{'kind':'ListenerSet','apiVersion':'gateway.networking.k8s.io/v1','metadata':{"           \
+	"'namespace':'team','name':'" NAME "'},'spec':{'parentRef':{" PARENT "},"                  \
+	"'listeners':[" LISTENERS "]},'status':{'conditions':[{'type':'Programmed',"               \
+	"'status':'True'},{'type':'Accepted','status':'" ACCEPTED "'}]}}"
 #define ROUTE(KIND, NAME, HOSTS, PARENT, ACCEPTED)                                                 \
 	"{'kind':'" KIND "','apiVersion':'gateway.networking.k8s.io/v1','metadata':{"              \
 	"'namespace':'shop','name':'" NAME "'},'spec':{'hostnames':[" HOSTS "]},"                  \
 	"'status':{'parents':[{'parentRef':{" PARENT "},'conditions':[{'type':'Programmed',"       \
 	"'status':'True'},{'type':'Accepted','status':'" ACCEPTED "'}]}]}}"
-#define GW "'name':'gw','namespace':'infra'"
+#define GW  "'name':'gw','namespace':'infra'"
+#define SET "'kind':'ListenerSet','name':'set','namespace':'team'"
 
 static struct external *external;
 static struct external_zones zones;

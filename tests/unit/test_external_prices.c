@@ -87,7 +87,7 @@ static double
 gateways(unsigned count)
 {
 	struct object_listener listener = { "http", "", 80 };
-	struct object_parent parent = { "shop", NULL, "", 0 };
+	struct object_parent parent = { OBJECT_GATEWAY, "shop", NULL, "", 0 };
 	char name[16], host[32];
 
 	for (unsigned i = 0; i < count; i++) {
@@ -200,7 +200,7 @@ route(unsigned listeners)
 	static struct addr addrs[ADDRS];
 	static char hosts[HOSTS][32];
 	struct object_text texts[HOSTS];
-	struct object_parent parent = { "shop", "gw", "", 0 };
+	struct object_parent parent = { OBJECT_GATEWAY, "shop", "gw", "", 0 };
 
 	for (unsigned i = 0; i < listeners; i++)
 		at[i] = (struct object_listener){ "http", "", 80 };

@@ -1,4 +1,4 @@
-/* External names: Gateways and their routes, selected namespaces, and any order of arrival. */
+/* External names: Gateways, ListenerSets and their routes, selected namespaces, and any order of arrival. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,6 +116,11 @@ objects_labelled_to_be_ignored_have_no_names(void **state)
 		  "},'spec':{},'status':{'parents':[{'parentRef':{" GW
 		  ",'sectionName':'c'},'conditions':[{'type':'Accepted','status':'True'}]}]}}",
 		    "c.apps.example.com.", true },
+		{ "{'kind':'ListenerSet','metadata':{'namespace':'team','name':'set'" IGNORED
+		  "},'spec':{'parentRef':{" GW "},'listeners':[" LISTENER("s", "80",
+		      "s.apps.example.com") "]},'status':{'conditions':[{'type':'Accepted',"
+					    "'status':'True'}]}}",
+		    "s.apps.example.com.", true },
 	};
 
 	(void)state;
@@ -203,6 +208,214 @@ route_follows_each_of_its_gateways(void **state)
 	free(after);
 }
 
+/* --- ListenerSets --- */
+
+#define TAKES_ANY GATEWAY(LISTENER("own", "80", "own.apps.example.com"), "192.0.2.33")
+
+static void
+listenersets_host_names_have_the_address_of_the_gateway_that_accepted_it(void **state)
+{
+	static const struct {
+		const char *parent, *accepted;
+		bool answered;
+	} rows[] = {
+		{ GW, "True", true },
+		{ GW, "False", false },
+		{ GW, "Unknown", false },
+		{ GW ",'kind':'Gateway','group':'gateway.networking.k8s.io'", "True", true },
+		{ "'name':'gw'", "True", false }, /* in the namespace of the ListenerSet */
+		{ GW ",'kind':'ListenerSet'", "True", false },
+		{ GW ",'kind':'Service'", "True", false },
+		{ "'name':''", "True", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+		char text[1000];
+		bool gateway_first = i % 2 == 0;
+
+		snprintf(text, sizeof text,
+		    LISTENERSET("set",
+			LISTENER("a", "443", "a.apps.example.com") "," LISTENER(
+			    "b", "443", "*.b.apps.example.com") "," LISTENER("c", "80", ""),
+			"%s", "%s"),
+		    rows[i / 2].parent, rows[i / 2].accepted);
+		if (gateway_first)
+			add(TAKES_ANY);
+		add(text);
+		if (!gateway_first)
+			add(TAKES_ANY);
+		const char *want = rows[i / 2].answered ? "NOERROR A 192.0.2.33" : GONE;
+		EXPECT({ "a.apps.example.com.", "A", want }, { "x.b.apps.example.com.", "A", want },
+		    { "own.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+		tell(EVENT_DELETED, text);
+		tell(EVENT_DELETED, TAKES_ANY);
+		assert_int_equal(external_name_count(external), 2);
+		assert_int_equal(external_count(external, OBJECT_LISTENERSET), 0);
+	}
+}
+
+static void
+routes_have_the_listeners_of_their_own_parent_only(void **state)
+{
+	static const struct {
+		const char *hosts, *parent, *asked;
+		bool answered;
+	} rows[] = {
+		{ "'r.set.apps.example.com'", SET, "r.set.apps.example.com.", true },
+		{ "", SET ",'sectionName':'b'", "b.apps.example.com.", true },
+		{ "'b.apps.example.com'", SET ",'sectionName':'b'", "b.apps.example.com.", true },
+		{ "'b.apps.example.com'", SET ",'sectionName':'a'", "b.apps.example.com.", false },
+		{ "'b.apps.example.com'", SET ",'port':444", "b.apps.example.com.", true },
+		{ "'b.apps.example.com'", SET ",'port':80", "b.apps.example.com.", false },
+		{ "'own.apps.example.com'", SET, "own.apps.example.com.", false },
+		{ "'own.apps.example.com'", GW, "own.apps.example.com.", true },
+		{ "'b.apps.example.com'", GW, "b.apps.example.com.", false },
+		/* a Gateway and a ListenerSet of one name are two parents */
+		{ "'b.apps.example.com'", "'name':'set','namespace':'team'", "b.apps.example.com.",
+		    false },
+	};
+	static const char set[] = LISTENERSET("set",
+	    LISTENER("a", "443", "*.set.apps.example.com") "," LISTENER(
+		"b", "444", "b.apps.example.com"),
+	    GW, "True");
+	/* the six orders in which the Gateway, the ListenerSet and the route can arrive */
+	static const unsigned orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 },
+		{ 2, 0, 1 }, { 2, 1, 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < 6 * sizeof rows / sizeof rows[0]; i++) {
+		char route[1000];
+		const char *const objects[] = { TAKES_ANY, set, route };
+		const unsigned *order = orders[i % 6];
+
+		snprintf(route, sizeof route, ROUTE("HTTPRoute", "r", "%s", "%s", "True"),
+		    rows[i / 6].hosts, rows[i / 6].parent);
+		for (size_t k = 0; k < 3; k++)
+			add(objects[order[k]]);
+		struct external_source source;
+		struct dname asked;
+		bool found = false, differs;
+		assert_int_equal(dname_from_text(&asked, rows[i / 6].asked), 0);
+		for (size_t k = 0; external_find(external, asked.wire, k, &source, &differs); k++)
+			found = found || source.kind == OBJECT_HTTPROUTE;
+		if (found != rows[i / 6].answered)
+			fail_msg("row %zu, order %zu", i / 6, i % 6);
+		for (size_t k = 0; k < 3; k++)
+			tell(EVENT_DELETED, objects[order[k]]);
+		assert_int_equal(external_name_count(external), 2);
+	}
+}
+
+static void
+routes_follow_the_gateway_of_their_listenerset(void **state)
+{
+#define OWN_SET(ACCEPTED)                                                                          \
+	LISTENERSET("set", LISTENER("a", "443", "*.set.apps.example.com"), GW, ACCEPTED)
+	static const char gone[] = GATEWAY("", "192.0.2.34");
+
+	(void)state;
+	add(TAKES_ANY);
+	add(OWN_SET("True"));
+	add(ROUTE("TLSRoute", "r", "'r.set.apps.example.com'", SET, "True"));
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+	add(GATEWAY("", "192.0.2.34"));
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.34" },
+	    { "x.set.apps.example.com.", "A", "NOERROR A 192.0.2.34" });
+	add(OWN_SET("False"));
+	EXPECT({ "r.set.apps.example.com.", "A", GONE }, { "x.set.apps.example.com.", "A", GONE });
+	add(OWN_SET("True"));
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.34" });
+	add(LISTENERSET("set", LISTENER("a", "443", "other.apps.example.com"), GW, "True"));
+	EXPECT({ "r.set.apps.example.com.", "A", GONE },
+	    { "other.apps.example.com.", "A", "NOERROR A 192.0.2.34" });
+	add(OWN_SET("True"));
+	tell(EVENT_DELETED, gone);
+	EXPECT({ "r.set.apps.example.com.", "A", GONE }, { "x.set.apps.example.com.", "A", GONE });
+	add(gone);
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.34" });
+	/* a listing without the ListenerSet */
+	external_event(external, OBJECT_LISTENERSET, EVENT_LISTING, NULL);
+	external_event(external, OBJECT_LISTENERSET, EVENT_SYNCED, NULL);
+	treecache_publish(external_tree(external), 1, true);
+	EXPECT({ "r.set.apps.example.com.", "A", GONE });
+}
+
+static void
+route_follows_a_gateway_and_a_listenerset_of_the_same_name(void **state)
+{
+#define ACCEPTED_BY(KIND)                                                                          \
+	"{'parentRef':{'kind':'" KIND "','name':'set','namespace':'team'},'conditions':[{"         \
+	"'type':'Accepted','status':'True'}]}"
+#define ROUTE_OF(PARENTS)                                                                          \
+	"{'kind':'HTTPRoute','metadata':{'namespace':'shop','name':'r'},'spec':{'hostnames':["     \
+	"'r.set.apps.example.com']},'status':{'parents':[" PARENTS "]}}"
+
+	(void)state;
+	add(TAKES_ANY);
+	add("{'kind':'Gateway','metadata':{'namespace':'team','name':'set'},'spec':{'listeners':"
+	    "[" LISTENER("a", "80", "") "]},'status':{'addresses':[{'value':'192.0.2.44'}]}}");
+	add(ROUTE_OF(ACCEPTED_BY("Gateway") "," ACCEPTED_BY("ListenerSet")));
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.44" });
+	add(OWN_SET("True"));
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.33, A 192.0.2.44" });
+	add(ROUTE_OF(ACCEPTED_BY("Gateway")));
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.44" });
+	add(ROUTE_OF(ACCEPTED_BY("ListenerSet")));
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+}
+
+/* Its routes keep their names, as the routes of a Gateway with this label do. */
+static void
+listenerset_labelled_to_be_ignored_still_serves_its_routes(void **state)
+{
+	(void)state;
+	add(TAKES_ANY);
+	add("{'kind':'ListenerSet','metadata':{'namespace':'team','name':'set','labels':{"
+	    "'k8s-gateway.dns/ignore':'true'}},'spec':{'parentRef':{" GW "},'listeners':[" LISTENER(
+		"a", "443", "*.set.apps.example.com") "]},'status':{'conditions':[{"
+						      "'type':'Accepted','status':'True'}]}}");
+	add(ROUTE("HTTPRoute", "r", "'r.set.apps.example.com'", SET, "True"));
+	EXPECT({ "r.set.apps.example.com.", "A", "NOERROR A 192.0.2.33" },
+	    { "x.set.apps.example.com.", "A", GONE });
+}
+
+/* A ListenerSet keeps its claim while its Gateway has no address, as a Gateway does. */
+static void
+listenerset_gets_its_name_back(void **state)
+{
+	static const char set[] =
+	    LISTENERSET("set", LISTENER("a", "443", "x.apps.example.com"), GW, "True");
+
+	(void)state;
+	add(TAKES_ANY);
+	add(set);
+	add(ANNOTATED("later", JANUARY, "x.apps.example.com", IP("192.0.2.2")));
+	EXPECT({ "x.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+	tell(EVENT_DELETED, TAKES_ANY);
+	EXPECT({ "x.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
+	add(TAKES_ANY);
+	EXPECT({ "x.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+}
+
+/* Two ListenerSets that name each other as parents do not end in endless recursion. */
+static void
+listenerset_cannot_be_the_parent_of_a_listenerset(void **state)
+{
+	static const char one[] = LISTENERSET("one", LISTENER("a", "443", "one.apps.example.com"),
+	    "'kind':'ListenerSet','name':'two'", "True"),
+			  two[] = LISTENERSET("two", LISTENER("a", "443", "two.apps.example.com"),
+			      "'kind':'ListenerSet','name':'one'", "True");
+
+	(void)state;
+	add(TAKES_ANY);
+	add(one);
+	add(two);
+	add(one);
+	EXPECT({ "one.apps.example.com.", "A", GONE }, { "two.apps.example.com.", "A", GONE });
+	assert_int_equal(external_count(external, OBJECT_LISTENERSET), 0);
+}
+
 static void
 only_chosen_namespaces_have_names(void **state)
 {
@@ -256,7 +469,9 @@ order_of_arrival_does_not_matter(void **state)
 		GATEWAY(LISTENER("a", "80", "") "," LISTENER("b", "81", "g.apps.example.com"),
 		    "192.0.2.33"),
 		ROUTE("HTTPRoute", "r", "'x.apps.example.com','z.apps.example.com'", GW, "True"),
-		ROUTE("TLSRoute", "r", "'z.apps.example.com'", GW, "True") };
+		ROUTE("TLSRoute", "r", "'z.apps.example.com'", GW, "True"),
+		LISTENERSET("set", LISTENER("a", "443", "*.set.apps.example.com"), GW, "True"),
+		ROUTE("GRPCRoute", "r", "'r.set.apps.example.com'", SET, "True") };
 	enum { OBJECTS = sizeof objects / sizeof objects[0] };
 	unsigned random = 1;
 	char *want = NULL;
@@ -298,6 +513,13 @@ main(void)
 		TEST(objects_labelled_to_be_ignored_have_no_names),
 		TEST(route_follows_its_gateways),
 		TEST(route_follows_each_of_its_gateways),
+		TEST(listenersets_host_names_have_the_address_of_the_gateway_that_accepted_it),
+		TEST(routes_have_the_listeners_of_their_own_parent_only),
+		TEST(routes_follow_the_gateway_of_their_listenerset),
+		TEST(route_follows_a_gateway_and_a_listenerset_of_the_same_name),
+		TEST(listenerset_labelled_to_be_ignored_still_serves_its_routes),
+		TEST(listenerset_gets_its_name_back),
+		TEST(listenerset_cannot_be_the_parent_of_a_listenerset),
 		TEST(only_chosen_namespaces_have_names),
 		TEST(order_of_arrival_does_not_matter),
 	};

@@ -60,8 +60,9 @@ renew(struct external *e, struct external_object *object)
 
 /*
  * The objects whose claims must be recomputed when another object changes. Routes follow their
- * Gateways. With --namespace-labels, each object follows its namespace. Without this table, each
- * change of a Gateway would cost a walk over all objects.
+ * Gateways and ListenerSets, and ListenerSets follow their Gateways. With --namespace-labels, each
+ * object follows its namespace. Without this table, each change of a Gateway would cost a walk over
+ * all objects.
  */
 
 /* An object that other objects follow. The object need not exist. */
@@ -141,13 +142,13 @@ each_followed(struct external *e, struct external_object *object,
 		const struct object_parent *parent = &object->parents[i];
 		size_t k = 0;
 
-		while (strcmp(object->parents[k].name, parent->name) != 0 ||
+		while (object->parents[k].kind != parent->kind ||
+		       strcmp(object->parents[k].name, parent->name) != 0 ||
 		       strcmp(object->parents[k].namespace, parent->namespace) != 0)
 			k++;
 		if (k == i) /* the route may name several listeners of one Gateway */
 			act(e, object,
-			    &(struct object_key){
-				OBJECT_GATEWAY, parent->namespace, parent->name });
+			    &(struct object_key){ parent->kind, parent->namespace, parent->name });
 	}
 	if (e->config.namespace_labels != NULL)
 		act(e, object, &(struct object_key){ OBJECT_NAMESPACE, "", object->namespace });
@@ -170,15 +171,20 @@ followers_remove(struct external *e, struct external_object *object)
 	object->follows = false;
 }
 
-/* Recomputes the claims of all objects that follow this object. A Namespace object has the
- * namespace "". */
+/* Recomputes the claims of all objects that follow this object, and of routes that follow these
+ * objects. A Namespace object has the namespace "". */
 static void
 followers_renew(struct external *e, enum object_kind kind, const char *namespace, const char *name)
 {
 	const struct followed *followed = find(e, &(struct object_key){ kind, namespace, name });
 
-	for (size_t i = 0; followed != NULL && i < followed->count; i++)
-		renew(e, followed->followers[i]);
+	for (size_t i = 0; followed != NULL && i < followed->count; i++) {
+		struct external_object *follower = followed->followers[i];
+
+		renew(e, follower);
+		if (follower->kind == OBJECT_LISTENERSET)
+			followers_renew(e, follower->kind, follower->namespace, follower->name);
+	}
 }
 
 /* --- the stored objects --- */
@@ -253,6 +259,7 @@ copy_lists(struct external_object *object, const struct object_external *from)
 		object->parents[object->parent_count++] =
 		    (struct object_parent){ .namespace = xstrdup(from->parents[i].namespace),
 			    .name = xstrdup(from->parents[i].name),
+			    .kind = from->parents[i].kind,
 			    .section = xstrdup(from->parents[i].section),
 			    .port = from->parents[i].port };
 }
@@ -297,7 +304,7 @@ copy_content(struct external *e, struct external_object *object, const struct ob
 		records_port(&object->ports[object->port_count++], &service->ports[i]);
 }
 
-/* Removes the object's claims and frees it. */
+/* Removes the object's claims, recomputes the claims of its followers, and frees it. */
 static void
 external_object_drop(struct external *e, struct external_object *object)
 {
@@ -306,6 +313,7 @@ external_object_drop(struct external *e, struct external_object *object)
 	clear_content(object);
 	table_remove(&e->objects, object);
 	e->counts[object->kind]--;
+	followers_renew(e, object->kind, object->namespace, object->name);
 	free(object->namespace);
 	free(object->name);
 	free(object);
@@ -400,6 +408,7 @@ is_worth_keeping(const struct external *e, const struct object *object)
 		       from->balanced;
 	case OBJECT_GATEWAY:
 		return true;
+	case OBJECT_LISTENERSET:
 	case OBJECT_HTTPROUTE:
 	case OBJECT_GRPCROUTE:
 	case OBJECT_TLSROUTE:
@@ -422,11 +431,8 @@ object_gone(struct external *e, const struct object *source)
 	struct external_object *object =
 	    external_object_find(e, source->kind, source->namespace, source->name);
 
-	if (object == NULL)
-		return;
-	external_object_drop(e, object);
-	if (source->kind == OBJECT_GATEWAY)
-		followers_renew(e, OBJECT_GATEWAY, source->namespace, source->name);
+	if (object != NULL)
+		external_object_drop(e, object);
 }
 
 static void
@@ -448,8 +454,8 @@ object_here(struct external *e, const struct object *source)
 	renew(e, object);
 	if (!worth && object->claim_count == 0)
 		object_gone(e, source);
-	else if (source->kind == OBJECT_GATEWAY)
-		followers_renew(e, OBJECT_GATEWAY, source->namespace, source->name);
+	else
+		followers_renew(e, source->kind, source->namespace, source->name);
 }
 
 /* Removes the objects of a kind that the listing that has just ended did not contain. */
@@ -465,15 +471,8 @@ sweep(struct external *e, enum object_kind kind)
 	while ((object = table_next(&e->objects, &place)) != NULL)
 		if (object->kind == kind && object->mark != e->mark[kind])
 			gone[count++] = object;
-	for (size_t i = 0; i < count; i++) {
-		char *namespace = xstrdup(gone[i]->namespace), *name = xstrdup(gone[i]->name);
-
+	for (size_t i = 0; i < count; i++)
 		external_object_drop(e, gone[i]);
-		if (kind == OBJECT_GATEWAY)
-			followers_renew(e, OBJECT_GATEWAY, namespace, name);
-		free(namespace);
-		free(name);
-	}
 	free(gone);
 }
 
@@ -657,7 +656,7 @@ external_free(struct external *e)
 
 	if (e == NULL)
 		return;
-	/* Does the same as an empty listing of each kind. Gateways come after their routes. */
+	/* Does the same as an empty listing of each kind. Gateways come after their followers. */
 	for (unsigned kind = OBJECT_KIND_COUNT; kind-- > 0;) {
 		e->mark[kind]++;
 		sweep(e, kind);

@@ -5,8 +5,8 @@
  *	event --> object --claims--> host name --the oldest claim's records--> treecache
  *
  * An object claims names. A Service claims `service.namespace.zone` and the names in its
- * annotation. An Ingress, a Gateway and a route claim their host names, if these are in one of the
- * zones. A claim is valid while the object has addresses or a load balancer's host name. If a name
+ * annotation. An Ingress, a Gateway, a ListenerSet and a route claim their host names, if these are
+ * in one of the zones. A claim is valid while the object has addresses or a load balancer's host name. If a name
  * has several valid claims, the first of these gets the name:
  *
  * 1. the zone's own name server
@@ -78,7 +78,7 @@ struct treecache *external_tree(const struct external *external);
 /*
  * Returns the number of stored objects, whether or not they claim a name. A Service or an Ingress
  * is stored if it has an address or a load balancer's host name, and a Service also if it waits for
- * a load balancer. All Gateways are stored, and routes that a Gateway has accepted.
+ * a load balancer. All Gateways are stored, and ListenerSets and routes that have been accepted.
  */
 size_t external_count(const struct external *external, enum object_kind kind);
 

@@ -49,15 +49,15 @@ struct external_object {
 	uint64_t version, digest; /* `digest`: hash of the object's content */
 	int64_t created_s;
 	uint32_t ttl_s;
-	struct served served; /* not for a route */
+	struct served served; /* not for a ListenerSet and a route */
 	bool balanced;        /* if the object has no addresses, it is waiting for them */
 	struct port *ports;   /* for a Service */
 	size_t port_count;
 	char **hosts;
 	size_t host_count;
-	struct object_listener *listeners; /* the listeners of a Gateway, which owns the strings */
+	struct object_listener *listeners; /* of a Gateway or ListenerSet, which owns the strings */
 	size_t listener_count;
-	struct object_parent *parents; /* the parents of a route, which owns the strings */
+	struct object_parent *parents; /* of a ListenerSet or route, which owns the strings */
 	size_t parent_count;
 	struct claim **claims;
 	size_t claim_count, claim_capacity;

@@ -1,4 +1,5 @@
-/* Finds the host names that an object claims: those of a Service, an Ingress, a Gateway or a route. */
+/* Finds the host names that an object claims: those of a Service, an Ingress, a Gateway, a ListenerSet
+ * or a route. */
 #include "kubedns/cluster/external/host_claims.h"
 
 #include <stdlib.h>
@@ -161,7 +162,22 @@ claim_canonical(struct external *e, struct external_object *object)
 	}
 }
 
-/* --- routes --- */
+/* --- ListenerSets and routes --- */
+
+/* Returns the targets of an object's listeners or host names. A ListenerSet has the targets of the
+ * Gateway that has accepted it. */
+static const struct served *
+targets_of(const struct external *e, const struct external_object *object)
+{
+	static const struct served none;
+
+	if (object != NULL && object->kind == OBJECT_LISTENERSET)
+		object = object->parent_count == 0
+			     ? NULL
+			     : external_object_find(e, OBJECT_GATEWAY, object->parents[0].namespace,
+				   object->parents[0].name);
+	return object == NULL ? &none : &object->served;
+}
 
 /* Whether `host` matches the wildcard "*.zone". As in the Gateway API, `*` matches any number of labels. */
 static bool
@@ -195,15 +211,15 @@ is_parents(const struct object_parent *parent, const struct object_listener *lis
 
 static void
 claim_at_listener(struct external *e, struct external_object *route,
-    const struct external_object *gateway, const struct object_listener *listener)
+    const struct object_listener *listener, const struct served *targets)
 {
 	const char *host;
 
 	if (route->host_count == 0 && *listener->hostname != '\0')
-		claim_host(e, route, listener->hostname, &gateway->served);
+		claim_host(e, route, listener->hostname, targets);
 	for (size_t i = 0; i < route->host_count; i++)
 		if ((host = intersection(route->hosts[i], listener->hostname)) != NULL)
-			claim_host(e, route, host, &gateway->served);
+			claim_host(e, route, host, targets);
 }
 
 static void
@@ -211,14 +227,15 @@ claim_route(struct external *e, struct external_object *route)
 {
 	for (size_t p = 0; p < route->parent_count; p++) {
 		const struct object_parent *parent = &route->parents[p];
-		const struct external_object *gateway =
-		    external_object_find(e, OBJECT_GATEWAY, parent->namespace, parent->name);
+		const struct external_object *at =
+		    external_object_find(e, parent->kind, parent->namespace, parent->name);
+		const struct served *targets = targets_of(e, at);
 
-		if (gateway == NULL || served_is_empty(&gateway->served))
+		if (served_is_empty(targets))
 			continue;
-		for (size_t i = 0; i < gateway->listener_count; i++)
-			if (is_parents(parent, &gateway->listeners[i]))
-				claim_at_listener(e, route, gateway, &gateway->listeners[i]);
+		for (size_t i = 0; i < at->listener_count; i++)
+			if (is_parents(parent, &at->listeners[i]))
+				claim_at_listener(e, route, &at->listeners[i], targets);
 	}
 }
 
@@ -234,12 +251,13 @@ claim_all(struct external *e, struct external_object *object)
 			claim_asleep(e, object, object->hosts[i]);
 		return;
 	}
-	bool served = !served_is_empty(&object->served);
+	const struct served *targets = targets_of(e, object);
+	bool served = !served_is_empty(targets);
 	if (object->kind == OBJECT_SERVICE && (served || object->balanced))
 		claim_canonical(e, object);
 	for (size_t i = 0; i < object->host_count; i++) {
 		if (served)
-			claim_host(e, object, object->hosts[i], &object->served);
+			claim_host(e, object, object->hosts[i], targets);
 		else
 			claim_asleep(e, object, object->hosts[i]);
 	}

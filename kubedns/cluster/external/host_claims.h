@@ -1,6 +1,6 @@
 /*
  * Which host names an object claims, and why a name is refused. A route claims the names that match
- * both its own host names and those of a listener of its Gateway. external_hosts.h decides which
+ * both its own host names and those of a listener of its Gateway or ListenerSet. external_hosts.h decides which
  * claim gets a name.
  */
 #ifndef KUBEDNS_CLUSTER_EXTERNAL_HOST_CLAIMS_H

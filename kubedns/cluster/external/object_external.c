@@ -145,12 +145,13 @@ is_ignored(struct reader *r, struct json_object *labels)
 	return strcmp(field_text_or(r, ignore, "", "a label is not a string"), "true") == 0;
 }
 
-/* Removes the names of an excluded object. A Gateway keeps its addresses, because routes use them. */
+/* Removes the names of an excluded object. A Gateway keeps its addresses, and a ListenerSet its
+ * Gateway, because routes use them. */
 static void
 forget_names(struct object_external *to, enum object_kind kind)
 {
 	to->host_count = 0;
-	if (kind == OBJECT_GATEWAY)
+	if (kind == OBJECT_GATEWAY || kind == OBJECT_LISTENERSET)
 		return;
 	to->addr_count = to->balancer_addr_count = 0;
 	to->target = NULL;
@@ -236,17 +237,11 @@ read_port(struct reader *r, struct json_object *json)
 }
 
 static void
-read_gateway(struct reader *r, struct json_object *json, struct object_external *to)
+read_listeners(struct reader *r, struct json_object *listeners, struct object_external *to)
 {
-	FIELDS_DECLARE(GATEWAY_FIELDS)
-	FIELDS_DECLARE(GATEWAY_SPEC_FIELDS)
-	FIELDS_DECLARE(GATEWAY_STATUS_FIELDS)
-
-	FIELDS_READ(json, GATEWAY_FIELDS);
-	FIELDS_READ(spec, GATEWAY_SPEC_FIELDS);
-	FIELDS_READ(status, GATEWAY_STATUS_FIELDS);
 	size_t count = field_bound(r, field_items(r, listeners, "spec.listeners is not a list"),
 	    EXTERNAL_LISTENERS_MAX, "more than 64 listeners");
+
 	to->listeners = xcalloc(count + 1, sizeof *to->listeners);
 	for (size_t i = 0; i < count; i++) {
 		FIELDS_DECLARE(LISTENER_FIELDS)
@@ -259,7 +254,20 @@ read_gateway(struct reader *r, struct json_object *json, struct object_external 
 		};
 		add_host_string(r, to, hostname);
 	}
-	count = field_items(r, addresses, "status.addresses is not a list");
+}
+
+static void
+read_gateway(struct reader *r, struct json_object *json, struct object_external *to)
+{
+	FIELDS_DECLARE(GATEWAY_FIELDS)
+	FIELDS_DECLARE(GATEWAY_SPEC_FIELDS)
+	FIELDS_DECLARE(GATEWAY_STATUS_FIELDS)
+
+	FIELDS_READ(json, GATEWAY_FIELDS);
+	FIELDS_READ(spec, GATEWAY_SPEC_FIELDS);
+	FIELDS_READ(status, GATEWAY_STATUS_FIELDS);
+	read_listeners(r, listeners, to);
+	size_t count = field_items(r, addresses, "status.addresses is not a list");
 	for (size_t i = 0; i < count; i++) {
 		FIELDS_DECLARE(GATEWAY_ADDRESS_FIELDS)
 		struct addr addr;
@@ -278,8 +286,8 @@ is_accepted(struct reader *r, struct json_object *conditions)
 	size_t count = field_items(r, conditions, "conditions is not a list");
 
 	for (size_t i = 0; i < count; i++) {
-		FIELDS_DECLARE(ROUTE_CONDITION_FIELDS)
-		FIELDS_READ(item(conditions, i), ROUTE_CONDITION_FIELDS);
+		FIELDS_DECLARE(STATUS_CONDITION_FIELDS)
+		FIELDS_READ(item(conditions, i), STATUS_CONDITION_FIELDS);
 		if (strcmp(field_text_or(r, type, "", "a condition's type is not a string"),
 			"Accepted") == 0)
 			return strcmp(field_text_or(
@@ -289,30 +297,48 @@ is_accepted(struct reader *r, struct json_object *conditions)
 	return false;
 }
 
-/* Adds the parent, if it is a Gateway that has accepted the route. */
+/* Adds the parent, if it is a Gateway or a ListenerSet that has accepted the object. */
 static void
-read_parent(struct reader *r, struct json_object *json, const char *route_namespace,
-    struct object_external *to)
+read_parent(struct reader *r, struct json_object *ref, struct json_object *conditions,
+    const char *own_namespace, struct object_external *to)
 {
-	FIELDS_DECLARE(ROUTE_PARENT_FIELDS)
 	FIELDS_DECLARE(PARENT_REF_FIELDS)
 
-	FIELDS_READ(json, ROUTE_PARENT_FIELDS);
 	FIELDS_READ(ref, PARENT_REF_FIELDS);
 	const char *kind_text =
 	    field_text_or(r, kind, "Gateway", "a parentRef's kind is not a string");
 	const char *name_text = field_text_or(r, name, "", "a parentRef's name is not a string");
-	if (strcmp(kind_text, "Gateway") != 0 || name_text[0] == '\0' ||
+	bool is_set = strcmp(kind_text, "ListenerSet") == 0;
+	if ((!is_set && strcmp(kind_text, "Gateway") != 0) || name_text[0] == '\0' ||
 	    !is_accepted(r, conditions))
 		return;
 	to->parents[to->parent_count++] = (struct object_parent){
+		.kind = is_set ? OBJECT_LISTENERSET : OBJECT_GATEWAY,
 		.namespace = field_text_or(
-		    r, namespace, route_namespace, "a parentRef's namespace is not a string"),
+		    r, namespace, own_namespace, "a parentRef's namespace is not a string"),
 		.name = name_text,
 		.section =
 		    field_text_or(r, section, "", "a parentRef's sectionName is not a string"),
 		.port = read_port(r, port),
 	};
+}
+
+static void
+read_listenerset(
+    struct reader *r, struct json_object *json, const char *namespace, struct object_external *to)
+{
+	FIELDS_DECLARE(LISTENERSET_FIELDS)
+	FIELDS_DECLARE(LISTENERSET_SPEC_FIELDS)
+	FIELDS_DECLARE(LISTENERSET_STATUS_FIELDS)
+
+	FIELDS_READ(json, LISTENERSET_FIELDS);
+	FIELDS_READ(spec, LISTENERSET_SPEC_FIELDS);
+	FIELDS_READ(status, LISTENERSET_STATUS_FIELDS);
+	read_listeners(r, listeners, to);
+	to->parents = xcalloc(1, sizeof *to->parents);
+	read_parent(r, ref, conditions, namespace, to);
+	if (to->parent_count > 0 && to->parents[0].kind != OBJECT_GATEWAY)
+		to->parent_count = 0; /* only a Gateway can accept a ListenerSet */
 }
 
 static void
@@ -332,8 +358,11 @@ read_route(
 	count = field_bound(r, field_items(r, parents, "status.parents is not a list"),
 	    EXTERNAL_PARENTS_MAX, "more than 32 parents");
 	to->parents = xcalloc(count + 1, sizeof *to->parents);
-	for (size_t i = 0; i < count; i++)
-		read_parent(r, item(parents, i), namespace, to);
+	for (size_t i = 0; i < count; i++) {
+		FIELDS_DECLARE(ROUTE_PARENT_FIELDS)
+		FIELDS_READ(item(parents, i), ROUTE_PARENT_FIELDS);
+		read_parent(r, ref, conditions, namespace, to);
+	}
 }
 
 /* Each host name gets a copy of all addresses, so a small object could ask for many records. */
@@ -356,6 +385,7 @@ object_read_external(struct json_object *json, struct object *object, const char
 	case OBJECT_SERVICE:
 	case OBJECT_INGRESS:
 	case OBJECT_GATEWAY:
+	case OBJECT_LISTENERSET:
 	case OBJECT_HTTPROUTE:
 	case OBJECT_GRPCROUTE:
 	case OBJECT_TLSROUTE:
@@ -377,6 +407,8 @@ object_read_external(struct json_object *json, struct object *object, const char
 		read_ingress(&r, json, to);
 	else if (object->kind == OBJECT_GATEWAY)
 		read_gateway(&r, json, to);
+	else if (object->kind == OBJECT_LISTENERSET)
+		read_listenerset(&r, json, object->namespace, to);
 	else
 		read_route(&r, json, object->namespace, to);
 	limit_records(&r, to);
@@ -439,6 +471,7 @@ object_external_digest(uint64_t seed, const struct object_external *from)
 		hash = hash_number(hash, from->listeners[i].port);
 	}
 	for (size_t i = 0; i < from->parent_count; i++) {
+		hash = hash_number(hash, (uint64_t)from->parents[i].kind);
 		hash = hash_text(hash, from->parents[i].namespace);
 		hash = hash_text(hash, from->parents[i].name);
 		hash = hash_text(hash, from->parents[i].section);

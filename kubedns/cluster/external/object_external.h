@@ -5,8 +5,9 @@
  *	Service                       annotation          status.loadBalancer, spec.externalIPs
  *	Ingress                       spec.rules[].host   status.loadBalancer
  *	Gateway                       spec.listeners[]    status.addresses
- *	HTTPRoute, GRPCRoute,         spec.hostnames      addresses of the Gateways that accepted it
- *	TLSRoute
+ *	ListenerSet                   spec.listeners[]    addresses of the Gateway that accepted it
+ *	HTTPRoute, GRPCRoute,         spec.hostnames      addresses of the Gateways that accepted it,
+ *	TLSRoute                                          itself or through a ListenerSet
  *
  * Strings point into the json-c tree, as in object.h. The arrays belong to the struct.
  */
@@ -37,9 +38,13 @@ struct object_listener {
 	uint16_t port;
 };
 
-/* A Gateway that has accepted the route (condition Accepted in status.parents). Only the Gateway
- * decides from which namespaces it takes routes, so the route's spec.parentRefs prove nothing. */
+/*
+ * A Gateway or ListenerSet that has accepted the route (condition Accepted in status.parents), or
+ * the Gateway that has accepted the ListenerSet (condition Accepted in status.conditions). Only the
+ * Gateway decides from which namespaces it takes them, so a parentRef in `spec` proves nothing.
+ */
 struct object_parent {
+	enum object_kind kind; /* OBJECT_GATEWAY or OBJECT_LISTENERSET */
 	const char *namespace, *name;
 	const char *section; /* name of a listener; "": all listeners */
 	uint16_t port;       /* 0: all ports */
@@ -69,9 +74,9 @@ struct object_external {
 };
 
 /*
- * Reads a Service, Ingress, Gateway or route into object->external, after object_extract().
- * object_clear() frees it. If a field is invalid and `*why` is NULL, sets `*why`; the field is
- * ignored.
+ * Reads a Service, Ingress, Gateway, ListenerSet or route into object->external, after
+ * object_extract(). object_clear() frees it. If a field is invalid and `*why` is NULL, sets `*why`;
+ * the field is ignored.
  */
 void object_read_external(struct json_object *json, struct object *object, const char **why);
 

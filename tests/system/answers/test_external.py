@@ -43,10 +43,18 @@ def gateway(address):
             "status": {"addresses": [{"type": "IPAddress", "value": address}]}}  # fmt: skip
 
 
-def route(kind, name, host, accepted="True"):
+def listener_set(name, host, accepted="True"):
+    conditions = [{"type": kind, "status": accepted, "reason": kind, "message": ""} for kind in ("Programmed", "Accepted")]
+    return {"apiVersion": f"{GATEWAY_API}/v1", "kind": "ListenerSet", "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"parentRef": {"name": "gw", "namespace": "own"},
+                     "listeners": [{"name": "web", "port": 443, "protocol": "HTTPS", "hostname": host}]},
+            "status": {"conditions": conditions}}  # fmt: skip
+
+
+def route(kind, name, host, accepted="True", parent=None):
     conditions = [{"type": "Accepted", "status": accepted, "reason": "Accepted", "message": ""}]
     return {"apiVersion": f"{GATEWAY_API}/v1", "kind": kind, "metadata": {"name": name, "namespace": "own"}, "spec": {"hostnames": [host]},
-            "status": {"parents": [{"parentRef": {"name": "gw"}, "controllerName": "any", "conditions": conditions}]}}  # fmt: skip
+            "status": {"parents": [{"parentRef": parent or {"name": "gw"}, "controllerName": "any", "conditions": conditions}]}}  # fmt: skip
 
 
 @pytest.fixture
@@ -107,7 +115,7 @@ def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, 
     with kubedns(api, tmp_path, ZONES, env=clock.env) as k:
         clock.run_until(k.ready, 60, 0.02)
         assert k.ask(f"web.own.{ZONE}") == {"192.0.2.1"}
-        clock.run_until(lambda: k.log().count("does not serve this resource") == 4, 60, 0.02)
+        clock.run_until(lambda: k.log().count("does not serve this resource") == 5, 60, 0.02)
         assert k.metric("kubedns_api_failing") == 0 and k.http("/readiness")[1] == "ok\n"
         assert "warning" not in k.log(), k.log()
         api.fill([gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}"), route("GRPCRoute", "g", f"g.{ZONE}"),
@@ -118,7 +126,38 @@ def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, 
             assert k.ask(f"n.{ZONE}") == NXDOMAIN
             api.put(gateway("192.0.2.34"))
             k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.34"} for n in "hgt"))
-        assert k.log().count("does not serve this resource") == 4, k.log()
+        assert k.log().count("does not serve this resource") == 5, k.log()
+
+
+def test_names_of_a_listenerset_and_of_its_routes_have_the_address_of_its_gateway(api, tmp_path):
+    on_set = {"kind": "ListenerSet", "name": "team", "namespace": "shop"}
+    route_on_set = route("HTTPRoute", "r", f"r.team.{ZONE}", parent=on_set)
+    api.fill([gateway("192.0.2.33"), listener_set("team", f"*.team.{ZONE}"), listener_set("refused", f"refused.{ZONE}", "False"), route_on_set])
+    with kubedns(api, tmp_path, ZONES) as k:
+        k.wait_ready()
+        k.wait(lambda: k.ask(f"r.team.{ZONE}") == {"192.0.2.33"})
+        assert k.ask(f"x.team.{ZONE}") == {"192.0.2.33"} and k.ask(f"refused.{ZONE}") == NXDOMAIN
+        assert "HTTPRoute own/r" in k.http(f"/explain?name=r.team.{ZONE}")[1]
+        assert "ListenerSet shop/team" in k.http(f"/explain?name=x.team.{ZONE}")[1]
+        assert k.metric("kubedns_external_objects", resource="listenersets") == 1
+        api.put(gateway("192.0.2.34"))
+        k.wait(lambda: k.ask(f"r.team.{ZONE}") == k.ask(f"x.team.{ZONE}") == {"192.0.2.34"})
+        api.put(listener_set("team", f"*.team.{ZONE}", "False"))
+        k.wait(lambda: k.ask(f"r.team.{ZONE}") == k.ask(f"x.team.{ZONE}") == NXDOMAIN)
+        api.put(listener_set("team", f"*.team.{ZONE}"))
+        k.wait(lambda: k.ask(f"r.team.{ZONE}") == k.ask(f"x.team.{ZONE}") == {"192.0.2.34"})
+        api.delete("listenersets", "shop", "team")
+        k.wait(lambda: k.ask(f"r.team.{ZONE}") == k.ask(f"x.team.{ZONE}") == NXDOMAIN)
+
+
+def test_a_cluster_with_an_older_gateway_api_has_no_listenersets_and_is_ready(api, tmp_path):
+    api.absent("listenersets")
+    api.fill([gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}")])
+    with kubedns(api, tmp_path, ZONES) as k:
+        k.wait_ready()
+        k.wait(lambda: k.ask(f"h.{ZONE}") == {"192.0.2.33"})
+        assert k.metric("kubedns_api_failing") == 0 and k.http("/readiness")[1] == "ok\n"
+        assert "listenersets" in k.log() and "warning" not in k.log(), k.log()
 
 
 def test_without_the_right_to_read_ingresses_services_have_names(api, tmp_path):
@@ -135,7 +174,7 @@ def test_off_nothing_more_is_read(api, tmp_path):
     api.fill([balanced("web", {"ip": "192.0.2.1"}), ingress("shop", f"shop.{ZONE}", "192.0.2.3"), gateway("192.0.2.33")])
     with kubedns(api, tmp_path, "--nameservers=127.0.0.1:9") as k:
         k.wait_ready()
-        assert not {r["resource"] for r in api.requests()} & {"ingresses", "gateways", "httproutes", "grpcroutes", "tlsroutes"}
+        assert not {r["resource"] for r in api.requests()} & {"ingresses", "gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes"}
         assert not [m for m in k.metrics() if "external" in m or "ingresses" in m]
         assert f"{ZONE}" not in k.http(f"/explain?name=web.own.svc.{Z}")[1]
 

@@ -165,8 +165,8 @@ def test_external_zones_are_flags_and_the_rights_of_the_component(tmp_path):
     del args[-5:]
     assert mine == theirs
     rules = mine["ClusterRole", "kube-dns"]["rules"]
-    assert {r for rule in rules for r in rule["resources"]} == {"services", "namespaces", "endpointslices", "ingresses", "gateways", "httproutes",
-                                                                "grpcroutes", "tlsroutes"}  # fmt: skip
+    assert {r for rule in rules for r in rule["resources"]} == {"services", "namespaces", "endpointslices", "ingresses", "gateways", "listenersets",
+                                                                "httproutes", "grpcroutes", "tlsroutes"}  # fmt: skip
     assert all(rule["verbs"] == ["list", "watch"] for rule in rules)
 
 
