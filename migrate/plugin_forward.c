@@ -339,7 +339,13 @@ read_except(
 		size_t number = 0;
 		bool below = !root && from != NULL && zone != NULL && conf_name_under(zone, from);
 
-		if ((!root && !below) || (zone != NULL && is_taken(scope->forwards, zone))) {
+		/* An earlier line for the root forwards all names but those of its own `except`. */
+		bool taken =
+		    zone != NULL &&
+		    (is_taken(scope->forwards, zone) ||
+			(scope->forwards->rooted && !zone_set_covers(scope->forwards->rest, zone)));
+
+		if ((!root && !below) || taken) {
 			; /* this line does not forward the name */
 		} else if (zone != NULL && (number = later_forwards(scope->forwards, zone)) != 0) {
 			/* Without this, the stub domain of this line takes the name. */

@@ -990,6 +990,12 @@ def test_a_name_that_two_forwards_except_has_no_servers():
     assert verdicts(out)["Corefile", 11] == "~" and verdicts(out)["Corefile", 13] == "="
 
 
+@pytest.mark.parametrize("first, flags", [("", []), (" {\n  except x.example\n }", []), (" {\n  except y.example\n }", ["--local=/y.example/"]), (" {\n  except a.y.example\n }", ["--local=/a.y.example/"])])
+def test_an_except_of_a_name_that_an_earlier_forward_of_the_root_has(first, flags):
+    text = CLOSED[:-2] + f" forward . /etc/resolv.conf{first}\n forward . /etc/resolv.conf {{\n  except y.example\n }}\n}}\n"
+    assert of(configmap("coredns", Corefile=text))[2]["dnsmasq"] == flags
+
+
 def test_a_forward_that_excepts_its_own_zone():
     _, data, *_ = of(configmap("coredns", Corefile=OPEN[:-2] + " forward x.example 10.0.0.1 {\n  except x.example\n }\n}\n"))
     assert "stubDomains" not in data
