@@ -165,8 +165,10 @@ def test_five_deaths_in_a_minute_end_the_nanny(world):
 def test_a_child_that_exits_3_for_ever(world, standin, tmp_path):
     clock = Clock(tmp_path)
     standin("exit:3", env={**os.environ, **clock.env})
-    clock.run_until(lambda: world.process.poll() is not None, 8, 0.05, world.log)
-    assert world.wait_exit() == 1
+    for deaths in range(1, 6):
+        wait_for(lambda n=deaths: world.log().count("exited with status 3") >= n, what=world.log)
+        clock.run_until(lambda n=deaths: world.log().count("started as process") > n or world.process.poll() is not None, 8, what=world.log)
+    assert world.wait_exit() == 1 and clock.seconds() < 8
     assert [s.partition(" ")[0] for s in standin.signals()] == ["start"] * 5
     assert "status 3" in world.lines[-1] and "stand-in says hello" in world.lines[-1]
 
@@ -377,8 +379,11 @@ def test_what_is_not_confirmed_is_told_again_and_counted(world, standin):
 def test_death_by_sighup_while_reloading(world, standin, tmp_path):
     clock = Clock(tmp_path)
     standin("hup", env={**os.environ, **clock.env})
-    # Without confirmation, each dnsmasq gets a SIGHUP after a second, and the SIGHUP kills it.
-    clock.run_until(lambda: world.process.poll() is not None, 60, what=world.log)
+    for death in range(5):
+        clock.run_until(lambda n=death: world.log().count("started as process") > n, 15, what=world.log)
+        wait_for(lambda n=death: sum(line.startswith("start") for line in standin.signals()) > n, what=world.log)
+        # Without confirmation, dnsmasq gets a SIGHUP after a second, and the SIGHUP kills it.
+        clock.run_until(lambda n=death: world.log().count("exited with status 7") > n, 15, what=world.log)
     assert world.wait_exit() == 1
     assert "status 7" in world.lines[-1]
     assert standin.signals().count("SIGHUP") == 5
