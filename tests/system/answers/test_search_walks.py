@@ -28,6 +28,7 @@ import dns.rrset
 import pytest
 from bulk_asking import Bulk
 from dnsnet import Upstream
+from hurry import hurry
 from kubedns_process import Kubedns
 from objects import namespace, service
 from random_cluster import HOSTS, NAMESPACES, SERVICES, Generator
@@ -69,7 +70,8 @@ class Servers:
         self.directory.mkdir()
         self.write([])
         common = [f"--objects-dir={self.directory}", f"--nameservers={upstream.address}", "--threads=1", "--drain=0s", *args]
-        self.kubedns = [Kubedns(*common, *more, directory=str(tmp_path)) for more in ([], ["--search-completion=inferred"])]
+        # The clocks are slow, so that the upstream server on a busy machine is not too late.
+        self.kubedns = [Kubedns(*common, *more, directory=str(tmp_path), env=hurry(0.05)) for more in ([], ["--search-completion=inferred"])]
         for k in self.kubedns:
             k.wait_ready(30)
         self.bulks = self.plain, self.inferred = [Bulk(k.port, recursion=True) for k in self.kubedns]

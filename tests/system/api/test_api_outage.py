@@ -3,12 +3,14 @@ The API server goes down and comes back in every possible way. Meanwhile queries
 answer. Changes made during the outage show within seconds, and kubedns needs only few requests for that.
 """
 
+import contextlib
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from api_world import NXDOMAIN, World, endpoint_slice, name, service
+from hurry import Clock
 
 pytestmark = pytest.mark.spread
 
@@ -26,9 +28,16 @@ def world(tmp_path):
         yield w
 
 
+@contextlib.contextmanager
+def fast(tmp_path, **options):
+    clock = Clock(tmp_path)
+    with clock.running(HURRY), World(tmp_path, hurry=HURRY, clock=clock, **options) as w:
+        yield w
+
+
 @pytest.fixture
 def hurried(tmp_path):
-    with World(tmp_path, hurry=HURRY) as w:
+    with fast(tmp_path) as w:
         w.watching()
         yield w
 
@@ -96,7 +105,7 @@ def test_away_for_a_minute_and_back(tmp_path):
 
 @pytest.mark.parametrize("how", ["fin", "close"])
 def test_however_the_connections_end(tmp_path, how):
-    with World(tmp_path, hurry=HURRY) as world:
+    with fast(tmp_path) as world:
         world.watching()
         away_and_back(world, how, 0.5)
 
@@ -176,7 +185,7 @@ def test_back_as_an_older_state_while_one_resource_waits_for_its_turn(hurried):
 @pytest.mark.parametrize("http2", [True, False])
 def test_back_as_an_older_state_while_a_watch_is_asked_for(tmp_path, http2):
     """Found by the chaos test. libcurl retried the watch on a new connection. So the watch and the probe before it reached different servers."""
-    with World(tmp_path, http2=http2, hurry=HURRY) as world:
+    with fast(tmp_path, http2=http2) as world:
         api = world.api
         world.watching()
         older = api.snapshot()
@@ -305,7 +314,7 @@ def test_refusing_everything_while_it_starts(hurried):
 
 
 def test_over_http_1_1(tmp_path):
-    with World(tmp_path, http2=False, hurry=HURRY) as world:
+    with fast(tmp_path, http2=False) as world:
         world.watching()
         with world.asker:
             world.api.stop("fin")
@@ -319,7 +328,7 @@ def test_over_http_1_1(tmp_path):
 
 def test_a_token_that_is_replaced(tmp_path):
     """The old token gets 401. kubedns immediately reads the file again and repeats the same requests."""
-    with World(tmp_path, kubeconfig={"user": "token-file"}, hurry=HURRY) as world:
+    with fast(tmp_path, kubeconfig={"user": "token-file"}) as world:
         world.watching()
         old, new = world.api.address()["token"], world.api.add_token()
         with world.asker:
@@ -336,7 +345,7 @@ def test_a_token_that_is_replaced(tmp_path):
 
 def test_unauthorized_until_the_token_is_replaced(tmp_path):
     """The token is revoked before its file is replaced. kubedns keeps its data and sends few requests until the new file is there."""
-    with World(tmp_path, kubeconfig={"user": "token-file"}, hurry=HURRY) as world:
+    with fast(tmp_path, kubeconfig={"user": "token-file"}) as world:
         world.watching()
         since = len(world.api.requests())
         with world.asker:
