@@ -85,7 +85,7 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 				    line->words[i]);
 			if (*names.uncovered == '\0') {
 				free(names.uncovered);
-				names.uncovered = scope_uncovered(scope, name, false);
+				names.uncovered = scope_uncovered(scope, name, NAMES_ALL);
 			}
 		} else if (take_wildcard(scope, zones, line->words[i], addr, &why)) {
 			names.wildcards++;
@@ -669,7 +669,7 @@ answered_by_template(
 		       zone_set_find(scope->above_templates, zone, &at);
 		if (zone != NULL && *uncovered == '\0') {
 			free(uncovered);
-			uncovered = scope_uncovered(scope, zone, false);
+			uncovered = scope_uncovered(scope, zone, NAMES_ALL);
 		}
 		free(zone);
 	}

@@ -368,8 +368,10 @@ give_names(struct templ *t, const struct names *names)
 		plugin_forward_has_below(t->scope->block, names->name, t->forwarded);
 	if (t->uncovered == NULL || *t->uncovered == '\0') {
 		free(t->uncovered);
-		t->uncovered =
-		    scope_uncovered(t->scope, names->name, !(names->itself && names->below));
+		t->uncovered = scope_uncovered(t->scope, names->name,
+		    !names->below    ? NAMES_ITSELF
+		    : !names->itself ? NAMES_BELOW
+				     : NAMES_ALL);
 	}
 	return (!names->itself || give(t, "", names->name)) &&
 	       (!names->below || give(t, "*.", names->name));

@@ -322,7 +322,7 @@ scope_plan_zones(struct zone_set *set, const struct blocks *blocks,
 }
 
 char *
-scope_uncovered(const struct scope *scope, const char *name, bool alone)
+scope_uncovered(const struct scope *scope, const char *name, enum names_kind kind)
 {
 	const struct plugin_files *files = scope->files;
 	const char *below = name;
@@ -337,7 +337,9 @@ scope_uncovered(const struct scope *scope, const char *name, bool alone)
 			continue;
 		}
 		/* The block of `below` is not that of `above` if it is the zone of another block. */
-		if ((below == name && !(alone && wildcard)) ||
+		bool whole =
+		    below == name && (kind == NAMES_ALL || (kind == NAMES_ITSELF && !wildcard));
+		if (whole ||
 		    blocks_of_name(scope->blocks, below) != blocks_of_name(scope->blocks, above))
 			break;
 		zone_set_find(wildcard ? files->wildcards : files->zone_files, above, &line);

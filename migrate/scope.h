@@ -127,14 +127,16 @@ struct zone_set *scope_zones(
 bool scope_name(const struct scope *scope, const struct zone_set *zones, const char *word,
     char name[CONF_HOST_MAX], const char **why);
 
+/* The names that get records: the name with all names below it, only the name itself, or only the names below it. */
+enum names_kind { NAMES_ALL, NAMES_ITSELF, NAMES_BELOW };
+
 /*
- * The key records has a wildcard for each name of files->wildcards. If it also has `name`, the wildcard
- * does not cover names below the empty names between the two (RFC 4592), nor names below `name` if
- * this name has no zone or wildcard (`alone`). In a zone of files->zone_files, the empty names exist.
- * CoreDNS's plugins do not see each other's names. Returns the end of a sentence that says so, or
- * "". Caller frees.
+ * The key records has a wildcard for each name of files->wildcards. If names of this kind get records too, the wildcard does not
+ * cover the empty names between the two, nor names below these (RFC 4592). In a zone of files->zone_files, the empty
+ * names exist. CoreDNS's plugins do not see each other's names. Returns the end of a sentence that says so, or "".
+ * Caller frees.
  */
-char *scope_uncovered(const struct scope *scope, const char *name, bool alone);
+char *scope_uncovered(const struct scope *scope, const char *name, enum names_kind kind);
 
 /* Adds the zones in the words of `line` from word `at` on, or if there are no such words, the block's
  * zones, without the root. The value is the line. Leaves out zones that CoreDNS passes to another block. */

@@ -164,7 +164,8 @@ def is_template(line, name):
 
 
 def is_of_type(line, rdtype):
-    return len(line.head.words) < 3 or line.head.words[2].upper() in ("ANY", rdtype)
+    """True if the template answers queries of the type in CoreDNS. All templates answer ANY queries."""
+    return rdtype == "ANY" or len(line.head.words) < 3 or line.head.words[2].upper() in ("ANY", rdtype)
 
 
 # A difference, and the sentences.
@@ -269,7 +270,7 @@ SENTENCES = [
     (r"because the template has no fallthrough", lambda w, l, d, n: d.rcode() == "SERVFAIL" and in_zones(n, l.head.words[3:] or l.zones) and is_of_type(l, d.rdtype) and not is_template(l, n)),
     (r'names in "[^"]+" go to the servers of another forward', lambda w, l, d, n: any(below(n, q) for q in quoted(l.said))),
     (r"the template in line \d+ has some of these names too|because of the record of the template in line", lambda w, l, d, n: not d.ttls and is_template(l, n)),
-    (r"These names then have no records of other types", lambda w, l, d, n: not d.ttls and is_template(l, n) and not is_of_type(l, d.rdtype)),
+    (r"These names then have no records of other types", lambda w, l, d, n: not d.ttls and is_template(l, n) and (d.rdtype == "ANY" or not is_of_type(l, d.rdtype))),
     (r"CoreDNS's cache (limits|raises) (the TTL|them)", lambda w, l, d, n: d.ttls and (is_template(l, n) if l.plugin == "template" else in_zones(n, l.head.words[2:] or l.zones))),
     (r"names that go on after the end of the pattern",
      lambda w, l, d, n: not d.ttls and (is_template(l, n) and is_of_type(l, d.rdtype) if l.plugin == "template" else is_rewritten(l, n))),

@@ -1292,6 +1292,8 @@ def test_a_wildcard_does_not_cover_a_name_with_a_template_for_the_names_below_it
     below = ANSWER.replace("{\n", "{\n  match .*\\.b\\.x\\.example\\.$\n  fallthrough\n", 1)
     text = in_root(f"template IN A {below}", f"template IN A x.example {ANSWER}")
     assert 'does not cover other names in "b.x.example"' in of(configmap("coredns", Corefile=text))[0]
+    text = in_root(f"template IN A {below}", "file db.b x.example")
+    assert '"b.x.example" then exists in the zone of the file' in of(configmap("coredns", Corefile=text, db__b=ZONE))[0]
 
 
 def test_a_template_with_several_patterns():
