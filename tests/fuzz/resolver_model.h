@@ -193,7 +193,8 @@ enum reply_kind {
 	REPLY_OTHER_CLASS,
 	REPLY_QUERY,
 	REPLY_NO_QUESTION,
-	REPLY_FORMERR,       /* like a server that does not know EDNS; not forged */
+	/* Like a server that does not know EDNS. For the first letter, only the header. Not forged. */
+	REPLY_FORMERR,
 	REPLY_OTHER_ADDRESS, /* with the right ID and question, but from another address */
 	REPLY_GARBAGE,       /* after the question, nothing can be read; not forged */
 	REPLY_SHORT,         /* shorter than a header */
@@ -236,6 +237,10 @@ reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out
 	wire_put16(out + 6, records);
 	wire_put16(out + 8, 0);
 	wire_put16(out + 10, 0);
+	if (kind == REPLY_FORMERR && letter == 0) {
+		wire_put16(out + 4, 0);
+		return DNS_HEADER;
+	}
 	switch (kind) {
 	case REPLY_OTHER_ID:
 		out[1] ^= 1;

@@ -87,6 +87,14 @@ peer_drops_opt(struct peer *peer)
 	peer->len = at + 4;
 }
 
+/* Leaves only the header of the last query, and so of the reply. */
+static void
+peer_drops_question(struct peer *peer)
+{
+	memset(peer->query + 4, 0, DNS_HEADER - 4);
+	peer->len = DNS_HEADER;
+}
+
 /* Replies to the last query, and lets the forwarder read the reply. */
 static void
 peer_reply(struct peer *peer, unsigned rcode)
@@ -319,6 +327,50 @@ after_formerr_a_query_is_repeated_without_opt(void **state)
 	finish(peers, 1);
 }
 
+/* Some servers reply to a message that they cannot read with its header alone. */
+static void
+after_formerr_without_a_question_a_query_is_repeated_without_opt(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open() };
+	start(peers, 1);
+	query("www.example.com.");
+	peer_read(&peers[0]);
+	peer_drops_question(&peers[0]);
+	peer_reply(&peers[0], RCODE_FORMERR);
+	assert_int_equal(got.replies, 0);
+	peer_read(&peers[0]);
+	assert_false(peer_got_opt(&peers[0]));
+	peer_reply(&peers[0], RCODE_NXDOMAIN);
+	assert_int_equal(got.replies, 1);
+	assert_int_equal(got.buffer[3] & 15, RCODE_NXDOMAIN);
+	finish(peers, 1);
+}
+
+static void
+after_an_error_without_a_question_the_next_server_is_asked(void **state)
+{
+	static const unsigned rcodes[] = { RCODE_SERVFAIL, RCODE_NOTIMP, RCODE_REFUSED };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rcodes / sizeof *rcodes; i++) {
+		struct peer peers[] = { peer_open(), peer_open() };
+
+		start(peers, 2);
+		query("www.example.com.");
+		peer_read(&peers[0]);
+		peer_drops_question(&peers[0]);
+		peer_reply(&peers[0], rcodes[i]);
+		peer_read(&peers[1]);
+		peer_drops_question(&peers[1]);
+		peer_reply(&peers[1], RCODE_REFUSED);
+		assert_int_equal(got.replies, 1);
+		assert_int_equal(got.buffer[3] & 15,
+		    rcodes[i] == RCODE_REFUSED ? RCODE_REFUSED : RCODE_SERVFAIL);
+		finish(peers, 2);
+	}
+}
+
 static void
 a_server_that_always_replies_formerr_is_not_asked_forever(void **state)
 {
@@ -478,6 +530,8 @@ main(void)
 		    a_server_that_always_truncates_gets_the_query_once_over_udp_and_once_over_tcp),
 		cmocka_unit_test(the_same_query_is_sent_again),
 		cmocka_unit_test(after_formerr_a_query_is_repeated_without_opt),
+		cmocka_unit_test(after_formerr_without_a_question_a_query_is_repeated_without_opt),
+		cmocka_unit_test(after_an_error_without_a_question_the_next_server_is_asked),
 		cmocka_unit_test(a_server_that_always_replies_formerr_is_not_asked_forever),
 		cmocka_unit_test(a_late_query_is_sent_to_the_next_server_sooner),
 		cmocka_unit_test(

@@ -233,6 +233,31 @@ what_does_not_answer_the_question_is_ignored_over_udp(void **state)
 	assert_int_equal(seen[0].len, right.len);
 }
 
+/* An error may have no question, but an answer must have it. */
+static void
+without_a_question_only_an_error_is_a_reply(void **state)
+{
+	(void)state;
+	send_question(0);
+	struct packet reply = take_question();
+	memset(reply.wire + 4, 0, DNS_HEADER - 4);
+	reply.len = DNS_HEADER;
+	expect_after(&reply, 0);
+	reply.wire[3] = RCODE_NXDOMAIN;
+	expect_after(&reply, 0);
+	reply.wire[3] = RCODE_REFUSED;
+	reply.wire[1] ^= 1; /* another ID */
+	expect_after(&reply, 0);
+	reply.wire[1] ^= 1;
+	reply.wire[2] &= 0x7f; /* a query */
+	expect_after(&reply, 0);
+	reply.wire[2] |= 0x80;
+	reply.wire[7] = 1; /* an answer record */
+	expect_after(&reply, 0);
+	reply.wire[7] = 0;
+	expect_after(&reply, 1);
+}
+
 static void
 a_second_reply_and_a_late_one_are_ignored(void **state)
 {
@@ -629,6 +654,7 @@ main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(what_does_not_answer_the_question_is_ignored_over_udp),
+		TEST(without_a_question_only_an_error_is_a_reply),
 		TEST(a_second_reply_and_a_late_one_are_ignored),
 		TEST(a_reply_from_another_address_or_port_is_ignored),
 		TEST(at_most_32_questions_have_the_same_port_and_all_have_other_ids),

@@ -175,21 +175,6 @@ attempt_end(struct attempt *attempt)
 	free(attempt);
 }
 
-/* Returns whether the reply is no answer. A server that declines is alive, but another server may have an answer. */
-static bool
-declines(const uint8_t *reply)
-{
-	switch (reply[3] & 15) {
-	case RCODE_FORMERR:
-	case RCODE_SERVFAIL:
-	case RCODE_NOTIMP:
-	case RCODE_REFUSED:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* Handles a reply that declines a query. A server that does not know EDNS replies FORMERR to a query with OPT (RFC 6891 section 7), so it
  * has not been tried until it gets the query without OPT. */
 static void
@@ -258,7 +243,7 @@ forward_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t
 		return;
 	}
 	attempt_end(attempt);
-	if (!truncated && !declines(reply)) {
+	if (!truncated && !reply_declines(reply)) {
 		inflight_finish(forward->inflight, &query->base, reply, len);
 		return;
 	}

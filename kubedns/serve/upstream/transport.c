@@ -229,8 +229,12 @@ exchange_matches(const struct exchange *exchange, const uint8_t *reply, size_t l
 {
 	const struct inflight *question = exchange->question;
 
-	return len >= DNS_HEADER &&
-	       wire_replies_to(reply, len, inflight_name(question), question->type, CLASS_IN);
+	if (len < DNS_HEADER)
+		return false;
+	if (wire_get16(reply + 4) == 0) /* no question, and then no answer and authority records */
+		return (wire_get16(reply + 2) & FLAG_QR) != 0 && wire_get32(reply + 6) == 0 &&
+		       reply_declines(reply);
+	return wire_replies_to(reply, len, inflight_name(question), question->type, CLASS_IN);
 }
 
 /* Opens the exchange. Returns 0 or an errno value. */

@@ -11,6 +11,10 @@
  * server, because the socket is connected. A port gets no more questions after one of its questions
  * has ended without a reply, because the route to the server may have changed.
  *
+ * Some servers send an error without the question, for example FORMERR to a query with EDNS. Such a reply
+ * counts. An attacker who guesses its port and ID can make one question of that port fail at this server,
+ * but cannot choose which one. It has no records, so it cannot give a wrong answer.
+ *
  * Messages over UDP are gathered during one iteration of the loop, and sent with one sendmmsg()
  * (transport_batch.h).
  */
@@ -25,6 +29,7 @@
 #include "kubedns/serve/upstream/turns.h"
 #include "kubedns/serve/worker_context.h"
 #include "lib/addr.h"
+#include "lib/wire.h"
 
 struct inflight;
 struct remote;
@@ -57,9 +62,9 @@ struct remote_ops {
 	void *arg;
 	/*
 	 * The server has sent this reply. Its header and question are complete, and it has the
-	 * exchange's ID and question. All else is unchecked. An exchange over TCP has ended. An
-	 * exchange over UDP stays open, so that the caller may continue to wait, until
-	 * exchange_end().
+	 * exchange's ID and question. Only if reply_declines(), the question may be missing. All else
+	 * is unchecked. An exchange over TCP has ended. An exchange over UDP stays open, so that the
+	 * caller may continue to wait, until exchange_end().
 	 */
 	void (*reply)(
 	    void *arg, struct exchange *exchange, const uint8_t *reply, size_t len, bool over_tcp);
@@ -72,6 +77,22 @@ struct remote_ops {
 	 */
 	void (*lost)(void *arg, struct exchange *exchange, bool over_tcp);
 };
+
+/* Returns whether the reply is no answer. A server that declines is alive, but another server may have an
+ * answer. */
+static inline bool
+reply_declines(const uint8_t *reply)
+{
+	switch (reply[3] & 15) {
+	case RCODE_FORMERR:
+	case RCODE_SERVFAIL:
+	case RCODE_NOTIMP:
+	case RCODE_REFUSED:
+		return true;
+	default:
+		return false;
+	}
+}
 
 struct transport *transport_new(struct worker_context *context);
 

@@ -69,7 +69,8 @@ void remote_exchange_ends(struct remote *remote);
 /* Writes the question. Returns its length. */
 size_t exchange_write(const struct exchange *exchange, uint16_t id, uint8_t *out);
 
-/* Returns whether `reply` is a reply to the exchange's question. Its ID is not checked. */
+/* Returns whether `reply` is a reply to the exchange's question, or an error without a question. Its ID is
+ * not checked. */
 bool exchange_matches(const struct exchange *exchange, const uint8_t *reply, size_t len);
 
 /* Ends the exchange's part that uses TCP. */
