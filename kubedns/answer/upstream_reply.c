@@ -21,13 +21,14 @@ say_refused(struct reply *reply)
 		reply_stub_refused(reply, reply->query->qname);
 }
 
-/* Makes a REFUSED or SERVFAIL reply when there is no upstream reply to pass on. */
+/* Makes a REFUSED or SERVFAIL reply when there is no upstream reply to pass on. Before the first sync, a query for our own names never gets
+ * REFUSED. */
 static size_t
 give_up(struct reply *reply, const struct upstream_reply *upstream, struct answer_info *info)
 {
 	bool refused = upstream->wire == NULL && upstream->refused_by != NULL;
 
-	info->rcode = refused ? RCODE_REFUSED : RCODE_SERVFAIL;
+	info->rcode = refused && !info->until_synced ? RCODE_REFUSED : RCODE_SERVFAIL;
 	info->truncated = false;
 	reply->flags |= info->rcode;
 	if (refused) {

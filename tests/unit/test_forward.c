@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -122,7 +123,8 @@ query(const char *text)
 	uint8_t wire[DNS_UDP_QUERY_MAX];
 
 	assert_int_equal(dname_from_text(&name, text), 0);
-	size_t len = query_write(wire, sizeof wire, 1, name.wire, TYPE_A, CLASS_IN, 0);
+	size_t len =
+	    query_write(wire, sizeof wire, 1, name.wire, TYPE_A, CLASS_IN, DNS_UDP_PAYLOAD);
 	answer_read(&config, wire, len, &info, &path);
 	info.system = SYSTEM_RECURSIVE;
 	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
@@ -200,6 +202,30 @@ refused_is_said_only_of_servers_that_have_refused(void **state)
 	assert_int_equal(got.replies, 1);
 	assert_int_equal(got.buffer[3] & 15, RCODE_SERVFAIL);
 	finish(peers, 3);
+}
+
+/* --until-synced lists an address three times. */
+static void
+a_server_that_is_listed_twice_has_refused_after_both_attempts(void **state)
+{
+	char text[64];
+
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open() };
+	peers[1].server = peers[0].server;
+	start(peers, 2);
+	query("www.example.com.");
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(got.replies, 0);
+		peer_read(&peers[0]);
+		peer_reply(&peers[0], RCODE_REFUSED);
+	}
+	assert_int_equal(got.replies, 1);
+	assert_int_equal(got.buffer[3] & 15, RCODE_REFUSED);
+	snprintf(text, sizeof text, "refused by 127.0.0.1:%u", (unsigned)peers[0].server.port);
+	assert_non_null(memmem(got.buffer, sizeof got.buffer, text, strlen(text)));
+	assert_null(memmem(got.buffer, sizeof got.buffer, " and ", 5));
+	finish(peers, 2);
 }
 
 static void
@@ -521,6 +547,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed),
 		cmocka_unit_test(refused_is_said_only_of_servers_that_have_refused),
+		cmocka_unit_test(a_server_that_is_listed_twice_has_refused_after_both_attempts),
 		cmocka_unit_test(an_answer_of_a_server_that_left_the_list_is_taken),
 		cmocka_unit_test(
 		    a_truncated_reply_of_a_server_that_left_the_list_makes_the_query_go_over_tcp),

@@ -21,6 +21,7 @@ enum { WAIT_MS = 5000, QUESTIONS = 80 };
 
 static struct transport *transport;
 static struct remote *remote;
+static struct server server; /* of `remote` */
 static int udp, listener;
 
 /* The questions, and what has happened to them. */
@@ -80,7 +81,7 @@ begin_with(unsigned pipelined)
 		close(context.epoll);
 		return begin_with(pipelined);
 	}
-	const struct server server = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
+	server = (struct server){ .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
 		.port = ntohs(in.sin_port) };
 	table = NULL;
 	transport = transport_new(&context);
@@ -283,7 +284,7 @@ a_reply_from_another_address_or_port_is_ignored(void **state)
 	(void)state;
 	assert_int_equal(bind(port, (struct sockaddr *)&in, sizeof in), 0);
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
-	in.sin_port = htons(remote_server(remote)->port);
+	in.sin_port = htons(server.port);
 	assert_int_equal(bind(address, (struct sockaddr *)&in, sizeof in), 0);
 	send_question(0);
 	struct packet right = take_question();
@@ -363,7 +364,7 @@ after_a_refusal_the_port_that_is_not_kept_for_reuse_is_not_used(void **state)
 	close(udp);
 	udp = -1;
 	for (unsigned i = 0; i < REMOTES; i++) {
-		remotes[i] = remote_new(transport, remote_server(remote), 1,
+		remotes[i] = remote_new(transport, &server, 1,
 		    (struct remote_ops){ .reply = on_reply, .lost = on_lost });
 		exchanges[i].remote = remotes[i];
 		send_question(i);
@@ -387,10 +388,10 @@ a_refusal_is_not_reported_for_another_server(void **state)
 	assert_int_equal(bind(down, (struct sockaddr *)&in, len), 0);
 	assert_int_equal(getsockname(down, (struct sockaddr *)&in, &len), 0);
 	close(down);
-	struct server server = *remote_server(remote);
-	server.port = ntohs(in.sin_port);
+	struct server refusing = server;
+	refusing.port = ntohs(in.sin_port);
 	struct remote *other =
-	    remote_new(transport, &server, 1, (struct remote_ops){ .lost = on_lost });
+	    remote_new(transport, &refusing, 1, (struct remote_ops){ .lost = on_lost });
 	exchanges[0].remote = other;
 	send_question(0);
 	exchange_end(&exchanges[0]);
@@ -643,8 +644,6 @@ a_released_server_stays_until_its_last_question_has_ended(void **state)
 	reply_from(udp, &reply);
 	handle_events(WAIT_MS);
 	assert_int_equal(seen[0].replies, 1);
-	const struct server server = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
-		.port = 1 };
 	remote = remote_new(transport, &server, 1, (struct remote_ops){ .lost = on_lost });
 }
 

@@ -153,6 +153,30 @@ refused_by_every_server_is_refused_and_says_by_whom(void **state)
 		}
 }
 
+/* The servers of --until-synced have refused a query for one of our names. */
+static void
+before_the_first_sync_refused_is_servfail_and_says_by_whom(void **state)
+{
+	(void)state;
+	const struct upstream_reply none = { .refused_by = "refused by 192.0.2.53:53" };
+	uint8_t query[512];
+	struct dname name;
+
+	dname_from_text(&name, "www.example.net.");
+	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_A, CLASS_IN, 1232);
+	struct answer_request request = request_for(query, len, false);
+	ask_wire(query, len, false, 0);
+	world.info.until_synced = true;
+	answer_forwarded(&request, &none, &world.info);
+	world.info.until_synced = false;
+	ldns_pkt *pkt = read_again();
+	assert_int_equal(ldns_pkt_get_rcode(pkt), LDNS_RCODE_SERVFAIL);
+	assert_int_equal(world.info.rcode, RCODE_SERVFAIL);
+	assert_non_null(
+	    memmem(world.out, world.info.len, none.refused_by, strlen(none.refused_by)));
+	ldns_pkt_free(pkt);
+}
+
 /* RFC 8914 section 2: the text is UTF-8, also after truncation. */
 static void
 text_of_an_extended_error_is_cut_between_characters(void **state)
@@ -353,6 +377,7 @@ main(void)
 		cmocka_unit_test(a_chased_reply_is_our_cname_and_upstreams_addresses),
 		cmocka_unit_test(upstreams_records_of_our_zones_are_not_passed_on),
 		cmocka_unit_test(refused_by_every_server_is_refused_and_says_by_whom),
+		cmocka_unit_test(before_the_first_sync_refused_is_servfail_and_says_by_whom),
 		cmocka_unit_test(upstreams_extended_error_is_passed_on_as_upstreams),
 		cmocka_unit_test(text_of_an_extended_error_is_cut_between_characters),
 		cmocka_unit_test(a_denial_that_cannot_be_read_leaves_nothing_behind),

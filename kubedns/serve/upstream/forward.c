@@ -74,19 +74,21 @@ query_of(struct inflight *inflight)
 
 /* --- servers --- */
 
+/* Returns the entry of the list for this remote, or NULL if it is no longer in the list. An address may be in the
+ * list more than once. Each entry has its own remote. */
 static struct forward_server *
-find_upstream(struct forward *forward, const struct server *server)
+find_upstream(struct forward *forward, const struct remote *remote)
 {
 	for (size_t i = 0; i < forward->upstream_count; i++)
-		if (server_equal(&forward->upstreams[i].server, server))
+		if (forward->upstreams[i].remote == remote)
 			return &forward->upstreams[i];
 	return NULL;
 }
 
 static void
-server_failed(struct forward *forward, const struct server *server)
+server_failed(struct forward *forward, const struct remote *remote)
 {
-	struct forward_server *upstream = find_upstream(forward, server);
+	struct forward_server *upstream = find_upstream(forward, remote);
 
 	stats_add(&forward->context->stats->forward_server_failures, 1);
 	if (upstream == NULL)
@@ -95,17 +97,8 @@ server_failed(struct forward *forward, const struct server *server)
 	if (upstream->failed_until_ns <= forward->context->now_ns)
 		log_neterr(
 		    "forward: %s does not answer: for 10 s it is tried after the other servers",
-		    server_format(server, text));
+		    server_format(&upstream->server, text));
 	upstream->failed_until_ns = forward->context->now_ns + failed_ns;
-}
-
-static void
-server_answered(struct forward *forward, const struct server *server)
-{
-	struct forward_server *upstream = find_upstream(forward, server);
-
-	if (upstream != NULL)
-		upstream->failed_until_ns = 0;
 }
 
 /*
@@ -175,17 +168,16 @@ attempt_end(struct attempt *attempt)
 	free(attempt);
 }
 
-/* Handles a reply that declines a query. A server that does not know EDNS replies FORMERR to a query with OPT (RFC 6891 section 7), so it
- * has not been tried until it gets the query without OPT. */
+/* Handles a reply that declines a query. `upstream` is NULL if the server is no longer in the list. A server that does not know EDNS replies
+ * FORMERR to a query with OPT (RFC 6891 section 7), so it has not been tried until it gets the query without OPT. */
 static void
-server_declined(struct forward *forward, struct forward_query *query, const struct server *server,
-    bool with_opt, const uint8_t *reply)
+server_declined(struct forward *forward, struct forward_query *query,
+    const struct forward_server *upstream, bool with_opt, const uint8_t *reply)
 {
-	const struct forward_server *upstream = find_upstream(forward, server);
 	unsigned rcode = reply[3] & 15;
 
 	follow_servers(forward, query);
-	if (upstream == NULL) /* the server is no longer in the list */
+	if (upstream == NULL)
 		return;
 	uint16_t bit = (uint16_t)(1u << (upstream - forward->upstreams));
 	if (rcode == RCODE_FORMERR && with_opt) {
@@ -198,22 +190,38 @@ server_declined(struct forward *forward, struct forward_query *query, const stru
 		query->refused |= bit;
 }
 
+/* Writes which servers have refused. Names at most two of them, and each address once. */
+static void
+say_who_refused(const struct forward *forward, char *out)
+{
+	const struct server *first = &forward->upstreams[0].server, *second = NULL;
+	char text[SERVER_TEXT_MAX], other[SERVER_TEXT_MAX];
+	bool more = false;
+
+	for (size_t i = 1; i < forward->upstream_count; i++) {
+		const struct server *server = &forward->upstreams[i].server;
+
+		if (server_equal(server, first))
+			continue;
+		more = more || (second != NULL && !server_equal(server, second));
+		second = second != NULL ? second : server;
+	}
+	server_format(first, text);
+	if (second == NULL)
+		snprintf(out, REFUSED_TEXT_MAX, "refused by %s", text);
+	else
+		snprintf(out, REFUSED_TEXT_MAX, "refused by %s%s%s", text, more ? ", " : " and ",
+		    server_format(second, other));
+}
+
 /* Ends the query because no server gave a usable reply. The reply is REFUSED if all servers refused, else SERVFAIL. */
 static void
 finish_without_reply(struct forward *forward, struct forward_query *query)
 {
-	char text[SERVER_TEXT_MAX], second[SERVER_TEXT_MAX];
 	size_t count = forward->upstream_count;
 
 	if (count > 0 && query->refused == (1u << count) - 1) {
-		server_format(&forward->upstreams[0].server, text);
-		if (count == 1)
-			snprintf(
-			    query->refused_by, sizeof query->refused_by, "refused by %s", text);
-		else
-			snprintf(query->refused_by, sizeof query->refused_by, "refused by %s%s%s",
-			    text, count == 2 ? " and " : ", ",
-			    server_format(&forward->upstreams[1].server, second));
+		say_who_refused(forward, query->refused_by);
 		query->base.refused_by = query->refused_by;
 	}
 	inflight_finish(forward->inflight, &query->base, NULL, 0);
@@ -233,10 +241,11 @@ forward_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t
 	struct forward *forward = arg;
 	struct attempt *attempt = attempt_of(exchange);
 	struct forward_query *query = attempt->query;
-	struct server server = *remote_server(exchange->remote);
+	struct forward_server *upstream = find_upstream(forward, exchange->remote);
 	bool with_opt = !exchange->without_opt, truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
 
-	server_answered(forward, &server);
+	if (upstream != NULL)
+		upstream->failed_until_ns = 0;
 	if (truncated && !over_tcp) {
 		inflight_restart_retry(forward->inflight, &query->base);
 		exchange_over_tcp(exchange);
@@ -247,7 +256,7 @@ forward_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t
 		inflight_finish(forward->inflight, &query->base, reply, len);
 		return;
 	}
-	server_declined(forward, query, &server, with_opt, reply);
+	server_declined(forward, query, upstream, with_opt, reply);
 	send_later(forward, query);
 }
 
@@ -260,7 +269,7 @@ forward_lost(void *arg, struct exchange *exchange, bool over_tcp)
 
 	(void)over_tcp;
 	if (!exchange->unsent)
-		server_failed(forward, remote_server(exchange->remote));
+		server_failed(forward, exchange->remote);
 	attempt_end(attempt);
 	send_later(forward, query);
 }
@@ -352,7 +361,7 @@ forward_retry(void *arg, struct inflight *inflight)
 	struct attempt *last = LIST_FIRST(&query->attempts);
 
 	if (last != NULL)
-		server_failed(forward, remote_server(last->exchange.remote));
+		server_failed(forward, last->exchange.remote);
 	stats_add(&forward->context->stats->forward_retries, 1);
 	send_next(forward, query, true);
 }
@@ -419,6 +428,17 @@ release_servers(struct forward *forward)
 			remote_release(forward->upstreams[i].remote);
 }
 
+/* Returns the first entry with this address that the new list has not taken, or NULL. */
+static struct forward_server *
+find_known(struct forward *forward, const struct server *server)
+{
+	for (size_t i = 0; i < forward->upstream_count; i++)
+		if (forward->upstreams[i].remote != NULL &&
+		    server_equal(&forward->upstreams[i].server, server))
+			return &forward->upstreams[i];
+	return NULL;
+}
+
 void
 forward_servers(struct forward *forward, const struct server *servers, size_t count)
 {
@@ -427,10 +447,10 @@ forward_servers(struct forward *forward, const struct server *servers, size_t co
 	if (count > UPSTREAMS_MAX)
 		count = UPSTREAMS_MAX;
 	for (size_t i = 0; i < count; i++) {
-		struct forward_server *known = find_upstream(forward, &servers[i]);
+		struct forward_server *known = find_known(forward, &servers[i]);
 
 		next[i].server = servers[i];
-		if (known != NULL && known->remote != NULL) {
+		if (known != NULL) {
 			next[i] = *known;
 			known->remote = NULL;
 		} else {

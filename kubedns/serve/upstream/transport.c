@@ -391,12 +391,6 @@ remote_new(
 	return remote;
 }
 
-const struct server *
-remote_server(const struct remote *remote)
-{
-	return &remote->server;
-}
-
 static void
 remote_free(struct remote *remote)
 {

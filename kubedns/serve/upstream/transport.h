@@ -115,8 +115,6 @@ void transport_tcp_event(
 struct remote *remote_new(struct transport *transport, const struct server *server,
     unsigned pipelined, struct remote_ops ops);
 
-const struct server *remote_server(const struct remote *remote);
-
 /* Frees the server when its last exchange has ended. No exchange may be started any more, but an open
  * one may move to TCP. */
 void remote_release(struct remote *remote);
