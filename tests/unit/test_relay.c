@@ -339,6 +339,39 @@ read_all(int fd, bool replies, bool *other)
 	return count;
 }
 
+/* Client 1 to 10 send a query each, and there are eight places. The first two queries are in one batch, which sends the longer one first.
+ * The resolver has read only that one. */
+static void
+a_reply_gives_back_no_place_of_the_same_batch(void **state)
+{
+	struct server server;
+	unsigned count = 1;
+	bool other = false;
+
+	(void)state;
+	int fd = open_resolver(&server);
+	open_relay(&server, 100, 8);
+	query_by("a.example.com.", PROTO_UDP, 1);
+	query_by("longer.example.com.", PROTO_UDP, 2);
+	for (uint32_t hash = 3; hash <= 10; hash++) {
+		char text[32];
+
+		snprintf(text, sizeof text, "n%u.example.com.", (unsigned)hash);
+		query_by(text, PROTO_UDP, hash);
+	}
+	at_ms(0);
+	while (!answer_at(fd)) /* the marker */
+		count++;
+	take_event();
+	assert_int_equal(got.replies, 1);
+	at_ms(0);
+	/* the first eight, the marker, and one of the other two */
+	assert_int_equal(count + read_all(fd, false, &other), 8 + 1 + 1);
+	inflight_finish_all(table);
+	close_relay();
+	close(fd);
+}
+
 /* The kernel would drop the queries that the resolver's receive buffer has no space for. */
 static void
 a_flood_leaves_space_in_the_receive_buffer_of_a_resolver_that_pauses(void **state)
@@ -460,6 +493,7 @@ main(void)
 		cmocka_unit_test(
 		    a_resolver_that_never_says_whether_it_validates_is_asked_once_a_second),
 		cmocka_unit_test(a_resolver_that_was_never_asked_may_validate),
+		cmocka_unit_test(a_reply_gives_back_no_place_of_the_same_batch),
 		cmocka_unit_test(
 		    a_flood_leaves_space_in_the_receive_buffer_of_a_resolver_that_pauses),
 		cmocka_unit_test(a_resolver_that_never_reads_gets_a_few_more_queries_at_each_retry),

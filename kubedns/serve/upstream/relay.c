@@ -40,20 +40,18 @@ struct relay_query {
 	int64_t again_at_ns; /* for a query in `soon`: the time to send it again */
 	TAILQ_ENTRY(relay_query) by_soon;
 	struct turn turn; /* has a place in the resolver's receive buffer, or waits for one */
-	uint64_t number;  /* counts the queries that were sent */
-	TAILQ_ENTRY(relay_query) by_number; /* in `unread`, if it has a place */
+	TAILQ_ENTRY(relay_query) by_batch; /* in `unread`, if it has a place */
 };
 
 /*
  * Asks the resolver for a record that it has itself (validation.h), and so tells how much of its
  * receive buffer the resolver has read. dnsmasq reads its queries in the order in which they were sent.
- * So it has read all queries that were sent before one that it has replied to. unbound has a socket with
- * a larger buffer for each of its threads. Its reply only shows that one of them reads.
+ * So it has read all queries of earlier batches than that of one that it has replied to. unbound has a socket
+ * with a larger buffer for each of its threads. Its reply only shows that one of them reads.
  */
 struct marker {
 	struct exchange exchange;
-	uint64_t number; /* of the last query before it */
-	int64_t due_ns;  /* the reply is late after this time */
+	int64_t due_ns; /* the reply is late after this time */
 };
 
 struct relay {
@@ -65,10 +63,9 @@ struct relay {
 	TAILQ_HEAD(, relay_query) soon;   /* queries to send again soon, the earliest first */
 	int64_t tcp_late_until_ns;        /* the resolver was late over TCP */
 	struct turns *places;             /* in the resolver's receive buffer */
-	TAILQ_HEAD(, relay_query) unread; /* queries with a place, in the order of their numbers */
+	TAILQ_HEAD(, relay_query) unread; /* queries with a place, in the order of their batches */
 	unsigned unread_count, unread_max;
-	uint64_t sent; /* number of the last query that was sent */
-	bool emptied;  /* the resolver's socket was closed, so its buffer is empty */
+	bool emptied; /* the resolver's socket was closed, so its buffer is empty */
 	/* The question of the marker and of `validation`. */
 	struct inflight own_question;
 	struct marker marker;
@@ -95,7 +92,7 @@ static void
 leave_buffer(struct relay *relay, struct relay_query *query)
 {
 	if (query->turn.client != NULL && !query->turn.waiting) {
-		TAILQ_REMOVE(&relay->unread, query, by_number);
+		TAILQ_REMOVE(&relay->unread, query, by_batch);
 		relay->unread_count--;
 	}
 	turns_leave(relay->places, &query->turn);
@@ -108,9 +105,8 @@ send_marker(struct relay *relay)
 	struct marker *marker = &relay->marker;
 
 	if (relay->unread_count < (relay->unread_max + 3) / 4 ||
-	    exchange_is_open(&marker->exchange) || exchange_send(&marker->exchange) != 0)
+	    exchange_is_open(&marker->exchange) || exchange_send_at_once(&marker->exchange) != 0)
 		return;
-	marker->number = relay->sent;
 	marker->due_ns = relay->context->now_ns + retry_ns;
 }
 
@@ -118,8 +114,7 @@ send_marker(struct relay *relay)
 static void
 send_now(struct relay *relay, struct relay_query *query)
 {
-	query->number = ++relay->sent;
-	TAILQ_INSERT_TAIL(&relay->unread, query, by_number);
+	TAILQ_INSERT_TAIL(&relay->unread, query, by_batch);
 	relay->unread_count++;
 	if (relay->validation != NULL)
 		validation_ask(relay->validation);
@@ -136,14 +131,14 @@ send_first(struct relay *relay, struct relay_query *query)
 		send_now(relay, query);
 }
 
-/* Called when the resolver has read all queries up to this number. Sends queries that wait. */
+/* Called when the resolver has read all queries of batches with lower numbers. Sends queries that wait. */
 static void
-resolver_has_read(struct relay *relay, uint64_t number)
+resolver_has_read(struct relay *relay, uint64_t batch)
 {
 	struct relay_query *query;
 	struct turn *turn;
 
-	while ((query = TAILQ_FIRST(&relay->unread)) != NULL && query->number <= number)
+	while ((query = TAILQ_FIRST(&relay->unread)) != NULL && query->exchange.batch < batch)
 		leave_buffer(relay, query);
 	while ((turn = turns_next(relay->places)) != NULL) {
 		query = (struct relay_query *)(void *)((uint8_t *)turn -
@@ -160,7 +155,7 @@ static void
 end_marker(struct relay *relay)
 {
 	exchange_end(&relay->marker.exchange);
-	resolver_has_read(relay, relay->marker.number);
+	resolver_has_read(relay, relay->marker.exchange.batch);
 	send_marker(relay);
 }
 
@@ -286,10 +281,12 @@ relay_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t l
 	}
 	if (relay->validation != NULL && !over_tcp)
 		validation_replied(relay->validation);
-	if (over_tcp)
+	if (over_tcp) {
 		relay->tcp_late_until_ns = 0;
-	else
-		resolver_has_read(relay, query->number);
+	} else {
+		leave_buffer(relay, query);
+		resolver_has_read(relay, query->exchange.batch);
+	}
 	if (over_tcp || !truncated || query->base.client.proto != PROTO_TCP) {
 		inflight_finish(relay->inflight, &query->base, reply, len);
 		return;
@@ -327,7 +324,7 @@ relay_iteration(struct relay *relay)
 	int64_t due_ns = CLOCK_NEVER;
 
 	if (relay->emptied)
-		resolver_has_read(relay, relay->sent);
+		resolver_has_read(relay, UINT64_MAX);
 	relay->emptied = false;
 	while ((query = TAILQ_FIRST(&relay->soon)) != NULL &&
 	       query->again_at_ns <= relay->context->now_ns) {

@@ -156,8 +156,11 @@ send_batch(struct transport *t)
 {
 	struct transport_port *port = t->batch_port;
 
+	if (port == NULL)
+		return;
 	t->batch_port = NULL;
-	if (port != NULL && transport_batch_send(&t->batch, port->fd))
+	t->batch_number++;
+	if (transport_batch_send(&t->batch, port->fd))
 		port_lost(t, port);
 }
 
@@ -267,6 +270,7 @@ exchange_send(struct exchange *exchange)
 	    observe_server_query(t->context->ring, false, &remote->server, message, len);
 	transport_batch_add(&t->batch, len);
 	t->batch_port = port;
+	exchange->batch = t->batch_number;
 	return 0;
 }
 
@@ -294,11 +298,15 @@ send_alone(const struct exchange *exchange)
 int
 exchange_send_at_once(struct exchange *exchange)
 {
-	int rc = begin(exchange);
+	struct transport *t = exchange->remote->transport;
 
-	if (rc == 0)
-		exchange->sent_ns = send_alone(exchange);
-	return rc;
+	send_batch(t); /* this is first, because an open exchange may be lost with the batch */
+	int rc = begin(exchange);
+	if (rc != 0)
+		return rc;
+	exchange->batch = t->batch_number;
+	exchange->sent_ns = send_alone(exchange);
+	return 0;
 }
 
 void

@@ -16,7 +16,8 @@
  * but cannot choose which one. It has no records, so it cannot give a wrong answer.
  *
  * Messages over UDP are gathered during one iteration of the loop, and sent with one sendmmsg()
- * (transport_batch.h).
+ * (transport_batch.h). The batches have numbers, and are sent in order. Within a batch, the order is not
+ * that of the calls.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_TRANSPORT_H
 #define KUBEDNS_SERVE_UPSTREAM_TRANSPORT_H
@@ -49,8 +50,9 @@ struct exchange {
 	struct transport_port *port;
 	struct transport_conn *conn;
 	unsigned place;
-	bool answered; /* the server has replied */
-	bool unsent;   /* for remote_ops.lost(): this host has no descriptor or memory to send it */
+	uint64_t batch; /* number of the batch that sent the question over UDP */
+	bool answered;  /* the server has replied */
+	bool unsent; /* for remote_ops.lost(): this host has no descriptor or memory to send it */
 	bool sent_again;  /* on a second connection, because the server had closed the first one */
 	int64_t sent_ns;  /* time of the first send from this port or connection, for the ring */
 	unsigned replies; /* number of replies on the connection before it took the question */
@@ -127,7 +129,8 @@ enum { TRANSPORT_PIPELINED = 32 };
  */
 int exchange_send(struct exchange *exchange);
 
-/* Does the same, but does not gather the message with others. So it is sent before those that follow. */
+/* Does the same, but does not gather the message with others. So it is sent after those before it, whose batches
+ * have lower numbers, and before those that follow. */
 int exchange_send_at_once(struct exchange *exchange);
 
 /* Sends the question again over UDP, from the same port with the same ID. A reply to either message

@@ -55,6 +55,7 @@ struct transport {
 	unsigned idle_count;
 	struct transport_batch batch;
 	struct transport_port *batch_port; /* sends the batch; not NULL if the batch has messages */
+	uint64_t batch_number;             /* of this batch, or of the next one if it is empty */
 	struct mmsghdr in[PORT_QUESTIONS];
 	struct iovec in_iov[PORT_QUESTIONS];
 	uint8_t *replies; /* buffers of `in` */
