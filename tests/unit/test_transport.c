@@ -230,7 +230,9 @@ what_does_not_answer_the_question_is_ignored_over_udp(void **state)
 	wrong = right;
 	memset(wrong.wire + 2, 0xff, wrong.len - 2);
 	expect_after(&wrong, 0);
+	assert_int_equal(stats.forward_replies_ignored, 10);
 	expect_after(&right, 1);
+	assert_int_equal(stats.forward_replies_ignored, 10);
 	assert_int_equal(seen[0].len, right.len);
 }
 
@@ -496,6 +498,7 @@ over_tcp_a_reply_that_ends_in_the_middle_or_answers_nothing_is_a_loss(void **sta
 		}
 		assert_int_equal(seen[i].losses, 1);
 		assert_int_equal(seen[i].replies, 0);
+		assert_int_equal(stats.forward_replies_ignored, i);
 	}
 }
 

@@ -390,6 +390,9 @@ forward_families(const struct stats *stats, struct metrics *m)
 	one(m, "kubedns_forward_server_failures_total", METRIC_COUNTER,
 	    "Times a server did not answer or could not be reached.",
 	    stats->forward_server_failures);
+	one(m, "kubedns_forward_replies_ignored_total", METRIC_COUNTER,
+	    "Replies that no query waited for, because they were late, repeated or forged.",
+	    stats->forward_replies_ignored);
 	metrics_family(m, "kubedns_forward_duration_seconds", METRIC_HISTOGRAM,
 	    "Time from the arrival of a forwarded query to its reply.");
 	coarsen_times(&h, doubling_s, LENGTH(doubling_s), &stats->forward_times);

@@ -129,6 +129,8 @@ struct stats {
 	uint64_t forward_failed;  /* queries answered SERVFAIL because no server had an answer */
 	/* Times that a server did not answer or could not be reached. */
 	uint64_t forward_server_failures;
+	/* Replies of other servers that no query waited for: late, repeated or forged. */
+	uint64_t forward_replies_ignored;
 	struct stats_times forward_times;
 	/* Answers that came from the cache (forwarded_cache.h) instead of another server. */
 	uint64_t cache_hits;

@@ -340,22 +340,37 @@ exchange_end(struct exchange *exchange)
 
 /* --- events --- */
 
-static void
-take_reply(struct transport_port *port, const uint8_t *reply, size_t len)
+/* Returns the exchange whose ID and question the reply has, or NULL. */
+static struct exchange *
+find_exchange(const struct transport_port *port, const uint8_t *reply, size_t len)
 {
-	if (len < DNS_HEADER)
-		return;
 	unsigned i = 0;
+
+	if (len < DNS_HEADER)
+		return NULL;
 	uint16_t id = wire_get16(reply);
 	while (i < port->used && (port->ids[i] != id || port->exchanges[i] == NULL))
 		i++;
-	if (i == port->used || !exchange_matches(port->exchanges[i], reply, len))
-		return; /* a late or forged reply */
+	return i < port->used && exchange_matches(port->exchanges[i], reply, len)
+		   ? port->exchanges[i]
+		   : NULL;
+}
+
+/* The port may be idle. Then the reply is late. */
+static void
+take_reply(struct transport *t, const struct transport_port *port, const uint8_t *reply, size_t len)
+{
+	struct exchange *exchange = find_exchange(port, reply, len);
 	const struct remote *remote = port->remote;
-	observe_server_response(remote->transport->context->ring, false, &remote->server, reply,
-	    len, port->exchanges[i]->sent_ns);
-	port->exchanges[i]->answered = true;
-	remote->ops.reply(remote->ops.arg, port->exchanges[i], reply, len, false);
+
+	if (exchange == NULL) {
+		stats_add(&t->context->stats->forward_replies_ignored, 1);
+		return;
+	}
+	observe_server_response(
+	    t->context->ring, false, &remote->server, reply, len, exchange->sent_ns);
+	exchange->answered = true;
+	remote->ops.reply(remote->ops.arg, exchange, reply, len, false);
 }
 
 void
@@ -370,7 +385,7 @@ transport_udp_event(struct transport *t, uint32_t slot, uint32_t generation)
 	if (n < 0 && errno == ECONNREFUSED)
 		port_lost(t, port); /* it may free the port */
 	for (int i = 0; i < n && find_port(t, slot, generation) == port && port->turn == turn; i++)
-		take_reply(port, t->in_iov[i].iov_base, t->in[i].msg_len);
+		take_reply(t, port, t->in_iov[i].iov_base, t->in[i].msg_len);
 }
 
 bool

@@ -378,6 +378,7 @@ take_reply(struct transport_conn *conn)
 	struct exchange *exchange = find_exchange(conn, reply, len);
 
 	if (exchange == NULL) {
+		stats_add(&remote->transport->context->stats->forward_replies_ignored, 1);
 		if (conn->forgotten == 0)
 			return false;
 		conn->forgotten--;
