@@ -30,6 +30,7 @@ static struct exchange exchanges[QUESTIONS];
 static struct {
 	unsigned replies, losses;
 	size_t len;
+	bool truncated;
 } seen[QUESTIONS];
 
 static unsigned
@@ -41,9 +42,10 @@ index_of(const struct exchange *exchange)
 static void
 on_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t len, bool over_tcp)
 {
-	(void)arg, (void)reply;
+	(void)arg;
 	seen[index_of(exchange)].replies++;
 	seen[index_of(exchange)].len = len;
+	seen[index_of(exchange)].truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
 	if (!over_tcp)
 		exchange_end(exchange);
 }
@@ -234,6 +236,32 @@ what_does_not_answer_the_question_is_ignored_over_udp(void **state)
 	expect_after(&right, 1);
 	assert_int_equal(stats.forward_replies_ignored, 10);
 	assert_int_equal(seen[0].len, right.len);
+}
+
+/* The query's OPT allows 1,232 bytes. */
+static void
+a_reply_longer_than_the_buffer_is_a_truncated_reply(void **state)
+{
+	struct packet packet;
+	uint8_t wire[DNS_UDP_QUERY_MAX + 1] = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		send_question(i);
+		packet = take_question();
+		const size_t end =
+		    DNS_HEADER + dname_length(packet.wire + DNS_HEADER, DNAME_MAX) + 4;
+		const size_t len = DNS_UDP_QUERY_MAX + i;
+		memcpy(wire, packet.wire, packet.len);
+		wire_put16(wire + 6, 100);
+		assert_int_equal(sendto(udp, wire, len, 0, (const struct sockaddr *)&packet.from,
+				     sizeof packet.from),
+		    len);
+		handle_events(WAIT_MS);
+		assert_int_equal(seen[i].replies, 1);
+		assert_int_equal(seen[i].truncated, i == 1);
+		assert_int_equal(seen[i].len, i == 1 ? end : len);
+	}
 }
 
 /* An error may have no question, but an answer must have it. */
@@ -657,6 +685,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_does_not_answer_the_question_is_ignored_over_udp),
 		TEST(without_a_question_only_an_error_is_a_reply),
+		TEST(a_reply_longer_than_the_buffer_is_a_truncated_reply),
 		TEST(a_second_reply_and_a_late_one_are_ignored),
 		TEST(a_reply_from_another_address_or_port_is_ignored),
 		TEST(at_most_32_questions_have_the_same_port_and_all_have_other_ids),

@@ -356,10 +356,25 @@ find_exchange(const struct transport_port *port, const uint8_t *reply, size_t le
 		   : NULL;
 }
 
+/* Turns a reply that is longer than the buffer into a truncated reply without records. Returns its length. */
+static size_t
+drop_records(uint8_t *reply, size_t len)
+{
+	size_t end = DNS_HEADER;
+
+	if (wire_get16(reply + 4) > 0)
+		end += dname_length(reply + DNS_HEADER, len - DNS_HEADER) + 4;
+	memset(reply + 6, 0, DNS_HEADER - 6);
+	reply[2] |= FLAG_TC >> 8;
+	return end;
+}
+
 /* The port may be idle. Then the reply is late. */
 static void
-take_reply(struct transport *t, const struct transport_port *port, const uint8_t *reply, size_t len)
+take_reply(struct transport *t, const struct transport_port *port, const struct mmsghdr *message)
 {
+	uint8_t *reply = message->msg_hdr.msg_iov->iov_base;
+	size_t len = message->msg_len;
 	struct exchange *exchange = find_exchange(port, reply, len);
 	const struct remote *remote = port->remote;
 
@@ -370,6 +385,8 @@ take_reply(struct transport *t, const struct transport_port *port, const uint8_t
 	observe_server_response(
 	    t->context->ring, false, &remote->server, reply, len, exchange->sent_ns);
 	exchange->answered = true;
+	if ((message->msg_hdr.msg_flags & MSG_TRUNC) != 0)
+		len = drop_records(reply, len);
 	remote->ops.reply(remote->ops.arg, exchange, reply, len, false);
 }
 
@@ -385,7 +402,7 @@ transport_udp_event(struct transport *t, uint32_t slot, uint32_t generation)
 	if (n < 0 && errno == ECONNREFUSED)
 		port_lost(t, port); /* it may free the port */
 	for (int i = 0; i < n && find_port(t, slot, generation) == port && port->turn == turn; i++)
-		take_reply(t, port, t->in_iov[i].iov_base, t->in[i].msg_len);
+		take_reply(t, port, &t->in[i]);
 }
 
 bool

@@ -65,8 +65,9 @@ struct remote_ops {
 	/*
 	 * The server has sent this reply. Its header and question are complete, and it has the
 	 * exchange's ID and question. Only if reply_declines(), the question may be missing. All else
-	 * is unchecked. An exchange over TCP has ended. An exchange over UDP stays open, so that the
-	 * caller may continue to wait, until exchange_end().
+	 * is unchecked. A reply over UDP with more than DNS_UDP_QUERY_MAX bytes has lost its records and
+	 * has TC. An exchange over TCP has ended. An exchange over UDP stays open, so that the caller
+	 * may continue to wait, until exchange_end().
 	 */
 	void (*reply)(
 	    void *arg, struct exchange *exchange, const uint8_t *reply, size_t len, bool over_tcp);
