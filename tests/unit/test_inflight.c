@@ -538,6 +538,44 @@ known_names_without_an_answer_leave_places_for_others(void **state)
 	finish();
 }
 
+/* A client may have one query in the fallback table. */
+static void
+a_query_without_a_place_at_the_fallback_waits_for_the_late_server(void **state)
+{
+	const struct client_ops clients = { NULL, hold, buffer, done };
+
+	(void)state;
+	start(100, 100, 0);
+	struct inflight_table *fallback = inflight_new(&context, &clients, 100, 1);
+	*inflight_ops(fallback) = *inflight_ops(table);
+	inflight_ops(fallback)->has_servers = true;
+	inflight_fallback(table, fallback);
+	query_for(udp_2, 1, "n1.example.com.");
+	inflight_no_reply(table, seen.asked[0]);
+	assert_int_equal(stats.forward_fallback, 1);
+	/* client 2 has no place, and waits for client 1's answer */
+	query_for(udp_1, 2, "n2.example.com.");
+	query_for(udp_2, 3, "n2.example.com.");
+	inflight_no_reply(table, seen.asked[2]);
+	assert_int_equal(stats.forward_fallback, 2);
+	assert_int_equal(seen.replies, 0);
+	reply_to(seen.asked[3]);
+	assert_int_equal(seen.id, 3);
+	assert_int_equal(seen.rcode, RCODE_NXDOMAIN);
+	/* client 3 has a place, and waits for client 2's answer */
+	query_for(udp_2, 4, "n3.example.com.");
+	query_for((struct client){ .proto = PROTO_UDP, .hash = 3 }, 5, "n3.example.com.");
+	inflight_no_reply(table, seen.asked[5]);
+	assert_int_equal(stats.forward_fallback, 3);
+	assert_int_equal(seen.replies, 1);
+	reply_to(seen.asked[5]);
+	assert_int_equal(seen.id, 4);
+	inflight_finish_all(fallback);
+	assert_int_equal(seen.replies, 5);
+	inflight_free(fallback);
+	finish();
+}
+
 int
 main(void)
 {
@@ -560,6 +598,7 @@ main(void)
 		cmocka_unit_test(what_was_never_asked_is_not_stored),
 		cmocka_unit_test(known_names_are_asked_when_the_resolver_holds_too_many),
 		cmocka_unit_test(known_names_without_an_answer_leave_places_for_others),
+		cmocka_unit_test(a_query_without_a_place_at_the_fallback_waits_for_the_late_server),
 	};
 
 	return cmocka_run_group_tests(tests, make_world, end_world);

@@ -479,9 +479,9 @@ deadline_ns(const struct inflight_table *table, const struct inflight *inflight)
 }
 
 /*
- * Called when the query ends unanswered while other queries wait for the same answer. The query that may wait longest is sent in its place.
- * Otherwise, if many clients look up a name that no server answers, a query would be sent again for each client. If even the query that may
- * wait longest ends soon, no query is sent, and each query ends separately.
+ * Called when the query ends or moves unanswered while other queries wait for the same answer. The query that may wait longest is sent in
+ * its place. Otherwise, if many clients look up a name that no server answers, a query would be sent again for each client. If even the
+ * query that may wait longest ends soon, no query is sent, and each query ends separately.
  */
 static void
 pass_on(struct inflight_table *table, struct inflight *inflight)
@@ -761,17 +761,20 @@ has_fallback(const struct inflight_table *table, const struct inflight *inflight
 	       !forwarded_reply_in_stub_domain(table->context, inflight);
 }
 
-/* Whether the client may have one more query in the fallback table. */
+/* Whether the query has time left, and its client may have one more query in the fallback table. */
 static bool
-may_move(struct inflight_table *fallback, const struct inflight *inflight)
+may_move(struct inflight_table *table, const struct inflight *inflight)
 {
-	return bound_reached(fallback, client_find(fallback, inflight->client.hash),
-		   inflight->query_len) == DROP_COUNT;
+	struct inflight_table *to = table->fallback;
+
+	return deadline_ns(table, inflight) > table->context->now_ns &&
+	       bound_reached(to, client_find(to, inflight->client.hash), inflight->query_len) ==
+		   DROP_COUNT;
 }
 
 /*
  * Moves the query to the fallback table, which sends it to its servers. `said` is the SERVFAIL of the other server, or empty. Returns false if
- * the query's time is over, or the client has too many queries there.
+ * it may not move.
  */
 static bool
 move_to_fallback(
@@ -781,7 +784,7 @@ move_to_fallback(
 	size_t len = inflight->query_len,
 	       kept = forwarded_reply_extended_error(said) >= 0 ? said->len : 0;
 
-	if (deadline_ns(table, inflight) <= table->context->now_ns || !may_move(to, inflight))
+	if (!may_move(table, inflight))
 		return false;
 	struct inflight *next = inflight_make(to, &inflight->client, inflight->query, len,
 	    inflight->chase ? ANSWER_CHASE : ANSWER_FORWARD, &inflight->info, kept);
@@ -851,8 +854,20 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 void
 inflight_no_reply(struct inflight_table *table, struct inflight *inflight)
 {
-	if (has_fallback(table, inflight) && may_move(table->fallback, inflight))
-		end_question(table, inflight, &(struct upstream_reply){ 0 }, true);
+	const struct upstream_reply none = { 0 };
+	struct inflight *other, *next;
+
+	if (!has_fallback(table, inflight))
+		return;
+	for (other = TAILQ_FIRST(&inflight->joined); other != NULL; other = next) {
+		next = TAILQ_NEXT(other, by_joined);
+		move_to_fallback(table, other, &none);
+	}
+	if (!may_move(table, inflight))
+		return;
+	stop_asking(table, inflight);
+	pass_on(table, inflight);
+	move_to_fallback(table, inflight, &none);
 }
 
 /* Ends a query because its time is over, or because another query takes its place. */

@@ -175,9 +175,9 @@ void inflight_retry_every(struct inflight_table *table, int64_t retry_ns);
 /* Starts a new retry interval. The query must have been sent. */
 void inflight_restart_retry(struct inflight_table *table, struct inflight *inflight);
 
-/* Called when the other server is late. If there is a table for the queries that it cannot answer, and
- * the client has a place there, moves this query to it. Otherwise the query stays in flight. Queries that
- * wait for the same answer are moved too. If their client has no place there, they get SERVFAIL. */
+/* Called when the other server is late. If there is a table for the queries that it cannot answer, moves
+ * this query, and the queries that wait for the same answer, to that table. A query whose client has no
+ * place there stays in flight. */
 void inflight_no_reply(struct inflight_table *table, struct inflight *inflight);
 
 enum { INFLIGHT_QUESTION_MAX = 512 /* space for a name, a question and an OPT */ };
