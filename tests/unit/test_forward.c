@@ -445,6 +445,79 @@ a_server_that_got_a_query_after_another_has_failed_has_its_own_time(void **state
 	finish(peers, 2);
 }
 
+/* Sends a query, to which this server replies. */
+static void
+query_and_reply(const char *text, struct peer *peer)
+{
+	unsigned before = got.replies;
+
+	query(text);
+	peer_read(peer);
+	peer_reply(peer, RCODE_NXDOMAIN);
+	assert_int_equal(got.replies, before + 1);
+}
+
+/* The first server answers other queries. The second one is dead. */
+static void
+a_name_that_nobody_answers_does_not_change_the_order_of_the_servers(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open() };
+	start(peers, 2);
+	query("lost.example.com.");
+	peer_read(&peers[0]);
+	at_ms(500);
+	query_and_reply("a.example.com.", &peers[0]);
+	at_ms(1000);
+	peer_read(&peers[1]);
+	query_and_reply("b.example.com.", &peers[0]);
+	at_ms(2000);
+	peer_read(&peers[0]); /* the first server gets that query again */
+	query_and_reply("c.example.com.", &peers[0]);
+	assert_int_equal(stats.forward_server_failures, 2);
+	finish(peers, 2);
+}
+
+/* For example, it loses long replies. */
+static void
+a_server_that_does_not_answer_what_another_answers_is_tried_last(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open() };
+	start(peers, 2);
+	query("long.example.com.");
+	peer_read(&peers[0]);
+	at_ms(500);
+	query_and_reply("a.example.com.", &peers[0]);
+	at_ms(1000);
+	peer_read(&peers[1]);
+	peer_reply(&peers[1], RCODE_NXDOMAIN);
+	assert_int_equal(got.replies, 2);
+	query_and_reply("b.example.com.", &peers[1]);
+	finish(peers, 2);
+}
+
+/* Both servers have failed, the first one last. */
+static void
+among_failed_servers_the_one_that_replied_last_is_tried_first(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open() };
+	start(peers, 2);
+	query_and_reply("a.example.com.", &peers[0]);
+	at_ms(1);
+	query("lost.example.com.");
+	peer_read(&peers[0]);
+	at_ms(1001);
+	peer_read(&peers[1]);
+	at_ms(2001);
+	peer_read(&peers[0]);
+	at_ms(3001);
+	assert_int_equal(stats.forward_server_failures, 3);
+	query_and_reply("b.example.com.", &peers[0]);
+	finish(peers, 2);
+}
+
 /* Handles the next event of a connection. */
 static void
 take_tcp_event(void)
@@ -563,6 +636,10 @@ main(void)
 		cmocka_unit_test(a_late_query_is_sent_to_the_next_server_sooner),
 		cmocka_unit_test(
 		    a_server_that_got_a_query_after_another_has_failed_has_its_own_time),
+		cmocka_unit_test(
+		    a_name_that_nobody_answers_does_not_change_the_order_of_the_servers),
+		cmocka_unit_test(a_server_that_does_not_answer_what_another_answers_is_tried_last),
+		cmocka_unit_test(among_failed_servers_the_one_that_replied_last_is_tried_first),
 		cmocka_unit_test(a_lack_of_local_descriptors_is_no_failure_of_a_server),
 	};
 

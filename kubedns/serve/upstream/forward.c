@@ -17,6 +17,7 @@
 struct forward_server {
 	struct server server;
 	int64_t failed_until_ns;
+	int64_t replied_ns; /* time of its last reply, or 0 */
 	struct remote *remote;
 };
 
@@ -44,6 +45,8 @@ struct attempt {
 	struct exchange exchange; /* is open */
 	LIST_ENTRY(attempt) link; /* in the attempts of `query`, the newest first */
 	struct forward_query *query;
+	int64_t sent_ns; /* when it was sent over UDP, or later over TCP */
+	bool late;       /* not answered in time, although the server replied to others */
 };
 
 struct forward {
@@ -85,15 +88,12 @@ find_upstream(struct forward *forward, const struct remote *remote)
 	return NULL;
 }
 
+/* From now on, the server is tried after the others. */
 static void
-server_failed(struct forward *forward, const struct remote *remote)
+try_last(struct forward *forward, struct forward_server *upstream)
 {
-	struct forward_server *upstream = find_upstream(forward, remote);
-
-	stats_add(&forward->context->stats->forward_server_failures, 1);
-	if (upstream == NULL)
-		return;
 	char text[SERVER_TEXT_MAX];
+
 	if (upstream->failed_until_ns <= forward->context->now_ns)
 		log_neterr(
 		    "forward: %s does not answer: for 10 s it is tried after the other servers",
@@ -103,21 +103,22 @@ server_failed(struct forward *forward, const struct remote *remote)
 
 /*
  * Returns the server to try next, or NULL if all servers have been tried. Servers are tried in the configured order, but servers that
- * failed recently come last.
+ * failed recently come last. Among these, the server that has replied last comes first.
  */
 static struct forward_server *
 choose_upstream(struct forward *forward, uint16_t tried)
 {
 	struct forward_server *best = NULL;
-	int64_t best_failed = 0;
+	bool best_failed = false;
 
 	for (size_t i = 0; i < forward->upstream_count; i++) {
 		struct forward_server *upstream = &forward->upstreams[i];
-		int64_t failed = upstream->failed_until_ns > forward->context->now_ns
-				     ? upstream->failed_until_ns
-				     : 0;
+		bool failed = upstream->failed_until_ns > forward->context->now_ns;
 
-		if ((tried & 1u << i) == 0 && (best == NULL || failed < best_failed)) {
+		if ((tried & 1u << i) != 0)
+			continue;
+		if (best == NULL ||
+		    (best_failed && (!failed || upstream->replied_ns > best->replied_ns))) {
 			best = upstream;
 			best_failed = failed;
 		}
@@ -234,6 +235,22 @@ attempt_of(struct exchange *exchange)
 	return (struct attempt *)(void *)exchange;
 }
 
+/* Called when a server has answered the query. Others that were late with it are tried last from now on, although they answer other
+ * queries. For example, they lose long replies. */
+static void
+late_servers_failed(struct forward *forward, const struct forward_query *query)
+{
+	const struct attempt *attempt;
+
+	LIST_FOREACH(attempt, &query->attempts, link)
+	{
+		struct forward_server *upstream = find_upstream(forward, attempt->exchange.remote);
+
+		if (attempt->late && upstream != NULL)
+			try_last(forward, upstream);
+	}
+}
+
 /* Handles a reply. A truncated reply has no use, so the query is sent over TCP, or to another server if it was sent over TCP already. */
 static void
 forward_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t len, bool over_tcp)
@@ -244,15 +261,20 @@ forward_reply(void *arg, struct exchange *exchange, const uint8_t *reply, size_t
 	struct forward_server *upstream = find_upstream(forward, exchange->remote);
 	bool with_opt = !exchange->without_opt, truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
 
-	if (upstream != NULL)
+	if (upstream != NULL) {
 		upstream->failed_until_ns = 0;
+		upstream->replied_ns = forward->context->now_ns;
+	}
 	if (truncated && !over_tcp) {
+		attempt->sent_ns = forward->context->now_ns;
+		attempt->late = false;
 		inflight_restart_retry(forward->inflight, &query->base);
 		exchange_over_tcp(exchange);
 		return;
 	}
 	attempt_end(attempt);
 	if (!truncated && !reply_declines(reply)) {
+		late_servers_failed(forward, query);
 		inflight_finish(forward->inflight, &query->base, reply, len);
 		return;
 	}
@@ -266,10 +288,14 @@ forward_lost(void *arg, struct exchange *exchange, bool over_tcp)
 	struct forward *forward = arg;
 	struct attempt *attempt = attempt_of(exchange);
 	struct forward_query *query = attempt->query;
+	struct forward_server *upstream = find_upstream(forward, exchange->remote);
 
 	(void)over_tcp;
-	if (!exchange->unsent)
-		server_failed(forward, exchange->remote);
+	if (!exchange->unsent) {
+		stats_add(&forward->context->stats->forward_server_failures, 1);
+		if (upstream != NULL)
+			try_last(forward, upstream);
+	}
 	attempt_end(attempt);
 	send_later(forward, query);
 }
@@ -281,6 +307,7 @@ send_to(struct forward *forward, struct forward_query *query, struct forward_ser
 	struct attempt *attempt = xcalloc(1, sizeof *attempt);
 
 	attempt->query = query;
+	attempt->sent_ns = forward->context->now_ns;
 	attempt->exchange.remote = upstream->remote;
 	attempt->exchange.question = &query->base;
 	attempt->exchange.without_opt =
@@ -352,6 +379,22 @@ forward_ask_on(void *arg, struct inflight *inflight)
 	send_later(arg, query);
 }
 
+/* Called when the server has not answered in time. If it has replied to nothing since the query was sent, it is tried last from now on.
+ * Otherwise the fault may be that of the name. The server is tried last only if another server answers the query. So a client that looks up
+ * names that nobody answers does not change the order of the servers for others. */
+static void
+attempt_is_late(struct forward *forward, struct attempt *attempt)
+{
+	struct forward_server *upstream = find_upstream(forward, attempt->exchange.remote);
+
+	stats_add(&forward->context->stats->forward_server_failures, 1);
+	if (upstream == NULL)
+		return;
+	attempt->late = upstream->replied_ns > attempt->sent_ns;
+	if (!attempt->late)
+		try_last(forward, upstream);
+}
+
 /* Called when no answer has arrived in time. Earlier attempts stay open, and the next server is tried in addition. */
 static void
 forward_retry(void *arg, struct inflight *inflight)
@@ -361,7 +404,7 @@ forward_retry(void *arg, struct inflight *inflight)
 	struct attempt *last = LIST_FIRST(&query->attempts);
 
 	if (last != NULL)
-		server_failed(forward, last->exchange.remote);
+		attempt_is_late(forward, last);
 	stats_add(&forward->context->stats->forward_retries, 1);
 	send_next(forward, query, true);
 }

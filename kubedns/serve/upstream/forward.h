@@ -3,8 +3,10 @@
  * retries. transport.h sends the queries.
  *
  * An unanswered query is sent to the next server. Earlier attempts stay open, and the first answer
- * to any attempt is used. A server that has failed is tried last for some time. A server that replies
- * FORMERR gets the query once more without EDNS. A truncated reply makes the query go over TCP.
+ * to any attempt is used. A server that has failed is tried last for some time. An unanswered query is
+ * such a failure only if the server has replied to nothing since, or if another server answers the query. A
+ * server that replies FORMERR gets the query once more without EDNS. A truncated reply makes the query go
+ * over TCP.
  */
 #ifndef KUBEDNS_SERVE_UPSTREAM_FORWARD_H
 #define KUBEDNS_SERVE_UPSTREAM_FORWARD_H
