@@ -141,11 +141,13 @@ enum search_refusal {
 struct search_walk {
 	uint8_t form;    /* enum search_form */
 	uint8_t refusal; /* an enum search_refusal, if `form` is SEARCH_REFUSED */
-	/* Number of external candidates for which other servers replied NXDOMAIN. */
-	uint8_t denied;
+	/* Bit i: other servers replied NXDOMAIN for candidate i. A count would not do, because a
+	 * candidate may become a name of ours, or no longer be one, during the walk. */
+	uint16_t denied;
 	/* With ANSWER_CHASE: `target` is a candidate. If the candidate does not exist, the next
 	 * candidate is tried. */
 	bool asking;
+	uint8_t asked;  /* with `asking`: the number of the candidate */
 	bool last;      /* with `asking`: the candidate is X itself */
 	uint32_t ttl_s; /* lowest TTL of the `denied` replies, which limits the reply's TTL */
 };

@@ -125,6 +125,7 @@ search_settle_ttl(struct reply *reply)
 static unsigned
 candidate_count(const struct answer_config *config)
 {
+	_Static_assert(STEP_EXTRA + SEARCH_EXTRA_MAX + 1 <= 16, "search_walk.denied has 16 bits");
 	/* the last candidate is X itself */
 	return STEP_EXTRA + (unsigned)search_config(config)->extra_count + 1;
 }
@@ -318,11 +319,13 @@ ask_outside(struct lookup *l, const struct name *candidate)
 {
 	struct search_walk *walk = l->reply->search;
 	struct reply *reply = l->reply;
+	unsigned i = l->search.step - 1;
 
-	if (l->search.outside++ < walk->denied)
+	if ((walk->denied & 1u << i) != 0)
 		return STEP_NEXT;
 	if (may_chase(reply)) {
 		walk->asking = true;
+		walk->asked = (uint8_t)i;
 		walk->last = l->search.step == candidate_count(reply->config);
 		l->info->target.len = candidate->len;
 		memcpy(l->info->target.wire, candidate->wire, candidate->len);

@@ -36,7 +36,7 @@ enum { CNAME_STEPS_MAX = 8 };
 
 /* Progress along a search list (search_stage.c). */
 struct search_state {
-	unsigned step, outside;
+	unsigned step;  /* number of the next candidate */
 	uint32_t ttl_s; /* TTL of the negative answer, if no candidate exists */
 	unsigned flags; /* flags of the reply before a candidate was written into it */
 	bool rejects;   /* the candidate may turn out not to exist */

@@ -403,7 +403,7 @@ answer_chases_on(const struct answer_request *request, const struct upstream_rep
 	/* A negative answer without an SOA does not limit the TTL. Such answers may come from a cache. */
 	if (find_soa(&walk) && denial_ttl(&walk.record) < search->ttl_s)
 		search->ttl_s = denial_ttl(&walk.record);
-	search->denied++;
+	search->denied |= (uint16_t)(1u << search->asked);
 	again.out = capacity;
 	again.max = sizeof capacity;
 	return answer_again(&again, info) == ANSWER_CHASE;

@@ -342,6 +342,19 @@ a_service_that_appears_during_the_walk_answers(void **state)
 	    "NXDOMAIN", "", "", "NOERROR CNAME late.default.svc, late.default.svc: A 10.96.0.9");
 }
 
+/* Other servers have denied the first candidate. Then a local zone contains it. */
+static void
+a_candidate_that_becomes_local_during_the_walk_hides_no_later_one(void **state)
+{
+	(void)state;
+	extras("lab.example.", "corp.example.");
+	bed_expect("git.default.s", "A", "CHASE git.lab.example.");
+	expect_told("NXDOMAIN", "", "", "CHASE git.corp.example.");
+	bed_records("lab.example. SOA a. b. 1 2 3 4 5", "", "");
+	bed_publish();
+	expect_told("NXDOMAIN", "", "", "CHASE git.");
+}
+
 static void
 filtered_types_are_denied_at_the_last_step_alone(void **state)
 {
@@ -546,6 +559,7 @@ main(void)
 		ROW(without_a_forwarder_an_unknown_name_is_refused),
 		ROW(candidates_that_are_too_long_do_not_exist),
 		ROW(a_service_that_appears_during_the_walk_answers),
+		ROW(a_candidate_that_becomes_local_during_the_walk_hides_no_later_one),
 		ROW(filtered_types_are_denied_at_the_last_step_alone),
 		ROW(inferred_is_off_by_default),
 		ROW(the_rest_of_a_stock_pods_walk_is_done_at_once),
