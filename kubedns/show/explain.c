@@ -9,6 +9,7 @@
 #include "kubedns/answer/explanation_stage.h"
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
+#include "kubedns/answer/view.h"
 #include "kubedns/answer/zones.h"
 #include "kubedns/show/explain_internal.h"
 #include "lib/log.h"
@@ -315,6 +316,35 @@ say_left_out(const struct explanation *e)
 		    namespace);
 }
 
+/* Returns whether --fallthrough applies to the missing name, but kubedns must not send it to other servers. Then the reason is that of
+ * the SERVFAIL. */
+static bool
+must_not_leave(const struct explanation *e)
+{
+	return e->answer->outcome == ANSWER_REPLY && e->answer->info.rcode == RCODE_SERVFAIL;
+}
+
+const char *
+explain_missing_rcode(const struct explanation *e)
+{
+	return must_not_leave(e) ? "SERVFAIL" : "NXDOMAIN";
+}
+
+void
+explain_fallthrough(const struct explanation *e)
+{
+	char text[REASON_TEXT_MAX];
+
+	reason_text(&e->reason->denial, text);
+	if (must_not_leave(e))
+		fprintf(e->out, "--fallthrough sends such names to other servers, but %s.\n", text);
+	if (!e->answer->info.fell_through)
+		return;
+	fprintf(e->out, "Because of --fallthrough, ");
+	explain_sent(e, e->reason->name.wire, e->answer->info.direct);
+	explain_filtered(e);
+}
+
 /* Returns the deepest existing node on the path to the name. */
 static const struct node *
 last_node(const struct explanation *e)
@@ -333,8 +363,8 @@ explain_missing(const struct explanation *e)
 
 	reason_text(reason, text);
 	explain_search_refusal(e);
-	fprintf(e->out, "NXDOMAIN: %s does not exist.\n", e->text);
-	if (reason->kind == REASON_NONE)
+	fprintf(e->out, "%s: %s does not exist.\n", explain_missing_rcode(e), e->text);
+	if (reason->kind == REASON_NONE || must_not_leave(e))
 		return;
 	fprintf(e->out, "Why: %s.\n", text);
 	say_left_out(e);
@@ -353,29 +383,17 @@ explain_missing(const struct explanation *e)
 
 /* --- the answers of each stage --- */
 
-/* The query for a missing name may be sent to other servers. */
-static void
-say_fallthrough(const struct explanation *e)
-{
-	if (!e->answer->info.fell_through)
-		return;
-	fprintf(e->out, "Because of --fallthrough, ");
-	explain_sent(e, e->reason->name.wire, e->answer->info.direct);
-	explain_filtered(e);
-}
-
 /* Warns about a stub domain that contains our name. dnsmasq or unbound sends names of the stub domain to the stub servers, unless kubedns
  * answers first. */
 static void
 say_shadow(const struct explanation *e)
 {
 	const struct answer_context *context = e->config->tree->context;
-	const uint8_t *stub = answer_stub_domain(context, e->reason->name.wire);
 	char text[DNAME_TEXT_MAX];
 
-	if (stub == NULL || e->answer->outcome == ANSWER_FORWARD || e->answer->info.fell_through)
+	if (e->stub == NULL || e->answer->outcome == ANSWER_FORWARD || e->answer->info.fell_through)
 		return;
-	dname_to_text(stub, text);
+	dname_to_text(e->stub, text);
 	if (context->front)
 		fprintf(e->out,
 		    "The stub domain %s (stubDomains) has no effect on this name: kubedns is in "
@@ -406,7 +424,7 @@ explain_zone(const struct explanation *e)
 		break;
 	default:
 		explain_missing(e);
-		say_fallthrough(e);
+		explain_fallthrough(e);
 		break;
 	}
 	say_shadow(e);
@@ -441,15 +459,16 @@ explain_reverse(const struct explanation *e)
 	if (e->reason->kind == REASON_NOT_SYNCED) {
 		explain_not_synced(e);
 	} else if (e->reason->kind == REASON_MISSING) {
+		fprintf(e->out, "%s: ", explain_missing_rcode(e));
 		if (whole)
-			fprintf(e->out, "NXDOMAIN: no Service or endpoint has this address, which "
-					"is in --reverse-cidrs.\n");
+			fprintf(e->out, "no Service or endpoint has this address, which is in "
+					"--reverse-cidrs.\n");
 		else
 			fprintf(e->out,
-			    "NXDOMAIN: %s is in the zone %s of --reverse-cidrs, and no Service or "
-			    "endpoint has an address in it.\n",
+			    "%s is in the zone %s of --reverse-cidrs, and no Service or endpoint "
+			    "has an address in it.\n",
 			    e->text, text);
-		say_fallthrough(e);
+		explain_fallthrough(e);
 	} else if (whole) {
 		fprintf(e->out, "%s is the name of an address in the cluster.\n", e->text);
 		explain_records(e, "");
@@ -492,15 +511,14 @@ explain_outside(const struct explanation *e)
 	const struct answer_context *context = e->config->tree->context;
 	const struct reason *reason = &e->reason->denial;
 	const uint8_t *name = e->reason->name.wire;
-	char text[REASON_TEXT_MAX];
+	char text[REASON_TEXT_MAX], rcode[12];
 
 	say_outside(e);
 	if (reason->kind == REASON_NONE || reason->kind == REASON_FILTERED) {
 		explain_sent(e, name, e->answer->info.direct);
 	} else {
 		reason_text(reason, text);
-		fprintf(e->out, "%s: %s.\n",
-		    e->answer->info.rcode == RCODE_REFUSED ? "REFUSED" : "SERVFAIL", text);
+		fprintf(e->out, "%s: %s.\n", rcode_name(e->answer->info.rcode, rcode), text);
 		say_shadow(e);
 	}
 	explain_filtered(e);
@@ -509,22 +527,12 @@ explain_outside(const struct explanation *e)
 		    "ConfigMap key %s is refused and asks, or seems to ask, for encryption. A "
 		    "query in plain text is not sent instead. The log has the reason.\n",
 		    "upstreamNameservers or stubDomains");
-	else if (e->config->stubs_refused && answer_stub_domain(context, name) == NULL)
+	else if (e->config->stubs_refused && e->stub == NULL)
 		fprintf(e->out, "ConfigMap key stubDomains is refused, so a new stub domain in it "
 				"is not in force. The log has the reason.\n");
 }
 
 /* --- short names --- */
-
-static bool
-namespace_exists(const struct explanation *e, const uint8_t *label)
-{
-	static const uint8_t svc[16] = "\3svc";
-	const struct tree *tree = e->config->tree;
-	const struct node *node = tree_child(tree, tree->root, svc);
-
-	return node != NULL && tree_child(tree, node, label) != NULL;
-}
 
 /* Returns which suffix a name probably lacks: 0 for a name such as "web.prod", 1 for "web.prod.svc", -1 for other names. */
 static int
@@ -535,7 +543,7 @@ meant_suffix(const struct explanation *e)
 
 	if (*last == *svc && memcmp(last, svc, 4) == 0)
 		return 1;
-	return namespace_exists(e, last) ? 0 : -1;
+	return view_namespace(e->config->tree, last) != NULL ? 0 : -1;
 }
 
 /* Number of Services that an explanation examines. Anybody may request explanations over DNS, and most Services may be in namespaces
@@ -679,9 +687,7 @@ say_no_namespace(const struct explanation *e)
 static void
 explain_upstream(const struct explanation *e)
 {
-	const struct answer_context *context = e->config->tree->context;
-	bool may_be_short = e->reason->name.count > 0 && e->config->tree->synced &&
-			    answer_stub_domain(context, e->reason->name.wire) == NULL;
+	bool may_be_short = e->reason->name.count > 0 && e->config->tree->synced && e->stub == NULL;
 
 	if (may_be_short && e->reason->name.count == 1) {
 		explain_lone_label(e);
@@ -713,6 +719,7 @@ explain_name(FILE *out, const struct explain_config *config, const struct dname 
 		.answer = answer,
 		.reason = &answer->reason };
 	e.below = e.reason->below < 0 ? 0 : (unsigned)e.reason->below;
+	e.stub = answer_stub_domain(config->tree->context, e.reason->name.wire);
 	dname_to_text(qname->wire, e.asked);
 	dname_to_text(e.reason->name.wire, e.text);
 	if (answer->info.rewritten)

@@ -27,7 +27,8 @@ struct explanation {
 	/* The answer to A. If that is only filtered (--filter-a), the answer to another type. */
 	const struct explained *answer;
 	const struct answer_reason *reason; /* the reason of `answer` */
-	unsigned below; /* number of labels of reason->name before the zone's name, or 0 */
+	unsigned below;      /* number of labels of reason->name before the zone's name, or 0 */
+	const uint8_t *stub; /* the stub domain that contains reason->name, or NULL */
 	/* The text of `qname`, and of reason->name, which differs if the name was rewritten. */
 	char asked[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX];
 };
@@ -49,6 +50,13 @@ void explain_records(const struct explanation *e, const char *empty);
 
 /* Prints which queries are filtered, for a name that other servers have (--filter-a, --filter-aaaa). */
 void explain_filtered(const struct explanation *e);
+
+/* Returns the rcode for a missing name: NXDOMAIN, or SERVFAIL if --fallthrough applies to the name, but kubedns must not send it to
+ * other servers. */
+const char *explain_missing_rcode(const struct explanation *e);
+
+/* For a missing name: prints which servers get the query because of --fallthrough, or why none gets it. */
+void explain_fallthrough(const struct explanation *e);
 
 /* Prints which servers get the query for this name (wire format), as the end of a sentence. If
  * `direct`, the query is not sent to dnsmasq or unbound. */

@@ -8,6 +8,7 @@
 #include "kubedns/answer/local_names.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/search.h"
+#include "kubedns/answer/view.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "kubedns/cluster/external/external.h"
 #include "kubedns/cluster/store.h"
@@ -124,8 +125,9 @@ explain_clusterset(const struct explanation *e)
 		return;
 	case REASON_MISSING:
 		fprintf(e->out,
-		    "NXDOMAIN: %s is in --clusterset-domain, and no ServiceImport has this name.\n",
-		    e->text);
+		    "%s: %s is in --clusterset-domain, and no ServiceImport has this name.\n",
+		    explain_missing_rcode(e), e->text);
+		explain_fallthrough(e);
 		break;
 	default:
 		fprintf(e->out, "%s exists, in --clusterset-domain.\n", e->text);
@@ -301,15 +303,12 @@ static void
 write_denial(char *out, size_t max, const struct explained *answer, bool waits)
 {
 	unsigned rcode = answer->info.rcode;
-	char text[REASON_TEXT_MAX];
+	char text[REASON_TEXT_MAX], name[12];
 
 	reason_text(&answer->reason.denial, text);
 	snprintf(out, max, "%s%s%s%s", waits ? "If none exists: " : "",
-	    rcode == RCODE_NXDOMAIN   ? "NXDOMAIN"
-	    : rcode == RCODE_REFUSED  ? "REFUSED"
-	    : rcode == RCODE_SERVFAIL ? "SERVFAIL"
-				      : "NODATA",
-	    *text == '\0' ? "" : ": ", text);
+	    rcode == RCODE_NOERROR ? "NODATA" : rcode_name(rcode, name), *text == '\0' ? "" : ": ",
+	    text);
 }
 
 /* Prints what follows from the search list for A and AAAA, which differ if one of them is filtered. */
@@ -371,16 +370,14 @@ explain_visibility(const struct explanation *e)
 {
 	const struct answer_context *context = e->config->tree->context;
 	const struct store *store = e->config->store;
-	static const uint8_t svc[16] = "\3svc";
 	unsigned others = 0;
 
 	if (context == NULL || context->visibility == NULL || explain_is_brief(e) || e->below < 2)
 		return;
 	const struct visibility *v = context->visibility;
-	const struct node *node = tree_child(e->config->tree, e->config->tree->root, svc);
 	const struct name *asked = &e->reason->name;
-	const uint8_t *label = asked->wire + asked->offsets[e->below - 2];
-	node = node == NULL ? NULL : tree_child(e->config->tree, node, label);
+	const struct node *node =
+	    view_namespace(e->config->tree, asked->wire + asked->offsets[e->below - 2]);
 	if (node == NULL || node->number == 0 || node->number > v->count)
 		return;
 	if (visibility_bit(v->open, node->number)) {

@@ -105,7 +105,7 @@ def flags_of(draw, topology):
         *(["--filter-except=corp.test"] if draw.random() < 0.1 else []),
         draw.choice(["--pods=insecure", "--pods=verified", "--pods=disabled"]),
         *draw.choice([[], [], ["--reverse-cidrs=10.96.0.0/12"], ["--reverse-cidrs=10.0.0.0/8,2001:db8::/32"]]),
-        *draw.choice([[], [], ["--fallthrough"], [f"--fallthrough=b.svc.{Z},96.10.in-addr.arpa"], [f"--fallthrough={Z}"]]),
+        *draw.choice([[], [], ["--fallthrough"], [f"--fallthrough=b.svc.{Z},96.10.in-addr.arpa"], [f"--fallthrough={Z},{SET}"]]),
         *draw.choice([[], [f"--external-zones={APPS}"], [f"--external-zones={APPS}", "--external-headless"]]),
         *draw.choice([[], [], ["--visibility=labels", "--client-pods=all"]]),
         *draw.choice([[], [], ["--search-extra=extra.example"]]),

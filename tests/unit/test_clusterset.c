@@ -7,10 +7,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "kubedns/cluster/store.h"
+#include "kubedns/show/explain.h"
 #include "tests/unit/clusterset_fixture.h"
 
 /* --- the sections of the specification --- */
@@ -352,10 +355,29 @@ pods_name_is_an_endpoints_if_it_is_asked_for(void **state)
 	    { "10-1-0-1.c1.headless" SVC, "A", GONE });
 }
 
+/* Other servers get the queries for names that are missing here. */
+static void
+explanation_of_a_missing_name_that_falls_through_says_so(void **state)
+{
+	const struct explain_config explaining = {
+		.answers = &bed.config, .tree = tree_current(bed.cache), .store = bed.store
+	};
+	size_t len;
+
+	(void)state;
+	bed.parts.upstream.fallthrough = &zone;
+	bed.parts.upstream.fallthrough_count = 1;
+	EXPECT({ "none" SVC, "A", "FORWARD" });
+	char *text = explain_text(&explaining, "none" SVC, &len);
+	assert_non_null(strstr(text, "Because of --fallthrough, the query is sent to"));
+	free(text);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = { ROW(zone_says_its_schema_version_and_who_serves_it),
+		ROW(explanation_of_a_missing_name_that_falls_through_says_so),
 		ROW(clusterset_ip_has_addresses_ports_and_a_ptr),
 		ROW(address_of_this_cluster_keeps_its_own_ptr),
 		ROW(clusterset_ip_names_no_cluster_and_no_endpoint),

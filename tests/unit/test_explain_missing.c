@@ -229,6 +229,30 @@ names_of_prefixes_in_reverse_zones_are_ours(void **state)
 	assert_true(says("9.9.9.in-addr.arpa.", false, "not in a zone of this server"));
 }
 
+/* --fallthrough applies to the name, but the ConfigMap asks for TLS, so the answer is SERVFAIL. */
+static void
+a_missing_name_that_kubedns_must_not_send_in_plain_text_is_servfail(void **state)
+{
+	static const char *const names[] = { "none.default.svc.cluster.local.",
+		"9.0.9.10.in-addr.arpa.", "9.10.in-addr.arpa." };
+	struct dname everything = { .len = 1 };
+
+	(void)state;
+	bed_reverse_zone("10.0.0.0/8");
+	bed.parts.upstream.fallthrough = &everything;
+	bed.parts.upstream.fallthrough_count = 1;
+	bed_context("null", "null")->closed = true;
+	bed_publish();
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		assert_string_equal(bed_ask(names[i], "A"), "SERVFAIL");
+		assert_true(says(names[i], false, "SERVFAIL: "));
+		assert_true(says(names[i], false,
+		    "--fallthrough sends such names to other servers, but the ConfigMap asks for "
+		    "TLS"));
+		assert_false(says(names[i], false, "NXDOMAIN"));
+	}
+}
+
 int
 main(void)
 {
@@ -249,6 +273,9 @@ main(void)
 		    names_of_prefixes_in_reverse_zones_are_ours, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    the_nearest_has_fewest_other_letters_then_comes_first, begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    a_missing_name_that_kubedns_must_not_send_in_plain_text_is_servfail, begin,
+		    bed_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
