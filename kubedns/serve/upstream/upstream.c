@@ -8,27 +8,35 @@
 #include "lib/clock.h"
 #include "lib/xalloc.h"
 
-struct upstream {
-	struct transport *transport; /* of all queries */
-	struct inflight_table *inflight;
-	/* The relay's table if it exists in addition to the forwarder's table, else NULL. */
-	struct inflight_table *chased;
-	/* Front topology: the forwarder's table for queries that the resolver cannot answer, or NULL. */
-	struct inflight_table *fallback;
-	struct forward *forward; /* in the front topology, the forwarder of `fallback`, or NULL */
-	struct relay *relay;     /* the relay, or NULL */
-	struct inflight_table *until_synced;
-	struct forward *until_synced_forward; /* NULL without --until-synced */
+/* The tables of upstream.h. */
+enum {
+	TABLE_STARTED,  /* every query begins here */
+	TABLE_CHASED,   /* the relay's, if it exists in addition to the forwarder */
+	TABLE_FALLBACK, /* the forwarder's, for queries that the resolver cannot answer */
+	TABLE_UNTIL_SYNCED,
+	TABLES
 };
 
+struct upstream {
+	struct worker_context *context;
+	struct transport *transport;           /* of all queries */
+	struct inflight_table *tables[TABLES]; /* NULL: the topology does not need it */
+	struct forward *forward;      /* in the front topology, of TABLE_FALLBACK, or NULL */
+	struct forward *until_synced; /* NULL without --until-synced */
+	struct relay *relay;          /* or NULL */
+};
+
+/* Makes a table with at most `max` queries of all workers. */
 static struct inflight_table *
-make_table(struct worker_context *context, const struct client_ops *clients,
+make_table(struct upstream *f, unsigned table, const struct client_ops *clients,
     const struct workers_config *config, unsigned max, unsigned threads)
 {
 	unsigned wanted = setting_or(config->forward_max, max);
 
-	return inflight_new(context, clients, worker_share(wanted < max ? wanted : max, threads),
-	    worker_share(setting_or(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
+	f->tables[table] =
+	    inflight_new(f->context, clients, worker_share(wanted < max ? wanted : max, threads),
+		worker_share(setting_or(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
+	return f->tables[table];
 }
 
 /*
@@ -36,8 +44,8 @@ make_table(struct worker_context *context, const struct client_ops *clients,
  * second and a third try most likely reach a different pod.
  */
 static void
-make_until_synced(struct upstream *f, struct worker_context *context,
-    const struct client_ops *clients, const struct workers_config *config, unsigned threads)
+make_until_synced(struct upstream *f, const struct client_ops *clients,
+    const struct workers_config *config, unsigned threads)
 {
 	enum { TRIES = 3, AGAIN_MS = 300 };
 	const struct forward_way way = { .tcp = true, .again_ms = AGAIN_MS };
@@ -45,10 +53,10 @@ make_until_synced(struct upstream *f, struct worker_context *context,
 	size_t count = 0;
 	for (size_t i = 0; i < UPSTREAMS_MAX && count < config->until_synced_count * TRIES; i++)
 		servers[count++] = config->until_synced[i % config->until_synced_count];
-	f->until_synced = make_table(context, clients, config, FORWARD_MAX, threads);
-	f->until_synced_forward =
-	    forward_new(context, f->until_synced, f->transport, way, servers, count);
-	inflight_until_synced(f->inflight, f->until_synced);
+	struct inflight_table *table =
+	    make_table(f, TABLE_UNTIL_SYNCED, clients, config, FORWARD_MAX, threads);
+	f->until_synced = forward_new(f->context, table, f->transport, way, servers, count);
+	inflight_until_synced(f->tables[TABLE_STARTED], table);
 }
 
 /*
@@ -60,17 +68,18 @@ make_until_synced(struct upstream *f, struct worker_context *context,
  * on its TCP connections, and tries no other one.
  */
 static void
-make_fallback(struct upstream *f, struct worker_context *context, const struct client_ops *clients,
+make_fallback(struct upstream *f, const struct client_ops *clients,
     const struct workers_config *config, unsigned threads)
 {
 	enum { AGAIN_MS = 250 }; /* the query is late already */
 	const struct forward_way way = { .timeout_ms = RELAY_TIMEOUT_MS, .again_ms = AGAIN_MS };
+	struct inflight_table *table =
+	    make_table(f, TABLE_FALLBACK, clients, config, FORWARD_MAX, threads);
 
-	f->fallback = make_table(context, clients, config, FORWARD_MAX, threads);
 	f->forward = forward_new(
-	    context, f->fallback, f->transport, way, config->upstreams, config->upstream_count);
-	inflight_cache(f->fallback, config->answer_cache);
-	inflight_fallback(f->inflight, f->fallback);
+	    f->context, table, f->transport, way, config->upstreams, config->upstream_count);
+	inflight_cache(table, config->answer_cache);
+	inflight_fallback(f->tables[TABLE_STARTED], table);
 	relay_respects_validation(f->relay);
 }
 
@@ -81,41 +90,46 @@ upstream_new(struct worker_context *context, const struct client_ops *clients,
 	struct upstream *f = xcalloc(1, sizeof *f);
 	bool front = config->resolver != NULL;
 
+	f->context = context;
 	f->transport = transport_new(context);
-	f->inflight = make_table(context, clients, config, FORWARD_MAX, threads);
+	struct inflight_table *started =
+	    make_table(f, TABLE_STARTED, clients, config, FORWARD_MAX, threads);
 	if (config->until_synced_count > 0)
-		make_until_synced(f, context, clients, config, threads);
+		make_until_synced(f, clients, config, threads);
 	if (front) {
-		f->relay = relay_new(context, f->inflight, f->transport, config->resolver,
+		f->relay = relay_new(context, started, f->transport, config->resolver,
 		    worker_share(RESOLVER_UNREAD_MAX, threads));
 		/* This number is for kubedns without --memory. With --memory, the limits of dnsmasq depend on the memory too. */
 		if (config->forward_max == 0)
-			inflight_ops(f->inflight)->stored_max = worker_share(RESOLVER_MAX, threads);
-		inflight_cache(f->inflight, config->answer_cache);
+			inflight_ops(started)->stored_max = worker_share(RESOLVER_MAX, threads);
+		inflight_cache(started, config->answer_cache);
 		relay_cache(f->relay, config->answer_cache);
 		if (config->servfail_retry)
-			make_fallback(f, context, clients, config, threads);
+			make_fallback(f, clients, config, threads);
 		return f;
 	}
-	f->forward = forward_new(context, f->inflight, f->transport, (struct forward_way){ 0 },
+	f->forward = forward_new(context, started, f->transport, (struct forward_way){ 0 },
 	    config->upstreams, config->upstream_count);
-	if (config->search_resolver != NULL) {
-		/* dnsmasq is the only client, so it can have a third of the table. Each query takes two places at dnsmasq, for the query
-		 * that dnsmasq sends to us and for our query to dnsmasq. */
-		f->chased = make_table(context, clients, config, FORWARD_SEARCH_MAX, threads);
-		f->relay = relay_new(context, f->chased, f->transport, config->search_resolver,
-		    worker_share(RESOLVER_UNREAD_MAX, threads));
-		inflight_chased(f->inflight, f->chased);
-		relay_cache(f->relay, config->answer_cache);
+	if (config->search_resolver == NULL) {
+		inflight_cache(started, config->answer_cache);
+		return f;
 	}
-	inflight_cache(f->chased != NULL ? f->chased : f->inflight, config->answer_cache);
+	/* dnsmasq is the only client, so it can have a third of the table. Each query takes two places at dnsmasq, for the query that dnsmasq
+	 * sends to us and for our query to dnsmasq. */
+	struct inflight_table *chased =
+	    make_table(f, TABLE_CHASED, clients, config, FORWARD_SEARCH_MAX, threads);
+	f->relay = relay_new(context, chased, f->transport, config->search_resolver,
+	    worker_share(RESOLVER_UNREAD_MAX, threads));
+	inflight_chased(started, chased);
+	inflight_cache(chased, config->answer_cache);
+	relay_cache(f->relay, config->answer_cache);
 	return f;
 }
 
 struct inflight_table *
 upstream_inflight(const struct upstream *f)
 {
-	return f->inflight;
+	return f->tables[TABLE_STARTED];
 }
 
 void
@@ -149,18 +163,15 @@ upstream_event(struct upstream *f, uint64_t key, uint32_t events)
 static int64_t
 run_timers(struct upstream *f)
 {
-	int64_t due_ns = inflight_iteration(f->inflight);
+	int64_t due_ns = CLOCK_NEVER;
 
-	if (f->fallback != NULL)
-		due_ns = clock_earlier(due_ns, inflight_iteration(f->fallback));
-	if (f->chased != NULL)
-		due_ns = clock_earlier(due_ns, inflight_iteration(f->chased));
+	for (unsigned i = 0; i < TABLES; i++)
+		if (f->tables[i] != NULL)
+			due_ns = clock_earlier(due_ns, inflight_iteration(f->tables[i]));
 	if (f->forward != NULL)
 		forward_iteration(f->forward);
-	if (f->until_synced != NULL) {
-		due_ns = clock_earlier(due_ns, inflight_iteration(f->until_synced));
-		forward_iteration(f->until_synced_forward);
-	}
+	if (f->until_synced != NULL)
+		forward_iteration(f->until_synced);
 	return f->relay == NULL ? due_ns : clock_earlier(due_ns, relay_iteration(f->relay));
 }
 
@@ -178,13 +189,9 @@ upstream_iteration(struct upstream *f)
 void
 upstream_finish_all(struct upstream *f)
 {
-	inflight_finish_all(f->inflight);
-	if (f->chased != NULL)
-		inflight_finish_all(f->chased);
-	if (f->until_synced != NULL)
-		inflight_finish_all(f->until_synced);
-	if (f->fallback != NULL)
-		inflight_finish_all(f->fallback);
+	for (unsigned i = 0; i < TABLES; i++)
+		if (f->tables[i] != NULL)
+			inflight_finish_all(f->tables[i]);
 }
 
 void
@@ -192,11 +199,9 @@ upstream_free(struct upstream *f)
 {
 	if (f == NULL)
 		return;
-	inflight_free(f->inflight);
-	inflight_free(f->chased);
-	inflight_free(f->fallback);
-	inflight_free(f->until_synced);
-	forward_free(f->until_synced_forward);
+	for (unsigned i = 0; i < TABLES; i++)
+		inflight_free(f->tables[i]);
+	forward_free(f->until_synced);
 	forward_free(f->forward);
 	relay_free(f->relay);
 	transport_free(f->transport);

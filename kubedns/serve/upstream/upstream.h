@@ -18,14 +18,18 @@
  * first sync. The second forwarder sends these queries over TCP to the cluster's other DNS pods,
  * through a Service.
  *
- * Queries in flight are in tables of one kind (inflight.h), and each query is in one of them. There is a
- * table for each kind of server, because its limits say how many queries such a server can store. Two
- * more reasons:
+ * Queries in flight are in tables of one kind (inflight.h): one for each kind of server, at most three in a
+ * topology. A query is in one of them at a time. One table for all servers would need the same limits, timers
+ * and lists once more for each kind of server. And the kinds must not share their places:
  *
- *	search-resolver	dnsmasq sends the query back to us, so it takes a second place, in the forwarder's
- *			table. In one table, such queries could fill all places, and none could end.
- *	timeouts	all queries of a table have the same timeout, so a queue in order of time is its
- *			timer.
+ *	front		while the upstream servers are silent, queries that wait for them would take the
+ *			places of queries that dnsmasq answers from its cache
+ *	search-resolver	dnsmasq may send the query back to us. Then it takes a second place, in the
+ *			forwarder's table. In one table, such queries could fill all places, and none
+ *			could end.
+ *
+ * So the limits in total and per client hold for each table. A client may have its limit of queries at
+ * dnsmasq, and the same number of others at the upstream servers.
  *
  * The transport's ports and connections list messages, not queries: a query may have one message to each
  * server. turns.h lists queries that wait until the other server has a place for one more message.
