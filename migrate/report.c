@@ -29,6 +29,7 @@ struct report {
 	enum topology topology;
 	struct finding *findings;
 	size_t count;
+	struct json_object *known; /* the findings as texts: several blocks may import one line */
 	struct list flags[PROGRAM_COUNT];
 	struct json_object *indices[PROGRAM_COUNT];
 	struct json_object *stubs, *upstreams;
@@ -47,6 +48,7 @@ report_new(enum topology topology)
 	struct report *r = xcalloc(1, sizeof *r);
 
 	r->topology = topology;
+	r->known = json_object_new_object();
 	r->stubs = json_object_new_object();
 	r->upstreams = json_object_new_array();
 	for (int p = 0; p < PROGRAM_COUNT; p++)
@@ -72,15 +74,21 @@ list_add(struct list *list, char *item)
 	list->items[list->count++] = item;
 }
 
+static void
+finding_free(struct finding *finding)
+{
+	free(finding->file);
+	free(finding->text);
+	free(finding->sentence);
+}
+
 void
 report_free(struct report *r)
 {
-	for (size_t i = 0; i < r->count; i++) {
-		free(r->findings[i].file);
-		free(r->findings[i].text);
-		free(r->findings[i].sentence);
-	}
+	for (size_t i = 0; i < r->count; i++)
+		finding_free(&r->findings[i]);
 	free(r->findings);
+	json_object_put(r->known);
 	for (int p = 0; p < PROGRAM_COUNT; p++) {
 		list_free(&r->flags[p]);
 		json_object_put(r->indices[p]);
@@ -262,16 +270,25 @@ add_finding(struct report *r, const struct corefile_line *line, size_t words, en
 		    unset);
 		free(unset);
 	}
-	if ((r->count & (r->count - 1)) == 0)
-		r->findings =
-		    xreallocarray(r->findings, r->count ? 2 * r->count : 1, sizeof *r->findings);
-	r->findings[r->count++] = (struct finding){
+	struct finding finding = {
 		.file = printable(xstrdup(line->file)),
 		.line = line->line,
 		.text = line_text(line, words),
 		.sentence = printable(sentence),
 		.verdict = verdict,
 	};
+	char *key = xasprintf("%s:%u: %s: %d: %s", finding.file, finding.line, finding.text,
+	    (int)verdict, finding.sentence);
+	if (json_object_object_get_ex(r->known, key, NULL)) {
+		finding_free(&finding);
+	} else {
+		json_object_object_add(r->known, key, NULL);
+		if ((r->count & (r->count - 1)) == 0)
+			r->findings = xreallocarray(
+			    r->findings, r->count ? 2 * r->count : 1, sizeof *r->findings);
+		r->findings[r->count++] = finding;
+	}
+	free(key);
 }
 
 /* Whether the text has a variable that is not set. */

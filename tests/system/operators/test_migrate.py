@@ -317,6 +317,12 @@ def test_a_snippet_that_imports_another_ten_times_and_so_on_has_an_end():
     assert code == 2 and "more than 200000 words" in err
 
 
+def test_a_line_that_several_blocks_import_is_reported_once():
+    text = "(s) {\n log\n errors\n}\n" + "".join(f"{zone} {{\n import s\n forward . 10.0.0.1\n}}\n" for zone in ("a.example", "b.example", "c.example"))
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert "# Corefile:2: log\n" in out and out.count(" errors") == 1
+
+
 def test_a_file_that_is_not_there():
     code, _, err = migrate("/nowhere/Corefile")
     assert code == 2 and "/nowhere/Corefile: No such file" in err
