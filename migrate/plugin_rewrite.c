@@ -7,6 +7,7 @@
 #include "lib/conf.h"
 #include "lib/conf_rewrites.h"
 #include "lib/xalloc.h"
+#include "migrate/pattern.h"
 #include "migrate/plugins.h"
 
 /* A rewrite `name KIND FROM TO`. */
@@ -64,28 +65,6 @@ parse_directive(const struct corefile_directive *d, struct name_rewrite *w)
 		if (parse_line(&d->body[i], 0, w))
 			return true;
 	return false;
-}
-
-/* Converts a pattern. CoreDNS searches for the pattern anywhere in the name, which ends with a dot.
- * In kubedns, a pattern must match the whole name without the final dot. Caller frees. */
-static char *
-whole_pattern(const char *pattern)
-{
-	size_t len = strlen(pattern);
-	bool anchored = *pattern == '^',
-	     begins = strncmp(pattern, ".*", 2) == 0 || strncmp(pattern, "(.*)", 4) == 0;
-	bool ended = len > 0 && pattern[len - 1] == '$';
-	bool open = (len >= 2 && strcmp(pattern + len - 2, ".*") == 0) ||
-		    (len >= 4 && strcmp(pattern + len - 4, "(.*)") == 0);
-
-	if (anchored) {
-		pattern++;
-		len--;
-	}
-	if (ended && --len >= 2 && strncmp(pattern + len - 2, "\\.", 2) == 0)
-		len -= 2;
-	return xasprintf("%s%.*s%s", anchored || begins ? "" : ".*", (int)len, pattern,
-	    ended || open ? "" : ".*");
 }
 
 /* Returns `name` as a pattern, with escaped dots. Caller frees. */
@@ -427,27 +406,47 @@ add_rewrite(struct scope *scope, const struct name_rewrite *w, const char *kind,
 	return !second;
 }
 
-/* Whether the pattern ends with `$` after a letter or a digit. CoreDNS compares names with a final
- * dot, so such a pattern matches none. */
-static bool
-matches_nothing(const char *pattern)
+/* Adds a pattern to the key rewrites. `domain` is as in zones_pattern(). */
+static void
+give_pattern(
+    struct scope *scope, const struct name_rewrite *w, const char *whole, const char *domain)
 {
-	size_t len = strlen(pattern);
+	char *zones = zones_pattern(scope, domain), *pattern = xasprintf("%s%s", zones, whole),
+	     *to = xstrdup(w->to);
+	size_t len = strlen(to);
+	bool fits = strlen(pattern) <= CONF_PATTERN_MAX && len <= CONF_PATTERN_MAX &&
+		    strpbrk(pattern, " \t\n") == NULL && strpbrk(to, " \t\n") == NULL;
+	if (len > 1 && to[len - 1] == '.')
+		to[len - 1] = '\0';
+	if (!fits) {
+		report_line(scope->report, w->line, VERDICT_NONE,
+		    "the pattern or the name is too long or contains blanks: " KEEP_COREDNS);
+	} else if (plugin_rewrite_has_room(scope, w->line, true)) {
+		const char *differs = difference(scope, w, NULL),
+			   *values = values_difference(scope, w);
+		bool restores = restores_names(scope, w);
+		bool same = *differs == '\0' && *values == '\0' && restores;
 
-	return len > 2 && pattern[len - 1] == '$' && isalnum((unsigned char)pattern[len - 2]) &&
-	       pattern[len - 3] != '\\';
+		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
+		report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
+		    "the ConfigMap's key rewrites%s%s%s",
+		    restores ? "" : ": the answer has the name of the query, not the new name",
+		    values, differs);
+	}
+	free(zones);
+	free(pattern);
+	free(to);
 }
 
-/* Reports why a pattern cannot be carried over. */
+/* Reads a rewrite with a pattern. */
 static void
 read_pattern(struct scope *scope, const struct name_rewrite *w)
 {
 	char domain[CONF_HOST_MAX], suffix[CONF_HOST_MAX], other[CONF_HOST_MAX];
 	bool known = pattern_domain(w->from, domain);
 
-	if (matches_nothing(w->from)) {
-		report_line(scope->report, w->line, VERDICT_CARRIED,
-		    "left out: CoreDNS compares names with a final dot, so no name matches");
+	if (pattern_matches_nothing(w->from)) {
+		report_line(scope->report, w->line, VERDICT_CARRIED, MATCHES_NOTHING);
 		return;
 	}
 	if (known && !scope_serves(scope, domain) && !is_above(scope, domain)) {
@@ -481,32 +480,14 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		}
 		return;
 	}
-	char *whole = whole_pattern(w->from), *zones = zones_pattern(scope, known ? domain : ""),
-	     *pattern = xasprintf("%s%s", zones, whole), *to = xstrdup(w->to);
-	size_t len = strlen(to);
-	bool fits = strlen(pattern) <= CONF_PATTERN_MAX && len <= CONF_PATTERN_MAX &&
-		    strpbrk(pattern, " \t\n") == NULL && strpbrk(to, " \t\n") == NULL;
-	if (len > 1 && to[len - 1] == '.')
-		to[len - 1] = '\0';
-	if (!fits) {
+	char *whole;
+	if (pattern_translate(w->from, w->to, &whole) == PATTERN_SAME)
+		give_pattern(scope, w, whole, known ? domain : "");
+	else
 		report_line(scope->report, w->line, VERDICT_NONE,
-		    "the pattern or the name is too long or contains blanks: " KEEP_COREDNS);
-	} else if (plugin_rewrite_has_room(scope, w->line, true)) {
-		const char *differs = difference(scope, w, NULL),
-			   *values = values_difference(scope, w);
-		bool restores = restores_names(scope, w);
-		bool same = *differs == '\0' && *values == '\0' && restores;
-
-		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
-		report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
-		    "the ConfigMap's key rewrites%s%s%s",
-		    restores ? "" : ": the answer has the name of the query, not the new name",
-		    values, differs);
-	}
+		    "no rewrites of this kind: kubedns compares the pattern with the whole name, "
+		    "without its final dot, so it would not match as in CoreDNS: " KEEP_COREDNS);
 	free(whole);
-	free(zones);
-	free(pattern);
-	free(to);
 }
 
 /* Returns the end of a sentence if dnsmasq sends names below the rewritten name, which a template answers in CoreDNS, to the

@@ -438,6 +438,42 @@ def test_proxy_is_what_forward_was():
     assert flags["dnsmasq"] == ["--strict-order"] and flags["nanny"] == [] and re.search(r"protocol grpc\n#     NO EQUIVALENT", out)
 
 
+# (expression, replacement, {name: the name that CoreDNS looks up, or None}).
+PATTERNS = [
+    (r"(.+)\.a\.com", "{1}.x", {"api.a.com": "api.x", "b.c.a.com": "b.c.x", "api.a.com.org": "api.x", "a.com": None}),
+    (r"([a-z0-9-]+)\.a\.com", "{1}.x", {"api-1.a.com": "api-1.x", "b.c.a.com": "c.x"}),
+    (r"([^.]+)\.a\.com", "{1}.x", {"api.a.com": "api.x", "b.c.a.com": "c.x"}),
+    (r"(\w+)\.a\.com", "{1}.x", {"api.a.com": "api.x", "my-api.a.com": "api.x"}),
+    (r"([a-z]*)\.a\.com", "{1}x", {"api.a.com": "apix", "1.a.com": "x"}),
+    (r"(.*?)\.a\.com", "{1}.x", {"b.c.a.com": "b.c.x"}),
+    (r"(.+)\.a\.com\.$", "{1}.x", {"api.a.com": "api.x", "api.a.com.org": None}),
+    (r"(.*)\.a\.com\.", "{1}.x", {"api.a.com": "api.x", "api.a.com.org": "api.x", "api.a.community": None}),
+    (r"([a-z]+)\.([a-z]+)\.a\.com", "{1}.{2}.x", {"web.shop.a.com": "web.shop.x", "q.web.shop.a.com": "web.shop.x"}),
+    (r"^api[.]a[.]com[.]$", "x.y", {"api.a.com": "x.y", "api.a.com.org": None}),
+    (r"^api\.a\.com\.?$", "x.y", {"api.a.com": "x.y"}),
+    (r"api\.a\.com|web\.a\.com", "x.y", {"api.a.com": "x.y", "my.web.a.com.org": "x.y", "b.a.com": None}),
+    (r"^api\.a\.com\.$|^(web)\.a\.com\.$", "x{1}.y", {"api.a.com": "x.y", "web.a.com": "xweb.y", "web.a.com.org": None}),
+    (r"(^(?:[^\.]+\.)+)b\.com\.b\.com", "{1}c", {"a.b.com.b.com": "a.c", "a.b.com": None}),
+    # CoreDNS compares names with a final dot, and uses a dot in a group as part of the new name.
+    (r"(.+)\.a\.com$", "{1}.x", "="), (r"(.+)[.]a[.]com$", "{1}.x", "="), (r"^(api|web)$", "x.y", "="),
+    (r"^a\.(.*)$", "{1}x", "!"), (r"^a\.(.*)", "{1}.x", "!"), (r"a\.(.*).a\.com", "{0}.x", "!"), (r"(a|b)+\.a\.com", "{1}.x", "!"), (r"\pL\.a\.com", "x.y", "!"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression, to, wanted_", PATTERNS, ids=[p[0] for p in PATTERNS])
+def test_a_pattern_rewrites_names_as_in_coredns(expression, to, wanted_):
+    """CoreDNS searches for an expression anywhere in the name, and kubedns compares a pattern with the whole name."""
+    text = in_root(f"rewrite name regex {expression} {to} answer auto")
+    out, data, *_ = of(configmap("coredns", Corefile=text))
+    if not isinstance(wanted_, dict):
+        assert "rewrites" not in data and verdicts(out)["Corefile", 8] == wanted_
+        return
+    _, pattern, new = data["rewrites"][0].split()
+    for name, want in wanted_.items():
+        m = re.fullmatch(pattern, name, re.S)
+        assert (m and re.sub(r"\{(\d)\}", lambda g: m[int(g[1])] or "", new)) == want, (pattern, name)
+
+
 def test_patterns_are_printed_for_a_topology_in_which_they_work():
     corefile = OPEN[:-2] + " rewrite name regex (.*)\\.my\\.domain {1}.default.svc.cluster.local\n rewrite name regex x(.)\\.b {1}.c\n}\n"
     out, data, _, overlay = of(configmap("coredns", Corefile=corefile))
@@ -1416,7 +1452,7 @@ def test_a_ttl_of_hosts_that_is_the_cluster_s():
 
 
 def test_a_pattern_of_the_root_s_block_is_not_for_other_blocks():
-    data = of(configmap("coredns", Corefile=in_root("rewrite name regex ^a\\.(.*)$ {1}") + CORP))[1]
+    data = of(configmap("coredns", Corefile=in_root("rewrite name regex ^a\\.(.*)\\.$ {1}") + CORP))[1]
     assert data["rewrites"] == ["regex (?!(?:.*\\.)?(?:corp\\.example)$)a\\.(.*) {1}"]
 
 
