@@ -12,6 +12,7 @@
 
 #include "lib/conf_records.h"
 #include "lib/xalloc.h"
+#include "migrate/pattern.h"
 #include "migrate/plugins.h"
 
 /* The number of the block's zones that are compared with each zone of a template. */
@@ -46,6 +47,8 @@ read_match(const char *match, struct names *names)
 	static const char *const dots[] = { "\\.", "[.]", NULL };
 	bool anchored = *match == '^';
 	size_t len = 0;
+	if (pattern_matches_nothing(match))
+		return false;
 	match += anchored;
 	*names = (struct names){ .itself = true };
 	if (skip(&match, wholes) >= 0)
@@ -114,6 +117,19 @@ count_patterns(const struct corefile_directive *d)
 	for (size_t i = 0; i < d->body_count; i++)
 		count += strcmp(d->body[i].words[0], "match") == 0 ? d->body[i].count - 1 : 0;
 	return count;
+}
+
+/* Whether the template has patterns, and none of them matches a name. */
+static bool
+never_matches(const struct corefile_directive *d)
+{
+	bool never = count_patterns(d) > 0;
+
+	for (size_t i = 0; i < d->body_count && never; i++)
+		for (size_t k = 1; k < d->body[i].count && never; k++)
+			never = strcmp(d->body[i].words[0], "match") != 0 ||
+				pattern_matches_nothing(d->body[i].words[k]);
+	return never;
 }
 
 /* Whether the template has an option of unknown meaning, such as `expr`, which is a condition. */
@@ -751,6 +767,13 @@ translate(struct templ *t)
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "left out: CoreDNS passes no query for these names to this server block");
 		return VERDICT_CARRIED;
+	}
+	if (never_matches(t->d)) {
+		const char *others = others_fail(t);
+		enum verdict verdict = *others != '\0' ? VERDICT_CHANGES : VERDICT_CARRIED;
+
+		report_line(scope->report, line, verdict, MATCHES_NOTHING "%s", others);
+		return verdict;
 	}
 	if (body_value(t->d, "answer") == NULL && strcasecmp(type, "AAAA") == 0 && everything &&
 	    !has_unknown(t->d) && zone_set_has(t->zones, ".") && zone_set_has(scope->set, ".")) {

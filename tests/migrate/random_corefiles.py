@@ -99,8 +99,11 @@ def rewrite(w, zone):
     elif kind == "regex":
         suffix = f"r{rng.randrange(9)}.{base}"
         escaped = suffix.replace(".", "\\.")
-        pattern = rng.choice([f"(.*)\\.{escaped}", f"^(.*)\\.{escaped}\\.?$", f"(.+)\\.{escaped}$", f"^([a-z]+)\\.{escaped}\\.$"])
-        w.directive("    ", "rewrite", f"rewrite {mode}name regex {pattern} {{1}}.shop.svc.cluster.local", [], [f"{n}.{suffix}" for n in ("web", "db", "nx", "a.web", "ext")] + [suffix, f"web.x{suffix}", f"web.{suffix}.org", (f"web.{suffix}", "SRV")], zone)
+        first = rng.choice(["(.*)", "(.*)", "(.+)", "(.*?)", "([a-z]+)", "([a-z0-9-]*)", "([^.]+)", "(\\w+)", "(web|db)"])
+        pattern, to = rng.choices([(f"{first}\\.{escaped}", "{1}.shop"), (f"^{first}\\.{escaped}\\.?$", "{1}.shop"), (f"{first}\\.{escaped}$", "{1}.shop"), (f"^{first}\\.{escaped}\\.$", "{1}.shop"),
+                                   (f"{first}\\.{escaped}\\.", "{1}.shop"), (f"{first}[.]{escaped}[.]$", "{1}.shop"), (f"([a-z]+)\\.([a-z]+)\\.{escaped}", "{2}.shop"),
+                                   (f"web\\.{escaped}|^db\\.{escaped}\\.$", "web.shop")], [6, 3, 2, 3, 1, 1, 1, 1])[0]  # fmt: skip
+        w.directive("    ", "rewrite", f"rewrite {mode}name regex {pattern} {to}.svc.cluster.local", [], [f"{n}.{suffix}" for n in ("web", "db", "nx", "a.web", "ext")] + [suffix, f"web.x{suffix}", f"web.{suffix}.org", (f"web.{suffix}", "SRV")], zone)
     elif kind == "ttl":
         w.directive("    ", "rewrite", f"rewrite ttl exact {name} 30", [], [name], zone)
     elif kind == "type":
@@ -122,6 +125,8 @@ def template(w, zone):
         w.directive("    ", "template", f"template IN {rng.choice(('A', 'A', 'A', 'A', 'A', 'ANY'))} {own}", [answer], names, zone)
     elif kind in ("match", "below"):
         match = f"^{escaped}\\.$" if kind == "match" else rng.choice([f".*\\.{escaped}", f"^(.*\\.)?{escaped}\\.$"])
+        if rng.random() < 0.15:
+            match = match.removesuffix("\\.$") + "$"  # matches no name in CoreDNS
         w.directive("    ", "template", "template IN A", [f'match "{match}"', answer, *through], names, zone)
     elif kind == "nxdomain":
         w.directive("    ", "template", f"template ANY ANY {own}", ["rcode NXDOMAIN"], names, zone)

@@ -1338,6 +1338,16 @@ def test_a_wildcard_does_not_cover_a_name_with_a_template_for_the_names_below_it
     assert '"b.x.example" then exists in the zone of the file' in of(configmap("coredns", Corefile=text, db__b=ZONE))[0]
 
 
+@pytest.mark.parametrize("match", [".*\\.x\\.example$", "^(.*\\.)?x\\.example$", "^a\\.x\\.example$", "^a-([0-9]*)[.]x[.]example$", "(^|\\.)x\\.example$ ^x$"])
+@pytest.mark.parametrize("through, mark", [("\n  fallthrough", "="), ("", "~")])
+def test_a_template_whose_patterns_match_no_name(match, through, mark):
+    """CoreDNS compares names with a final dot. Without fallthrough, it returns SERVFAIL for all names of the template."""
+    text = in_root(f'template IN A x.example {{\n  match {match}\n  answer "{{{{ .Name }}}} 60 IN A 192.0.2.1"{through}\n }}', "hosts {\n  10.0.0.5 a.x.example\n  fallthrough\n }")
+    out, data, _, _ = of(configmap("coredns", Corefile=text))
+    assert "records" not in data and verdicts(out)["Corefile", line_of(text, "template IN A x.example {")] == mark
+    assert ("CoreDNS returns SERVFAIL for names that do not match" in out) is (mark == "~") and "In CoreDNS, a template" not in out
+
+
 def test_a_template_with_several_patterns():
     out, data, _, _ = of(configmap("coredns", Corefile=in_root('template IN A {\n  match ^a\\.x\\.test\\.$ ^b\\.x\\.test\\.$\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n  fallthrough\n }')))
     assert "records" not in data and "NO EQUIVALENT: not translated: it has several patterns" in out
