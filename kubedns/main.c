@@ -160,6 +160,7 @@ open_workers(struct kubedns *k)
 		.tcp_memory = o->limits.tcp_bytes,
 		.forward_max = o->limits.in_flight,
 		.whole_messages = modules_need(&o->modules, MODULE_NEEDS_MESSAGES),
+		.module_counters = o->modules.counters,
 		.listener = k->core.listener,
 		.wake_observers = observers_fd(k->status.observers),
 		.fair_share = o->clients.fair_share,

@@ -9,10 +9,20 @@
  *	                             exist yet                sandbox     metrics()          workers    their rings still exist
  *
  * The module defines one `const struct module module_NAME`. module.mk in its folder tells make what
- * the module needs. Each hook may be NULL. The workers call the functions of `stage` and `messages`,
- * and the main thread calls all others. After check(), the core
- * calls only hooks of modules that are enabled, so a module that is disabled costs nothing.
- * A module may include headers of the core (tests/lint.sh has the list), but none of another module.
+ * the module needs. Each hook may be NULL. After check(), the core calls only hooks of modules that are
+ * enabled, so a module that is disabled costs nothing. A module may include headers of the core
+ * (tests/lint.sh has the list), but none of another module.
+ *
+ * Threads. The workers call the functions of `stages` and `messages`, several workers at the same time,
+ * from workers_start() until workers_stop(), thus after start() and until after stop(). Each call is
+ * within a read section of the trees, which nothing of a tree may outlive. These functions must not
+ * block, and a stage must not allocate. The main thread calls all other hooks, one at a time. They must
+ * not block for long either, because the main thread reads the API and answers HTTP.
+ *
+ * Lifetimes. The options exist from before check() until after stopped(). Only check() may change
+ * them. The state is that of open(): NULL before it, and never changed or freed by the core. What the
+ * core lends (struct module_core) outlives stopped(), with two exceptions: the workers end before
+ * stopped(), which may only read their rings, and `listener` is the module's own.
  */
 #ifndef KUBEDNS_MODULE_H
 #define KUBEDNS_MODULE_H
@@ -72,13 +82,14 @@ struct module {
 
 	unsigned needs; /* MODULE_NEEDS_... */
 
-	/* A stage of answering (answer/stage.h), or NULL. Its order is ORDER_MISSING (names that the
-	 * cluster's zone does not have) or ORDER_OUTSIDE (names outside this zone). It comes after the
-	 * core's stages of the same order. It has `sentence`, for explanations. The workers
-	 * call it: it must not block or allocate. */
-	const struct stage *stage;
+	/* Stages of answering (answer/stage.h). The order of each is ORDER_MISSING (names that the
+	 * cluster's zone does not have) or ORDER_OUTSIDE (names outside this zone). They come after the
+	 * core's stages of the same order. Each has `sentence`, for explanations. The core sets
+	 * stage->options to the module's options. */
+	const struct stage *stages;
+	size_t stage_count;
 
-	unsigned counters; /* number of counters for each worker, which stage_count() increments */
+	size_t counters; /* number of counters for each worker, which stage_count() increments */
 
 	/* Messages that the module answers instead of the stages, or NULL (answer/message.h). */
 	const struct message_handler *messages;
@@ -112,7 +123,8 @@ struct module {
 	 * Called after every open(), even if start() was not. */
 	void (*stop)(void *state);
 
-	/* Ends threads, and frees the state. Called after every open(), even if start() was not. */
+	/* Ends threads, and frees the state. The rings of the workers, the tree and the configuration
+	 * still exist. Called after every open(), even if start() was not. */
 	void (*stopped)(void *state);
 };
 

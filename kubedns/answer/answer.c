@@ -71,8 +71,8 @@ find_handler(const struct answer_config *config, const struct query *query, bool
 {
 	if (query->qclass != CLASS_IN)
 		return NULL;
-	for (const struct message_handler *const *handler = config->handlers; *handler != NULL;
-	     handler++)
+	for (const struct message_handler *const *handler = config->handlers;
+	     handler != NULL && *handler != NULL; handler++)
 		if ((*handler)->takes((*handler)->state, config, query, has_tsig))
 			return *handler;
 	return NULL;
@@ -118,7 +118,7 @@ follow(struct lookup *l)
 }
 
 static inline enum step
-first_of(const struct stage *const *stage, struct lookup *l, enum step otherwise)
+first_of(const struct stage *const *stage, struct lookup *l)
 {
 	enum step step = STEP_NEXT;
 
@@ -126,9 +126,18 @@ first_of(const struct stage *const *stage, struct lookup *l, enum step otherwise
 		l->stage = *stage;
 		step = (*stage)->answer(l);
 	}
-	if (step != STEP_NEXT && l->stage->sentence != NULL)
+	return step;
+}
+
+/* Calls the stages of modules. */
+static inline enum step
+first_of_modules(const struct stage *const *stage, struct lookup *l)
+{
+	enum step step = first_of(stage, l);
+
+	if (step != STEP_NEXT)
 		lookup_reason(l, STAGE_MODULE, REASON_EXISTS, l->stage->sentence);
-	return step == STEP_NEXT ? otherwise : step;
+	return step;
 }
 
 /* Calls the stages for the target of an alias in an external or clusterset zone. */
@@ -139,8 +148,10 @@ beside_stages(struct lookup *l)
 	enum step step = STEP_NEXT;
 
 	for (; step == STEP_NEXT && *stage != NULL; stage++)
-		if ((*stage)->order == ORDER_BESIDE)
+		if ((*stage)->order == ORDER_BESIDE) {
+			l->stage = *stage;
 			step = (*stage)->answer(l);
+		}
 	return step == STEP_NEXT ? STEP_OTHERS : step;
 }
 
@@ -153,19 +164,27 @@ pass_stages(struct lookup *l)
 	if (l->beside)
 		return beside_stages(l);
 	if (has_context_stages(l->reply)) {
-		enum step step = first_of(stages->context, l, STEP_NEXT);
+		enum step step = first_of(stages->context, l);
 
 		if (step != STEP_NEXT)
 			return step;
 	}
-	if (l->below < 0)
-		return first_of(stages->outside, l, STEP_OTHERS);
+	if (l->below < 0) {
+		enum step step = first_of(stages->outside, l);
+
+		if (step == STEP_NEXT)
+			step = first_of_modules(stages->modules.outside, l);
+		return step == STEP_NEXT ? STEP_OTHERS : step;
+	}
 	enum step step = zone_answer(l);
 	if (step != STEP_MISSING)
 		return step;
 	unsigned length = l->name.wire[l->name.offsets[l->below - 1]];
-	step = stages->missing_lengths >> length & 1 ? first_of(stages->missing, l, STEP_NEXT)
-						     : STEP_NEXT;
+	if ((stages->missing_lengths >> length & 1) == 0)
+		return zone_deny(l);
+	step = first_of(stages->missing, l);
+	if (step == STEP_NEXT)
+		step = first_of_modules(stages->modules.missing, l);
 	return step == STEP_NEXT ? zone_deny(l) : step;
 }
 

@@ -35,10 +35,10 @@ struct answer_config {
 	 * stage is disabled. The stage's header declares the type and a function that returns
 	 * it: zone_config(), reverse_config(), ... */
 	const void *stage_config[STAGE_COUNT];
-	const struct stage *module_stages[MODULE_STAGES_MAX]; /* of enabled modules */
-	/* of enabled modules; ends with NULL (message.h) */
-	const struct message_handler *handlers[MODULE_HANDLERS_MAX + 1];
-	struct stages stages;           /* stages_build() fills them */
+	struct module_stages module_stages;
+	struct stages stages; /* stages_build() fills them */
+	/* The message handlers of enabled modules, in a list that ends with NULL, or NULL (message.h) */
+	const struct message_handler *const *handlers;
 	const struct view_config *view; /* NULL if all clients see the same (view.h) */
 	/* If `choice` is NULL, an answer has all endpoints, rotated (nearest.h). */
 	const struct endpoint_choice *choice;

@@ -79,9 +79,9 @@ put_lines(struct reply *reply, const char *text, size_t len)
 }
 
 static uint64_t
-explanation_lengths(const struct answer_config *config)
+explanation_lengths(const void *options)
 {
-	(void)config;
+	(void)options;
 	return UINT64_C(1) << 8;
 }
 

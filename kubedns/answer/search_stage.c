@@ -268,7 +268,7 @@ try_candidate(struct lookup *l, const struct candidate *c)
 	if (reply->truncated || (!l->search.rejects && !alias_is_followed(qtype))) {
 		reply_existence(reply, FOUND, 0);
 		search_settle_ttl(reply);
-		l->judge = NULL;
+		lookup_judge_none(l);
 		return STEP_DONE;
 	}
 	l->alias_count = 0;
@@ -292,7 +292,7 @@ shorter(uint32_t ttl_s, const struct reply *reply, const struct candidate *c)
 static void
 back_to_question(struct lookup *l)
 {
-	l->judge = NULL;
+	lookup_judge_none(l);
 	if (l->asked)
 		return;
 	l->name = question_name(l);
@@ -331,7 +331,7 @@ ask_outside(struct lookup *l, const struct name *candidate)
 		memcpy(l->info->target.wire, candidate->wire, candidate->len);
 		reply_existence(reply, FOUND, 0);
 		l->asked = false;
-		l->judge = NULL;
+		lookup_judge_none(l);
 		return STEP_OTHERS;
 	}
 	go_back(l);
@@ -344,7 +344,7 @@ ask_outside(struct lookup *l, const struct name *candidate)
 	reply->flags |= RCODE_REFUSED;
 	if (reply_has_reason(reply))
 		reply_reason_kind(reply, REASON_NO_FORWARDER);
-	l->judge = NULL;
+	lookup_judge_none(l);
 	return STEP_DONE;
 }
 
@@ -384,9 +384,11 @@ walk_on(struct lookup *l)
 
 /* Returns a bitmap with the length of `s` and, with the inferred form, the length of `svc`. */
 static uint64_t
-search_lengths(const struct answer_config *config)
+search_lengths(const void *options)
 {
-	return UINT64_C(1) << 1 | (search_config(config)->inferred ? UINT64_C(1) << 3 : 0);
+	const struct search_config *config = options;
+
+	return UINT64_C(1) << 1 | (config->inferred ? UINT64_C(1) << 3 : 0);
 }
 
 /* Returns what happens to a query for a name that does not exist. For SEARCH_REFUSED, sets `*refusal` to the reason. */
@@ -431,7 +433,7 @@ search_begin(struct lookup *l)
 	l->search = (struct search_state){ .step = walk->form == SEARCH_DECLARED ? 0 : STEP_SVC,
 		.ttl_s = walk->ttl_s,
 		.flags = reply->flags };
-	l->judge = &stage_search;
+	lookup_judge(l);
 	return walk_on(l);
 }
 
@@ -457,7 +459,7 @@ search_resume(struct lookup *l, enum step step)
 		if (step == STEP_OTHERS)
 			reply_existence(reply, FOUND, 0);
 		search_settle_ttl(reply);
-		l->judge = NULL;
+		lookup_judge_none(l);
 		return step;
 	}
 	go_back(l);

@@ -68,18 +68,19 @@ struct stage {
 	enum stage_id id;
 	enum stage_order order;
 	/* Only for an ORDER_MISSING stage. The stage answers names that end in LABEL.ZONE, for one or more LABELs. Returns the lengths
-	 * of these LABELs as a bitmap. */
-	uint64_t (*lengths)(const struct answer_config *config);
+	 * of these LABELs as a bitmap. `options` is the stage's configuration, or the module's options. */
+	uint64_t (*lengths)(const void *options);
 	/* The stage's configuration if the options set none. If `standard` is NULL too, the stage is disabled. */
 	const void *standard;
 	enum step (*answer)(struct lookup *lookup);
-	/* Only for a stage that returns STEP_AGAIN and sets `judge`. Handles the result for the name that the stage has set. */
+	/* Only for a stage that calls lookup_judge(). Handles the result for the name that the stage has set. */
 	enum step (*resume)(struct lookup *lookup, enum step step);
-	/* Only for a stage of a module (kubedns/module.h): the sentence that explains a name. The core sets the module's state, and the
-	 * index of the module's first counter. */
+	/* Only for a stage of a module (kubedns/module.h): the sentence that explains a name. */
 	const char *sentence;
+	/* Of a module's stage. The core sets the module's options and state, and the index of its first counter. */
+	const void *options;
 	void *state;
-	unsigned first_counter;
+	size_t first_counter;
 };
 
 /* The value of stage->standard for stages that are always enabled and have no options. */
@@ -91,7 +92,7 @@ STAGES(STAGE_DECLARE)
 
 /* Increments a counter of the module that has the stage. An explanation is not counted. */
 static inline void
-stage_count(const struct lookup *lookup, unsigned counter)
+stage_count(const struct lookup *lookup, size_t counter)
 {
 	const struct answer_thread *thread = lookup->reply->thread;
 
@@ -109,6 +110,19 @@ lookup_set(struct lookup *lookup, const struct dname *name, size_t owner)
 	lookup->below = name_below(&lookup->name, &lookup->reply->config->zone);
 	lookup->owner = owner;
 	lookup->path = NULL;
+}
+
+/* The stage that is called handles the result for the name that it sets next (stage->resume), until lookup_judge_none(). */
+static inline void
+lookup_judge(struct lookup *lookup)
+{
+	lookup->judge = lookup->stage;
+}
+
+static inline void
+lookup_judge_none(struct lookup *lookup)
+{
+	lookup->judge = NULL;
 }
 
 /* Does the work of lookup_reason(). */

@@ -23,7 +23,7 @@ add_stage(struct answer_config *config, struct places *at, const struct stage *s
 		stages->context[at->context++] = stage;
 	if (stage->order == ORDER_MISSING) {
 		stages->missing[at->missing++] = stage;
-		stages->missing_lengths |= stage->lengths(config);
+		stages->missing_lengths |= stage->lengths(config->stage_config[stage->id]);
 	}
 	if (stage->order == ORDER_OUTSIDE || stage->order == ORDER_BESIDE)
 		stages->outside[at->outside++] = stage;
@@ -50,11 +50,15 @@ lookup_report(struct lookup *l, enum stage_id stage, unsigned kind, const void *
 void
 stages_build(struct answer_config *config)
 {
+	static const struct stage *const none[] = { NULL };
 	const struct external_zones *external = external_config(config);
 	bool beside_only = external != NULL && external->alone;
+	struct module_stages modules = config->module_stages;
 	struct places at = { 0 };
 
-	config->stages = (struct stages){ .beside_only = beside_only };
+	if (modules.missing == NULL || beside_only)
+		modules = (struct module_stages){ none, none };
+	config->stages = (struct stages){ .beside_only = beside_only, .modules = modules };
 	for (unsigned i = 0; i < STAGE_COUNT; i++) {
 		if (config->stage_config[i] == NULL)
 			config->stage_config[i] = table[i]->standard;
@@ -62,7 +66,6 @@ stages_build(struct answer_config *config)
 		    (!beside_only || table[i]->order == ORDER_BESIDE))
 			add_stage(config, &at, table[i]);
 	}
-	for (unsigned i = 0; i < MODULE_STAGES_MAX && !beside_only; i++)
-		if (config->module_stages[i] != NULL)
-			add_stage(config, &at, config->module_stages[i]);
+	for (const struct stage *const *stage = modules.missing; *stage != NULL; stage++)
+		config->stages.missing_lengths |= (*stage)->lengths((*stage)->options);
 }

@@ -51,9 +51,6 @@ struct stage;         /* kubedns/answer/stage.h */
 	X(clusterset, "clusterset")                                                                \
 	X(upstream, "upstream")
 
-/* Stages, counters and message handlers of all modules together (kubedns/module.h). */
-enum { MODULE_STAGES_MAX = 8, MODULE_COUNTERS_MAX = 16, MODULE_HANDLERS_MAX = 4 };
-
 enum stage_id {
 #define STAGE_ID(id, text) STAGE_##id,
 	STAGES(STAGE_ID)
@@ -62,10 +59,14 @@ enum stage_id {
 	STAGE_MODULE /* any stage of a module */
 };
 
-enum { STAGES_MAX = STAGE_COUNT + MODULE_STAGES_MAX };
+/* The stages of enabled modules, in NULL-terminated lists. kubedns/config/module_set.c makes them. If the
+ * pointers are NULL, there are none. */
+struct module_stages {
+	const struct stage *const *missing, *const *outside;
+};
 
 /* The enabled stages, in NULL-terminated lists. Each list has the stages for one kind of name
- * (enum stage_order), in order. The stages of modules come last. */
+ * (enum stage_order), in order. The stages of modules come after the stages of the core. */
 struct stages {
 	/* Stages in `missing` only answer names that end in LABEL.ZONE, for a few LABELs. Bit n
 	 * of this bitmap is set if one of these LABELs has n bytes. Most missing names end in
@@ -73,8 +74,9 @@ struct stages {
 	uint64_t missing_lengths;
 	/* --external-address: only the external stage is called. */
 	bool beside_only;
-	const struct stage *context[STAGES_MAX + 1], *missing[STAGES_MAX + 1],
-	    *outside[STAGES_MAX + 1];
+	const struct stage *context[STAGE_COUNT + 1], *missing[STAGE_COUNT + 1],
+	    *outside[STAGE_COUNT + 1];
+	struct module_stages modules; /* neither pointer is NULL */
 };
 
 /* Fills in config->stages. A stage that is always enabled gets its standard configuration if no

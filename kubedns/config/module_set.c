@@ -81,33 +81,54 @@ modules_check(struct module_set *set, const struct flags_common *given)
 	return rc;
 }
 
+/* Makes the module's stages, and adds each of them to the list for its order. */
+static void
+add_stages(struct module_set *set, struct module_instance *m, size_t *missing, size_t *outside)
+{
+	m->stages = xcalloc(m->module->stage_count + 1, sizeof *m->stages);
+	for (size_t i = 0; i < m->module->stage_count; i++) {
+		struct stage *stage = &m->stages[i];
+
+		*stage = m->module->stages[i];
+		stage->options = m->options;
+		stage->first_counter = m->first_counter;
+		assert(stage->sentence != NULL);
+		if (stage->order == ORDER_MISSING) {
+			assert(stage->lengths != NULL);
+			set->missing[(*missing)++] = stage;
+		} else {
+			assert(stage->order == ORDER_OUTSIDE);
+			set->outside[(*outside)++] = stage;
+		}
+	}
+}
+
 void
 modules_add_answers(struct module_set *set, struct answer_config *config)
 {
-	unsigned stages = 0, counters = 0, handlers = 0;
+	size_t stages = 0, missing = 0, outside = 0, handlers = 0;
 
+	for (size_t i = 0; i < set->count; i++)
+		stages += set->instances[i].module->stage_count;
+	/* The lists end with NULL. */
+	set->missing = xcalloc(stages + 1, sizeof(const struct stage *));
+	set->outside = xcalloc(stages + 1, sizeof(const struct stage *));
+	set->handlers = xcalloc(set->count + 1, sizeof(const struct message_handler *));
 	for (size_t i = 0; i < set->count; i++) {
 		struct module_instance *m = &set->instances[i];
 
 		if (!m->enabled)
 			continue;
-		m->first_counter = counters;
-		counters += m->module->counters;
-		assert(counters <= MODULE_COUNTERS_MAX);
+		m->first_counter = set->counters;
+		set->counters += m->module->counters;
 		if (m->module->messages != NULL) {
-			assert(handlers < MODULE_HANDLERS_MAX);
 			m->messages = *m->module->messages;
-			config->handlers[handlers++] = &m->messages;
+			set->handlers[handlers++] = &m->messages;
 		}
-		if (m->module->stage == NULL)
-			continue;
-		m->stage = *m->module->stage;
-		m->stage.first_counter = m->first_counter;
-		assert(m->stage.order == ORDER_OUTSIDE ||
-		       (m->stage.order == ORDER_MISSING && m->stage.lengths != NULL));
-		assert(stages < MODULE_STAGES_MAX && m->stage.sentence != NULL);
-		config->module_stages[stages++] = &m->stage;
+		add_stages(set, m, &missing, &outside);
 	}
+	config->module_stages = (struct module_stages){ set->missing, set->outside };
+	config->handlers = set->handlers;
 }
 
 bool
@@ -131,7 +152,9 @@ modules_open(struct module_set *set, struct module_core *core)
 		if (m->module->open != NULL)
 			m->state = m->module->open(m->options, core);
 		assert(before == NULL || core->listener == before); /* a ring wakes one listener */
-		m->stage.state = m->messages.state = m->state;
+		for (size_t s = 0; s < m->module->stage_count; s++)
+			m->stages[s].state = m->state;
+		m->messages.state = m->state;
 		m->open = true;
 	}
 }
@@ -217,9 +240,17 @@ modules_stopped(struct module_set *set)
 void
 modules_free(struct module_set *set)
 {
-	for (size_t i = 0; i < set->count; i++)
-		free(set->instances[i].options);
+	for (size_t i = 0; i < set->count; i++) {
+		struct module_instance *m = &set->instances[i];
+
+		free(m->stages);
+		explicit_bzero(m->options, m->module->options_size); /* may have keys */
+		free(m->options);
+	}
 	free(set->instances);
+	free(set->missing);
+	free(set->outside);
+	free(set->handlers);
 	free(set->flags);
 	free(set->names);
 	*set = (struct module_set){ 0 };

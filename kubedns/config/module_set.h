@@ -13,15 +13,20 @@ struct module_instance {
 	const struct module *module;
 	void *options, *state;
 	bool enabled;
-	bool open;          /* open() has been called */
-	struct stage stage; /* the module's stage, with the state and the index of its counters */
+	bool open;                       /* open() has been called */
+	struct stage *stages;            /* the module's stages, with what the core sets in them */
 	struct message_handler messages; /* the module's handler, with the state */
-	unsigned first_counter;
+	size_t first_counter;
 };
 
 struct module_set {
 	struct module_instance *instances; /* all modules of this build, in the order of the list */
 	size_t count;
+	/* Of the enabled modules: their stages and handlers for struct answer_config, and the number of
+	 * their counters. */
+	const struct stage **missing, **outside;
+	const struct message_handler **handlers;
+	size_t counters;
 	struct flag *flags; /* the core's rows and the modules' */
 	char *names;        /* "modules: a b\n", for --version */
 };
@@ -33,7 +38,8 @@ void modules_init(struct module_set *set, const struct flag *core_flags);
 /* Returns 0, or -EINVAL if a check() returns an error. Calls all of them. */
 int modules_check(struct module_set *set, const struct flags_common *given);
 
-/* Adds the stages and message handlers of the enabled modules to the configuration. */
+/* Adds the stages and message handlers of the enabled modules to the configuration, and counts their
+ * counters. */
 void modules_add_answers(struct module_set *set, struct answer_config *config);
 
 /* Whether an enabled module has this bit (MODULE_NEEDS_...). */
@@ -49,7 +55,7 @@ bool modules_await_serial(const struct module_set *set);
 void modules_period(const struct module_set *set);
 void modules_stop(const struct module_set *set);
 
-/* `counters` are the MODULE_COUNTERS_MAX sums of all workers. */
+/* `counters` are set->counters sums of all workers. */
 void modules_metrics(const struct module_set *set, const uint64_t *counters, struct metrics *m);
 
 /* Calls stopped() of each module that was opened. */

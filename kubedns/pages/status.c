@@ -329,8 +329,9 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	const struct status *status = arg;
 	enum metrics_format format = metrics_negotiate(request->accept);
 	struct metrics *m = metrics_new(format);
-	struct stats *sum = xcalloc(1, sizeof *sum);
-	uint64_t queue_drops = workers_stats(status->workers, sum);
+	size_t counters = status->options->modules.counters;
+	struct stats *sum = xcalloc(1, sizeof *sum + counters * sizeof *sum->modules);
+	uint64_t queue_drops = workers_stats(status->workers, sum, counters);
 
 	stats_metrics_skydns(sum, m, status->options->observe.metrics_namespace,
 	    status->options->observe.metrics_subsystem);

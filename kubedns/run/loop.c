@@ -50,7 +50,7 @@ questions(const struct kubedns *k, bool *in_flight)
 	*in_flight = false;
 	if (k->status.workers == NULL)
 		return 0;
-	workers_stats(k->status.workers, &stats);
+	workers_stats(k->status.workers, &stats, 0);
 	for (unsigned system = 0; system < SYSTEM_COUNT; system++)
 		sum += stats.systems[system];
 	*in_flight = stats.forward_in_flight > 0;

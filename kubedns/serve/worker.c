@@ -97,7 +97,7 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	struct returned_list returned;
 	_Atomic(enum port_order) port_order;     /* an order that the worker has not executed yet */
 	_Alignas(64) _Atomic(int64_t) passed_ns; /* when the worker last completed an iteration */
-	struct stats stats;
+	struct stats stats; /* the last member, because the counters of modules follow */
 };
 
 struct workers {
@@ -459,10 +459,11 @@ worker_new(const struct workers_config *config, struct all_sockets *sockets, uns
     unsigned connections)
 {
 	struct worker *worker = NULL;
+	size_t size = sizeof *worker + config->module_counters * sizeof *worker->stats.modules;
 
-	if (posix_memalign((void **)&worker, 64, sizeof *worker) != 0)
+	if (posix_memalign((void **)&worker, 64, size) != 0)
 		log_fatalx("out of memory");
-	memset(worker, 0, sizeof *worker);
+	memset(worker, 0, size);
 	worker->index = index;
 	make_context(worker, config);
 	make_ring(worker, config, sockets->own.threads);
@@ -676,12 +677,12 @@ workers_stalled_ms(const struct workers *workers)
 }
 
 uint64_t
-workers_stats(const struct workers *workers, struct stats *sum)
+workers_stats(const struct workers *workers, struct stats *sum, size_t modules)
 {
 	uint64_t drops = 0;
 
 	for (unsigned i = 0; i < workers->count; i++) {
-		stats_sum(sum, &workers->workers[i]->stats);
+		stats_sum(sum, &workers->workers[i]->stats, modules);
 		drops += udp_queue_drops(workers->workers[i]->udp);
 	}
 	return drops > sum->client_shed ? drops - sum->client_shed : 0;

@@ -99,11 +99,12 @@ struct workers_config {
 	const struct server *until_synced;
 	size_t until_synced_count; /* if 0, our names get SERVFAIL until the tree is synced */
 	const struct server *upstreams;
-	size_t upstream_count; /* only the first UPSTREAMS_MAX are used */
-	bool fair_share;       /* the heaviest clients are limited when a worker cannot keep up */
-	size_t tcp_memory;     /* bytes of all TCP clients' buffers, at most 16 MB; if 0, 16 MB */
-	size_t recorder_bytes; /* memory for the last answers of all workers, or 0 */
-	bool whole_messages;   /* store whole messages too, for a module */
+	size_t upstream_count;  /* only the first UPSTREAMS_MAX are used */
+	bool fair_share;        /* the heaviest clients are limited when a worker cannot keep up */
+	size_t tcp_memory;      /* bytes of all TCP clients' buffers, at most 16 MB; if 0, 16 MB */
+	size_t recorder_bytes;  /* memory for the last answers of all workers, or 0 */
+	bool whole_messages;    /* store whole messages too, for a module */
+	size_t module_counters; /* counters of modules for each worker (kubedns/module.h) */
 	struct ring_listener *listener; /* the reader of whole messages; must outlive the workers */
 	int wake_observers;             /* descriptor from observers_fd() */
 	struct forwarded_cache *answer_cache; /* cache of other servers' answers, or NULL */
@@ -171,10 +172,10 @@ void workers_upstreams(struct workers *workers, const struct server *servers, si
 int64_t workers_stalled_ms(const struct workers *workers);
 
 /*
- * Adds all workers' counters to `sum`. Returns the number of packets that the kernel dropped
- * because a socket's queue was full.
+ * Adds all workers' counters to `sum`, which has memory for the first `modules` counters of modules.
+ * Returns the number of packets that the kernel dropped because a socket's queue was full.
  */
-uint64_t workers_stats(const struct workers *workers, struct stats *sum);
+uint64_t workers_stats(const struct workers *workers, struct stats *sum, size_t modules);
 
 /* Returns the ring of worker `index` (observe/ring.h), or NULL if no observer is enabled. Any
  * thread may read the ring. */

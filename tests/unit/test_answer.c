@@ -164,10 +164,11 @@ a_module_takes_refused_queries_and_queries_with_a_tsig_and_no_others(void **stat
 {
 	(void)state;
 	const struct message_handler handler = { .takes = takes, .state = &world };
+	const struct message_handler *const handlers[] = { &handler, NULL };
 
 	assert_int_equal(ask_with_tsig(TYPE_IXFR, false), ANSWER_REPLY);
 	assert_int_equal(world.info.rcode, RCODE_REFUSED);
-	world.config.handlers[0] = &handler;
+	world.config.handlers = handlers;
 	assert_int_equal(ask_with_tsig(TYPE_IXFR, false), ANSWER_MODULE);
 	assert_ptr_equal(world.info.handler, &handler);
 	assert_int_equal(ask_with_tsig(TYPE_IXFR, true), ANSWER_MODULE);
@@ -178,7 +179,7 @@ a_module_takes_refused_queries_and_queries_with_a_tsig_and_no_others(void **stat
 	assert_int_equal(world.info.rcode, RCODE_NOERROR);
 	assert_int_equal(ask_with_tsig(TYPE_AXFR, false), ANSWER_REPLY);
 	assert_int_equal(world.info.rcode, RCODE_REFUSED);
-	world.config.handlers[0] = NULL;
+	world.config.handlers = NULL;
 }
 
 int

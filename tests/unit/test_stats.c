@@ -190,16 +190,25 @@ static void
 sums_are_of_all_workers(void **state)
 {
 	(void)state;
+	struct stats *sums = calloc(1, sizeof *sums + 2 * sizeof *sums->modules);
+	struct stats *module = calloc(1, sizeof *module + 2 * sizeof *module->modules);
 	static struct stats sum, a, b;
 	stats_drop(&a, DROP_TCP_IDLE);
 	stats_drop(&b, DROP_TCP_IDLE);
 	stats_add(&b.tcp_connections, 5);
 	stats_sub(&b.tcp_connections, 2);
-	stats_sum(&sum, &a);
-	stats_sum(&sum, &b);
+	stats_sum(&sum, &a, 0);
+	stats_sum(&sum, &b, 0);
 	assert_true(value(&sum, OURS, "kubedns_dns_dropped_total{reason=\"tcp_idle\"}") == 2);
 	assert_true(value(&sum, OURS, "kubedns_dns_dropped_total{reason=\"receive_queue\"}") == 7);
 	assert_true(value(&sum, OURS, "kubedns_tcp_connections") == 3);
+	module->modules[1] = 3;
+	stats_sum(sums, module, 2);
+	stats_sum(sums, module, 2);
+	assert_int_equal(sums->modules[0], 0);
+	assert_int_equal(sums->modules[1], 6);
+	free(sums);
+	free(module);
 }
 
 static void

@@ -204,8 +204,9 @@ a_connection_that_a_module_has_is_left_alone_until_the_module_returns_it(void **
 	struct treecache *cache = treecache_new(1);
 	struct module module = { 0 };
 	const struct message_handler handler = { takes_axfr, take_over, &module };
+	const struct message_handler *const handlers[] = { &handler, NULL };
 	const struct answer_config answers = { .zone = { 15, "\7cluster\5local" },
-		.handlers = { &handler } };
+		.handlers = handlers };
 	struct worker_context context = { .epoll = epoll_create1(EPOLL_CLOEXEC),
 		.stats = &stats,
 		.answers = &answers,

@@ -174,12 +174,12 @@ stats_took(struct stats_times *times, uint64_t ns, uint64_t n)
 }
 
 void
-stats_sum(struct stats *into, const struct stats *from)
+stats_sum(struct stats *into, const struct stats *from, size_t modules)
 {
 	_Static_assert(sizeof(struct stats) % sizeof(uint64_t) == 0, "all counters");
 	uint64_t *to = (uint64_t *)into;
 	const uint64_t *words = (const uint64_t *)from;
-	for (size_t i = 0; i < sizeof *from / sizeof(uint64_t); i++)
+	for (size_t i = 0; i < sizeof *from / sizeof(uint64_t) + modules; i++)
 		to[i] += __atomic_load_n(&words[i], __ATOMIC_RELAXED);
 }
 

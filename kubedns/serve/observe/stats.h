@@ -113,7 +113,6 @@ struct stats {
 	uint64_t until_synced;    /* queries sent to --until-synced before the first sync */
 	uint64_t explained;       /* queries for NAME._explain */
 	uint64_t explain_refused;
-	uint64_t modules[MODULE_COUNTERS_MAX]; /* kubedns/module.h */
 	/* With --visibility: queries from clients that are not a known pod. */
 	uint64_t clients_unknown;
 	uint64_t nearest[NEAR_COUNT]; /* answers for headless Services, with --nearest */
@@ -136,6 +135,8 @@ struct stats {
 	uint64_t cache_hits;
 	uint64_t cache_misses;
 	uint64_t cache_evictions; /* valid answers that were evicted for new ones */
+	/* The counters of modules (kubedns/module.h). workers_config.module_counters is their number. */
+	uint64_t modules[];
 };
 
 static inline void
@@ -168,8 +169,9 @@ void stats_reply(
 /* Counts `n` queries of this kind that took `ns` each. */
 void stats_took(struct stats_times *times, uint64_t ns, uint64_t n);
 
-/* Adds the counters of `from`, which another thread may be writing, to `into`. */
-void stats_sum(struct stats *into, const struct stats *from);
+/* Adds the counters of `from`, which another thread may be writing, to `into`. Also adds this number
+ * of counters of modules. */
+void stats_sum(struct stats *into, const struct stats *from, size_t modules);
 
 /* Writes kube-dns's metric families, named `<namespace>_<subsystem>_dns_...`. */
 void stats_metrics_skydns(
