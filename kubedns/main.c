@@ -87,7 +87,8 @@ make_store(struct kubedns *k)
 		.zonal = o->place.choice.zonal,
 		.pod_places = o->clients.view.pod_places,
 		.namespaces = o->source.wanted_namespaces,
-		.namespace_labels = o->source.namespace_selector };
+		.namespace_labels = o->source.namespace_selector,
+		.label = o->modules.wants.namespace_label };
 
 	k->cache = treecache_new(random_seed());
 	k->status.store = store_new(k->cache, &config);
@@ -159,7 +160,7 @@ open_workers(struct kubedns *k)
 		.recorder_bytes = o->observe.recorder_bytes,
 		.tcp_memory = o->limits.tcp_bytes,
 		.forward_max = o->limits.in_flight,
-		.whole_messages = modules_need(&o->modules, MODULE_NEEDS_MESSAGES),
+		.whole_messages = o->modules.wants.messages,
 		.module_counters = o->modules.counters,
 		.listener = k->core.listener,
 		.wake_observers = observers_fd(k->status.observers),
@@ -168,7 +169,8 @@ open_workers(struct kubedns *k)
 		.servfail_retry = o->upstream.servfail_retry,
 		.until_synced = o->upstream.until_synced.servers,
 		.until_synced_count = o->upstream.until_synced.count,
-		.search_resolver = o->search.has_resolver ? &o->search.resolver : NULL,
+		.search_resolver =
+		    o->upstream.has_search_resolver ? &o->upstream.search_resolver : NULL,
 		.tree = k->cache,
 		.answers = &o->answers };
 
@@ -209,6 +211,7 @@ watch_options(const struct options *o, struct api_source_config *config)
 		.namespaces = (const char *const *)o->source.wanted_namespaces,
 		.hosts_namespaces = (const char *const *)o->hosts.in_force,
 		.namespace_labels = o->source.namespace_selector != NULL,
+		.all_labels = o->modules.wants.namespace_label.key != NULL,
 		.endpointslice_selector = o->source.endpointslice_selector,
 		.external = o->external.zone_count > 0,
 		.imports = o->clusterset.wanted,

@@ -31,10 +31,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kubedns/cluster/tree_content.h"
 #include "lib/flags.h"
 
 struct addr;
 struct answer_config;
+struct dname;
 struct message_handler;
 struct metrics;
 struct ring_listener;
@@ -43,10 +45,21 @@ struct stage;
 struct treecache;
 struct workers;
 
-/* What the core must do for an enabled module. The core does what at least one of them needs. */
-enum {
+/* What check() gets. */
+struct module_given {
+	const struct flags_common *flags;
+	const struct dname *zone; /* --domain, lower case */
+};
+
+/* What the core must do for the module. check() sets the members, which are 0 before. The core does
+ * what at least one enabled module wants. */
+struct module_wants {
+	bool enabled;
 	/* The workers' rings (serve/observe/ring.h) exist, and record whole messages. */
-	MODULE_NEEDS_MESSAGES = 1,
+	bool messages;
+	/* A label of namespaces. stage->namespace_flag is the flag of the nodes of namespaces whose label
+	 * has this value. At most one enabled module may want a label. */
+	struct namespace_label namespace_label;
 };
 
 /* Properties of flags (HAS() in lib/flags.h). Flags of the core exclude properties, because they do not
@@ -62,7 +75,7 @@ struct module_core {
 	const struct addr *addresses; /* --dns-bind-address */
 	size_t address_count;
 	const struct workers *workers; /* NULL before start() */
-	/* With MODULE_NEEDS_MESSAGES: open() may set this to a listener, which the workers wake. At
+	/* With wants->messages: open() may set this to a listener, which the workers wake. At
 	 * most one module may do so. */
 	struct ring_listener *listener;
 };
@@ -75,17 +88,13 @@ struct module {
 	const struct flag *flags;
 	size_t options_size;
 
-	/* Reads the values, and sets `*enabled`, which is false before. A module without check() is
-	 * never enabled. Returns 0, or -EINVAL after a line for each mistake (flags_refuse()). --check
-	 * ends after this. */
-	int (*check)(void *options, const struct flags_common *given, bool *enabled);
-
-	unsigned needs; /* MODULE_NEEDS_... */
+	/* Reads the values, and sets wants->enabled. A module without check() is never enabled. Returns
+	 * 0, or -EINVAL after a line for each mistake (flags_refuse()). --check ends after this. */
+	int (*check)(void *options, const struct module_given *given, struct module_wants *wants);
 
 	/* Stages of answering (answer/stage.h). The order of each is ORDER_MISSING (names that the
 	 * cluster's zone does not have) or ORDER_OUTSIDE (names outside this zone). They come after the
-	 * core's stages of the same order. Each has `sentence`, for explanations. The core sets
-	 * stage->options to the module's options. */
+	 * core's stages of the same order. Each has `sentence` or `explain`, for explanations. */
 	const struct stage *stages;
 	size_t stage_count;
 

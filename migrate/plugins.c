@@ -38,7 +38,7 @@ static const struct plugin table[] = {
 		     "for names that it answers itself; ANY queries for external names go to "
 		     "the upstream servers" },
 	{ "auto", NONE = OTHER_ZONE },
-	{ "autopath", .read = plugin_autopath },
+	{ "autopath", .read = plugin_autopath, .flag = "search-completion" },
 	{ "azure", NONE = OTHER_ZONE },
 	{ "bind", CHANGES = "kubedns's --dns-bind-address, the nanny's --listen-address; in a pod "
 			    "all addresses belong to the pod" },

@@ -76,9 +76,11 @@ says_none() {
 	"$none/bin/kubedns" --version | grep -qx 'modules: none'
 }
 
-# Whether kubedns-migrate translates a Corefile with plugins of all modules to flags that the kubedns in $none accepts.
+# Whether kubedns-migrate translates Corefiles with plugins of all modules to flags that the kubedns in $none accepts.
 migrates_to_core() {
-	"$none/bin/kubedns-migrate" tests/migrate/every-other.corefile >"$none/migrated" 2>&1
+	for plugins in every-other autopath; do
+		"$none/bin/kubedns-migrate" "tests/migrate/$plugins.corefile"
+	done >"$none/migrated" 2>&1
 	grep -q 'kubedns of this build has no --' "$none/migrated" || return
 	for flag in $(sh kubedns/modules/table.sh --flags kubedns/modules/*/); do
 		! grep -q -e "^[^#].*--$flag=" "$none/migrated" || return

@@ -2,7 +2,6 @@
 
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/message.h"
-#include "kubedns/answer/search.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
@@ -136,7 +135,7 @@ first_of_modules(const struct stage *const *stage, struct lookup *l)
 	enum step step = first_of(stage, l);
 
 	if (step != STEP_NEXT)
-		lookup_reason(l, STAGE_MODULE, REASON_EXISTS, l->stage->sentence);
+		lookup_reason(l, STAGE_MODULE, REASON_EXISTS, l->stage);
 	return step;
 }
 
@@ -188,8 +187,7 @@ pass_stages(struct lookup *l)
 	return step == STEP_NEXT ? zone_deny(l) : step;
 }
 
-/* Passes the query's name through the stages. Then passes the targets of its aliases and the candidates of its search list through the
- * stages. */
+/* Passes the query's name through the stages. Then passes the targets of its aliases and the candidates of a stage through the stages. */
 static enum answer_outcome
 answer_question(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
@@ -277,7 +275,7 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 {
 	const struct query *q = &info->query;
 
-	info->search = (struct search_walk){ .ttl_s = SEARCH_TTL_MAX_S };
+	info->claim.owner = NULL;
 	info->read = query_read(&info->query, query, query_len);
 	path->labels = 0;
 	if (info->read == QUERY_IGNORE)
@@ -321,6 +319,8 @@ answer_found(
 
 	info->system = SYSTEM_AUTH;
 	info->len = 0;
+	info->claim.stage = NULL;
+	info->claim.candidate = false;
 	info->filtered = info->direct = false;
 	info->rewritten = info->rewrite_limit = info->fell_through = info->until_synced = false;
 	if (info->read == QUERY_IGNORE)
@@ -344,15 +344,14 @@ answer_found(
 		answer_chaos(&reply);
 		return finish(&reply, info, ANSWER_REPLY);
 	}
-	reply.search = &info->search;
 	bool names_hosts = info->query.qtype == TYPE_SRV || info->query.qtype == TYPE_NS;
 	enum answer_outcome outcome = names_hosts ? answer_with_glue(&reply, path, info)
 						  : answer_question(&reply, path, info);
 	info->rewrite_limit = info->rewrite_limit || reply.rewrite_limit;
-	/* If the name has a search list, other servers have already been queried for the candidates. */
+	/* If a stage has claimed the query, other servers have already been queried for its candidates. */
 	bool falls = upstream_config(request->config)->fallthrough_count > 0 &&
 		     outcome == ANSWER_REPLY && forwarding && info->query.flags & FLAG_RD &&
-		     !search_walked(&info->search) && upstream_takes_denial(&reply, &info->target);
+		     info->claim.stage == NULL && upstream_takes_denial(&reply, &info->target);
 	if (falls) { /* the answer of other servers replaces our negative answer */
 		reply_begin(&reply, request, &info->query, forwarding);
 		reply.rewritten = info->rewritten;

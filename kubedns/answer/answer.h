@@ -120,36 +120,22 @@ enum answer_outcome {
 	ANSWER_MODULE,
 };
 
-enum search_form { SEARCH_NONE, SEARCH_DECLARED, SEARCH_INFERRED, SEARCH_REFUSED, SEARCH_FORMS };
+enum { CLAIM_WORDS = 4 };
 
-/* The reason why a name was not completed with --search-completion=inferred. X is the part of
- * the name before the namespace (search.h). */
-enum search_refusal {
-	SEARCH_TYPE,          /* the type is neither A nor AAAA */
-	SEARCH_ONE_LABEL,     /* X has a single label */
-	SEARCH_UNDERSCORE,    /* a label of X starts with an underscore */
-	SEARCH_NO_NAMESPACE,  /* the namespace does not exist */
-	SEARCH_OPTED_OUT,     /* the namespace's label disables completion */
-	SEARCH_SERVICE,       /* X is below a Service of the namespace */
-	SEARCH_FALLS_THROUGH, /* the name is sent unchanged to other servers (--fallthrough) */
-	SEARCH_NO_RESOLVER,   /* the next name to try is external, and there is no resolver */
-	SEARCH_REFUSALS
-};
-
-/* The progress of a walk along a search list (search.h). The progress is stored while other
- * servers are queried. */
-struct search_walk {
-	uint8_t form;    /* enum search_form */
-	uint8_t refusal; /* an enum search_refusal, if `form` is SEARCH_REFUSED */
-	/* Bit i: other servers replied NXDOMAIN for candidate i. A count would not do, because a
-	 * candidate may become a name of ours, or no longer be one, during the walk. */
-	uint16_t denied;
-	/* With ANSWER_CHASE: `target` is a candidate. If the candidate does not exist, the next
-	 * candidate is tried. */
-	bool asking;
-	uint8_t asked;  /* with `asking`: the number of the candidate */
-	bool last;      /* with `asking`: the candidate is X itself */
-	uint32_t ttl_s; /* lowest TTL of the `denied` replies, which limits the reply's TTL */
+/*
+ * A stage claims a query (stage_claim() in stage.h) if it tries several names for it, the candidates. Some
+ * candidates need a query to another server. `block` is the stage's own memory about the query. It is kept
+ * while other servers are queried.
+ */
+struct claim {
+	const struct stage *owner; /* the stage that `block` belongs to, or NULL */
+	/* The stage that makes the answer, or NULL. The owner may also leave the query to others. */
+	const struct stage *stage;
+	/* With ANSWER_CHASE: `target` is a candidate. If the candidate does not exist, the stage
+	 * tries the next one. */
+	bool candidate;
+	bool last; /* with `candidate`: no other candidate follows */
+	uint64_t block[CLAIM_WORDS];
 };
 
 /* How near an endpoint is to the client. NEAR_UNKNOWN means that the client's place is unknown. */
@@ -179,7 +165,7 @@ struct answer_info {
 	bool direct;
 	bool rewritten;     /* `target` was looked up in place of the query's name */
 	bool rewrite_limit; /* a pattern of the rewrites reached its limit */
-	struct search_walk search;
+	struct claim claim;
 	bool until_synced; /* before the first sync: send the query to --until-synced */
 	const struct message_handler *handler; /* set with ANSWER_MODULE */
 };
@@ -255,7 +241,7 @@ size_t answer_chased(const struct answer_request *request, const struct upstream
     struct answer_info *info);
 
 /*
- * Returns whether the search list continues after this upstream reply. Then info->target is the
+ * Returns whether a stage tries another candidate after this upstream reply. Then info->target is the
  * next candidate, which the caller must look up. `request` needs no buffer for a reply.
  */
 bool answer_chases_on(const struct answer_request *request, const struct upstream_reply *upstream,

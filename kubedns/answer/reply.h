@@ -68,7 +68,7 @@ struct reply {
 	/* Another server gave a negative answer for a name that may become ours. The TTL is limited to --negative-ttl. */
 	bool short_denial;
 	bool rewritten;     /* the records belong to another name than the name in the question */
-	bool rewrite_limit; /* a pattern reached its limit for a candidate of a search list */
+	bool rewrite_limit; /* a pattern reached its limit for a candidate */
 	bool dedup; /* records may occur twice, so `table` is used to write each record once */
 	uint32_t rotation;
 	size_t size; /* the client's size limit */
@@ -80,7 +80,6 @@ struct reply {
 	struct record_table *table;   /* NULL if no record occurs twice */
 	struct answer_thread *thread; /* the thread of the request */
 	const struct sockaddr *client;
-	struct search_walk *search;   /* the search state in the query's answer_info */
 	struct answer_reason *reason; /* the request's */
 	/* `ede_text` may point to this text. reply_begin() does not clear it. */
 	char reason_text[REASON_TEXT_MAX];

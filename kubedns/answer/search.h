@@ -12,7 +12,7 @@
  * depend on the type, so A and AAAA get the same candidate.
  *
  * Candidates in our zones are looked up at once. For an external candidate, answer() returns
- * ANSWER_CHASE and sets `asking`. The caller sends a query for the candidate to another server. If
+ * ANSWER_CHASE and sets claim.candidate. The caller sends a query for the candidate to another server. If
  * that server replies NXDOMAIN, answer_chases_on() continues with the next candidate. Any other
  * reply ends the walk. If the server fails, the reply is SERVFAIL.
  *
@@ -27,9 +27,10 @@
 #ifndef KUBEDNS_ANSWER_SEARCH_H
 #define KUBEDNS_ANSWER_SEARCH_H
 
-#include "kubedns/answer/reason.h"
+#include "kubedns/answer/stage.h"
+#include "lib/flags.h"
 
-struct reply;
+struct metrics;
 
 enum {
 	/* Number of --search-extra domains. Each of these domains may cost a query to another
@@ -39,65 +40,59 @@ enum {
 	SEARCH_TTL_MAX_S = 30
 };
 
-/* The stage's configuration. */
-struct search_config {
-	bool inferred;       /* --search-completion=inferred */
-	struct dname *extra; /* --search-extra: lower case, not in our zones */
+enum search_form { SEARCH_NONE, SEARCH_DECLARED, SEARCH_INFERRED, SEARCH_REFUSED };
+
+/* The reason why a name was not completed with --search-completion=inferred. X is the part of
+ * the name before the namespace. */
+enum search_refusal {
+	SEARCH_TYPE,          /* the type is neither A nor AAAA */
+	SEARCH_ONE_LABEL,     /* X has a single label */
+	SEARCH_UNDERSCORE,    /* a label of X starts with an underscore */
+	SEARCH_NO_NAMESPACE,  /* the namespace does not exist */
+	SEARCH_OPTED_OUT,     /* the namespace's label disables completion */
+	SEARCH_SERVICE,       /* X is below a Service of the namespace */
+	SEARCH_FALLS_THROUGH, /* the name is sent unchanged to other servers (--fallthrough) */
+	SEARCH_NO_RESOLVER,   /* the next name to try is external, and there is no resolver */
+	SEARCH_REFUSALS
+};
+
+/* The block of a query whose name may be completed (struct claim). */
+struct search_walk {
+	/* These members are kept while other servers are queried. */
+	uint8_t form;    /* enum search_form */
+	uint8_t refusal; /* an enum search_refusal, if `form` is SEARCH_REFUSED */
+	uint8_t asked;   /* with claim.candidate: the number of the candidate */
+	/* Bit i: other servers replied NXDOMAIN for candidate i. A count would not do, because a
+	 * candidate may become a name of ours, or no longer be one, during the walk. */
+	uint16_t denied;
+	uint32_t denied_ttl_s; /* the lowest TTL of these replies, which limits the reply's TTL */
+	/* The progress along the search list, which begins again after each reply of another server. */
+	unsigned step;  /* number of the next candidate */
+	uint32_t ttl_s; /* TTL of the negative answer, if no candidate exists */
+	unsigned flags; /* flags of the reply before a candidate was written into it */
+	bool rejects;   /* the candidate may turn out not to exist */
+};
+_Static_assert(
+    sizeof(struct search_walk) <= sizeof((struct claim){ 0 }.block), "fits into a claim");
+
+/* The module's options, which are the options of its stage. */
+struct search_options {
+	enum { SEARCH_COMPLETION_DECLARED, SEARCH_COMPLETION_INFERRED } completion;
+	struct flag_list extra_texts;
+	bool inferred; /* --search-completion=inferred */
+	/* --search-extra: lower case, not in our zones */
+	struct dname extra[SEARCH_EXTRA_MAX];
 	size_t extra_count;
 };
 
-static inline const struct search_config *
-search_config(const struct answer_config *config)
-{
-	return config->stage_config[STAGE_search];
-}
+/* The label of a namespace that disables search completion there, if its value is "off". */
+#define SEARCH_LABEL "kubedns/search-completion"
 
-/* Returns whether a missing name of our zone may be completed. For all other missing names, this
- * check is the only cost of search completion. */
-static inline bool
-search_may_complete(const struct answer_config *config, const struct name *name, unsigned below)
-{
-	const uint8_t *label = name->wire + name->offsets[below - 1];
+enum { SEARCH_COUNTERS = 6 + SEARCH_REFUSALS };
 
-	return memcmp(label, "\1s", 2) == 0 ||
-	       (search_config(config)->inferred && memcmp(label, "\3svc", 4) == 0);
-}
+extern const struct stage search_stage;
 
-/* Returns whether the search list was walked for the name. Otherwise the name is answered like
- * any other name. */
-static inline bool
-search_walked(const struct search_walk *walk)
-{
-	return walk->form == SEARCH_DECLARED || walk->form == SEARCH_INFERRED;
-}
-
-/* Returns whether the name is `s` or below `s`. */
-bool search_is_declared(const struct name *name, unsigned below);
-
-/* The first record is the CNAME of the query's name. Lowers its TTL to the lowest TTL in the
- * reply. */
-void search_settle_ttl(struct reply *reply);
-
-/* --- for explanations: the steps along a search list --- */
-
-/* The search stage's own reason: the search list was walked. */
-enum { SEARCH_WALKED = REASON_OF_STAGE };
-
-enum search_step {
-	SEARCH_STEP_NOTHING,  /* the candidate is in our zones and does not exist */
-	SEARCH_STEP_DENIED,   /* the candidate is in a local zone and does not exist */
-	SEARCH_STEP_TOO_LONG, /* the candidate would be too long */
-	SEARCH_STEP_FOUND,    /* the candidate is in our zones and exists: the walk ends */
-	SEARCH_STEP_OUTSIDE,  /* the candidate is looked up at other servers */
-};
-
-/* Calls `each` for the candidates of a declared or inferred name, in order, up to the first
- * candidate that is found. */
-void search_steps(const struct answer_config *config, const struct tree *tree,
-    const struct name *name, unsigned below,
-    void (*each)(void *arg, enum search_step step, const struct dname *candidate), void *arg);
-
-/* "type", "one_label", ...: values of the metric's label. */
-const char *search_refusal_name(enum search_refusal refusal);
+/* Writes the metric families. `counters` are those of the stage. */
+void search_metrics(const uint64_t *counters, struct metrics *m);
 
 #endif

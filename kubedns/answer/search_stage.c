@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "kubedns/answer/zone_lookup.h"
@@ -8,12 +9,34 @@
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
 #include "kubedns/answer/view.h"
+#include "lib/metrics.h"
 #include "lib/own_frame.h"
 
 enum { STEP_NAMESPACE, STEP_SVC, STEP_ZONE, STEP_EXTRA };
 
+enum search_step {
+	SEARCH_STEP_NOTHING,  /* the candidate is in our zones and does not exist */
+	SEARCH_STEP_DENIED,   /* the candidate is in a local zone and does not exist */
+	SEARCH_STEP_TOO_LONG, /* the candidate would be too long */
+	SEARCH_STEP_FOUND,    /* the candidate is in our zones and exists: the walk ends */
+	SEARCH_STEP_OUTSIDE,  /* the candidate is looked up at other servers */
+};
+
+/* Results of a walk. */
+enum { RESULT_FOUND, RESULT_NOTHING, RESULT_FAILED, RESULTS };
+
+/* The counters of the stage. */
+enum {
+	COUNT_DECLARED,
+	COUNT_INFERRED = COUNT_DECLARED + RESULTS,
+	COUNT_REFUSED = COUNT_INFERRED + RESULTS
+};
+_Static_assert((int)COUNT_REFUSED + (int)SEARCH_REFUSALS == (int)SEARCH_COUNTERS,
+    "the module has this number of counters");
+
 /* The name to complete: X followed by the namespace whose search list is walked. */
 struct asked {
+	const struct stage *stage; /* with the options of the module */
 	const struct name *name;
 	unsigned below;
 	size_t x_len; /* the name begins with X, which has this number of bytes */
@@ -27,22 +50,30 @@ label_at(const struct name *name, unsigned i)
 	return name->wire + name->offsets[i];
 }
 
-bool
-search_is_declared(const struct name *name, unsigned below)
+/* Returns whether the name is `s` or below `s`. */
+static bool
+is_declared(const struct name *name, unsigned below)
 {
 	const uint8_t *label = label_at(name, below - 1);
 
 	return label[0] == 1 && label[1] == 's';
 }
 
-static struct asked
-asked_of(const struct name *name, unsigned below)
+static const struct search_options *
+options_of(const struct stage *stage)
 {
-	return (struct asked){ .name = name,
+	return stage->options;
+}
+
+static struct asked
+asked_of(const struct stage *stage, const struct name *name, unsigned below)
+{
+	return (struct asked){ .stage = stage,
+		.name = name,
 		.below = below,
 		.x_len = name->offsets[below - 2],
 		.namespace = label_at(name, below - 2),
-		.declared = search_is_declared(name, below) };
+		.declared = is_declared(name, below) };
 }
 
 /* --- conditions of the inferred form --- */
@@ -72,7 +103,7 @@ refusal_of(const struct answer_config *config, const struct tree *tree, const st
 	node = view_namespace(tree, asked->namespace);
 	if (node == NULL || !view_sees(tree, node))
 		return SEARCH_NO_NAMESPACE;
-	if (node->flags & NODE_NO_SEARCH)
+	if (node->flags & asked->stage->namespace_flag)
 		return SEARCH_OPTED_OUT;
 	/* A Service without ready endpoints also has a node, because an endpoint may become ready at any time. */
 	if (tree_child(tree, node, label_at(asked->name, asked->below - 3)) != NULL)
@@ -82,27 +113,11 @@ refusal_of(const struct answer_config *config, const struct tree *tree, const st
 	return SEARCH_REFUSALS;
 }
 
-const char *
-search_refusal_name(enum search_refusal refusal)
-{
-	static const char *const names[SEARCH_REFUSALS] = {
-		[SEARCH_TYPE] = "type",
-		[SEARCH_ONE_LABEL] = "one_label",
-		[SEARCH_UNDERSCORE] = "underscore",
-		[SEARCH_NO_NAMESPACE] = "no_namespace",
-		[SEARCH_OPTED_OUT] = "opted_out",
-		[SEARCH_SERVICE] = "below_service",
-		[SEARCH_FALLS_THROUGH] = "falls_through",
-		[SEARCH_NO_RESOLVER] = "no_resolver",
-	};
-
-	return names[refusal];
-}
-
 /* --- the TTL of the alias --- */
 
-void
-search_settle_ttl(struct reply *reply)
+/* The first record is the CNAME of the query's name. Lowers its TTL to the lowest TTL in the reply. */
+static void
+settle_ttl(struct reply *reply)
 {
 	uint8_t *wire = reply->w.buf;
 	size_t first = DNS_HEADER + (size_t)reply->query->question_len, at = first;
@@ -123,11 +138,11 @@ search_settle_ttl(struct reply *reply)
 /* --- candidates --- */
 
 static unsigned
-candidate_count(const struct answer_config *config)
+candidate_count(const struct stage *stage)
 {
-	_Static_assert(STEP_EXTRA + SEARCH_EXTRA_MAX + 1 <= 16, "search_walk.denied has 16 bits");
+	_Static_assert(STEP_EXTRA + SEARCH_EXTRA_MAX + 1 <= 16, "`denied` has 16 bits");
 	/* the last candidate is X itself */
-	return STEP_EXTRA + (unsigned)search_config(config)->extra_count + 1;
+	return STEP_EXTRA + (unsigned)options_of(stage)->extra_count + 1;
 }
 
 /* Makes the candidate of step `i`. Returns 0 or -ENAMETOOLONG. */
@@ -135,12 +150,13 @@ static int
 candidate_name(
     const struct answer_config *config, const struct asked *asked, unsigned i, struct dname *name)
 {
+	const struct search_options *options = options_of(asked->stage);
 	struct dname suffix = { .len = 1 };
 
 	if (i < STEP_EXTRA)
 		suffix = config->zone;
-	else if (i - STEP_EXTRA < search_config(config)->extra_count)
-		suffix = search_config(config)->extra[i - STEP_EXTRA];
+	else if (i - STEP_EXTRA < options->extra_count)
+		suffix = options->extra[i - STEP_EXTRA];
 	if (i <= STEP_SVC)
 		dname_prepend(&suffix, "svc", 3);
 	if (i == STEP_NAMESPACE)
@@ -210,29 +226,17 @@ candidate_make(const struct answer_config *config, const struct tree *tree,
 		return SEARCH_STEP_FOUND;
 	bool others = upstream_config(config)->fallthrough_count > 0 &&
 		      answer_falls_through(config, &c->name) &&
-		      !search_is_declared(&c->name, (unsigned)c->below);
+		      !is_declared(&c->name, (unsigned)c->below);
 	return others ? SEARCH_STEP_OUTSIDE : SEARCH_STEP_NOTHING;
 }
 
-/* --- for explanations --- */
-
-void
-search_steps(const struct answer_config *config, const struct tree *tree, const struct name *name,
-    unsigned below, void (*each)(void *arg, enum search_step step, const struct dname *candidate),
-    void *arg)
-{
-	const struct asked asked = asked_of(name, below);
-	enum search_step step = SEARCH_STEP_NOTHING;
-	struct candidate c;
-	bool limit = false;
-
-	for (unsigned i = 0; i < candidate_count(config) && step != SEARCH_STEP_FOUND; i++) {
-		step = candidate_make(config, tree, &asked, i, &limit, &c);
-		each(arg, step, &c.text);
-	}
-}
-
 /* --- walking along the search list --- */
+
+static struct search_walk *
+walk_of(struct lookup *l)
+{
+	return (struct search_walk *)l->info->claim.block;
+}
 
 /* Returns the name in the query, which is to be completed. */
 static struct name
@@ -250,7 +254,7 @@ go_back(struct lookup *l)
 	struct reply *reply = l->reply;
 
 	reply->w.len = DNS_HEADER + (size_t)reply->query->question_len;
-	reply->flags = l->search.flags;
+	reply->flags = walk_of(l)->flags;
 	memset(reply->counts, 0, sizeof reply->counts);
 	reply->section = SECTION_ANSWER;
 	reply->full = reply->truncated = false;
@@ -265,9 +269,9 @@ try_candidate(struct lookup *l, const struct candidate *c)
 
 	reply_record(reply, DNS_HEADER, TYPE_CNAME, SEARCH_TTL_MAX_S, c->text.wire, c->text.len);
 	/* For these types the CNAME itself is the answer (RFC 1034 section 3.6.2). */
-	if (reply->truncated || (!l->search.rejects && !alias_is_followed(qtype))) {
+	if (reply->truncated || (!walk_of(l)->rejects && !alias_is_followed(qtype))) {
 		reply_existence(reply, FOUND, 0);
-		search_settle_ttl(reply);
+		settle_ttl(reply);
 		lookup_judge_none(l);
 		return STEP_DONE;
 	}
@@ -286,6 +290,18 @@ shorter(uint32_t ttl_s, const struct reply *reply, const struct candidate *c)
 	uint32_t own_s = denial_ttl_s(reply->config, denial);
 
 	return own_s < ttl_s ? own_s : ttl_s;
+}
+
+/* The query's name is not completed. */
+static void
+refuse(struct lookup *l, enum search_refusal refusal)
+{
+	struct search_walk *walk = walk_of(l);
+
+	walk->form = SEARCH_REFUSED;
+	walk->refusal = (uint8_t)refusal;
+	stage_unclaim(l);
+	stage_count(l, COUNT_REFUSED + refusal);
 }
 
 /* Returns to the query's name, for the negative answer. */
@@ -307,9 +323,9 @@ static enum step
 no_candidate(struct lookup *l)
 {
 	back_to_question(l);
-	if (l->info->search.form != SEARCH_DECLARED)
+	if (walk_of(l)->form != SEARCH_DECLARED)
 		return zone_deny(l);
-	reply_negative(l->reply, NXDOMAIN, l->apex, l->search.ttl_s);
+	reply_negative(l->reply, NXDOMAIN, l->apex, walk_of(l)->ttl_s);
 	return STEP_DONE;
 }
 
@@ -317,16 +333,17 @@ no_candidate(struct lookup *l)
 static enum step
 ask_outside(struct lookup *l, const struct name *candidate)
 {
-	struct search_walk *walk = l->reply->search;
+	struct search_walk *walk = walk_of(l);
 	struct reply *reply = l->reply;
-	unsigned i = l->search.step - 1;
+	unsigned i = walk->step - 1;
 
 	if ((walk->denied & 1u << i) != 0)
 		return STEP_NEXT;
 	if (may_chase(reply)) {
-		walk->asking = true;
+		stage_claim(l);
 		walk->asked = (uint8_t)i;
-		walk->last = l->search.step == candidate_count(reply->config);
+		l->info->claim.candidate = true;
+		l->info->claim.last = walk->step == candidate_count(l->stage);
 		l->info->target.len = candidate->len;
 		memcpy(l->info->target.wire, candidate->wire, candidate->len);
 		reply_existence(reply, FOUND, 0);
@@ -337,8 +354,7 @@ ask_outside(struct lookup *l, const struct name *candidate)
 	go_back(l);
 	/* There is no server to query. A declared name gets REFUSED. An inferred name is answered as if it had not been completed. */
 	if (walk->form == SEARCH_INFERRED) {
-		walk->form = SEARCH_REFUSED;
-		walk->refusal = SEARCH_NO_RESOLVER;
+		refuse(l, SEARCH_NO_RESOLVER);
 		return no_candidate(l);
 	}
 	reply->flags |= RCODE_REFUSED;
@@ -353,18 +369,20 @@ static enum step
 walk_on(struct lookup *l)
 {
 	struct reply *reply = l->reply;
+	struct search_walk *walk = walk_of(l);
 	const struct answer_config *config = reply->config;
 	const struct name name = question_name(l);
-	const struct asked asked = asked_of(&name, (unsigned)name_below(&name, &config->zone));
+	const struct asked asked =
+	    asked_of(l->stage, &name, (unsigned)name_below(&name, &config->zone));
 	struct candidate c;
 
-	while (l->search.step < candidate_count(config)) {
+	while (walk->step < candidate_count(l->stage)) {
 		enum search_step found = candidate_make(
-		    config, reply->tree, &asked, l->search.step++, &reply->rewrite_limit, &c);
+		    config, reply->tree, &asked, walk->step++, &reply->rewrite_limit, &c);
 
 		if (found == SEARCH_STEP_NOTHING)
-			l->search.ttl_s = shorter(l->search.ttl_s, reply, &c);
-		l->search.rejects = found == SEARCH_STEP_OUTSIDE;
+			walk->ttl_s = shorter(walk->ttl_s, reply, &c);
+		walk->rejects = found == SEARCH_STEP_OUTSIDE;
 		if (found == SEARCH_STEP_FOUND || (found == SEARCH_STEP_OUTSIDE && c.below < 0))
 			return try_candidate(l, &c);
 		if (found != SEARCH_STEP_OUTSIDE)
@@ -386,53 +404,45 @@ walk_on(struct lookup *l)
 static uint64_t
 search_lengths(const void *options)
 {
-	const struct search_config *config = options;
+	bool inferred = ((const struct search_options *)options)->inferred;
 
-	return UINT64_C(1) << 1 | (config->inferred ? UINT64_C(1) << 3 : 0);
-}
-
-/* Returns what happens to a query for a name that does not exist. For SEARCH_REFUSED, sets `*refusal` to the reason. */
-static enum search_form
-form_of(const struct answer_config *config, const struct tree *tree, const struct name *name,
-    unsigned below, uint16_t qtype, enum search_refusal *refusal)
-{
-	if (below < 3 || !search_may_complete(config, name, below))
-		return SEARCH_NONE;
-	const struct asked asked = asked_of(name, below);
-	if (asked.declared)
-		return SEARCH_DECLARED;
-	*refusal = refusal_of(config, tree, &asked, qtype);
-	return *refusal == SEARCH_REFUSALS ? SEARCH_INFERRED : SEARCH_REFUSED;
+	return UINT64_C(1) << 1 | (inferred ? UINT64_C(1) << 3 : 0);
 }
 
 OWN_FRAME static enum step
-search_begin(struct lookup *l)
+begin(struct lookup *l)
 {
 	struct reply *reply = l->reply;
-	struct search_walk *walk = reply->search;
-	enum search_refusal refusal;
 	unsigned below = (unsigned)l->below;
 
 	/* The target of a rewrite does not come from a search list. */
 	if (reply->rewritten)
 		return STEP_NEXT;
-	walk->asking = false;
-	if (below < 3 && search_is_declared(&l->name, below)) { /* `s`, or a namespace below it */
-		lookup_reason(l, STAGE_search, REASON_EMPTY, NULL);
+	const bool declared = is_declared(&l->name, below);
+	if (below < 3 && declared) { /* `s`, or a namespace below it */
+		lookup_reason(l, STAGE_MODULE, REASON_EMPTY, l->stage);
 		reply_existence(reply, NODATA, l->apex);
 		return STEP_DONE;
 	}
-	walk->form = (uint8_t)form_of(
-	    reply->config, reply->tree, &l->name, below, reply->query->qtype, &refusal);
-	if (walk->form == SEARCH_REFUSED)
-		walk->refusal = (uint8_t)refusal;
-	if (!search_walked(walk))
+	if (below < 3)
 		return STEP_NEXT;
-	lookup_reason(l, STAGE_search, SEARCH_WALKED, NULL);
+	struct search_walk *walk = stage_claim(l);
+	const struct asked asked = asked_of(l->stage, &l->name, below);
+	enum search_refusal refusal =
+	    declared ? SEARCH_REFUSALS
+		     : refusal_of(reply->config, reply->tree, &asked, reply->query->qtype);
+	if (refusal != SEARCH_REFUSALS) {
+		refuse(l, refusal);
+		return STEP_NEXT;
+	}
+	lookup_reason(l, STAGE_MODULE, REASON_EXISTS, l->stage);
+	if (walk->denied == 0)
+		walk->denied_ttl_s = SEARCH_TTL_MAX_S;
+	walk->form = declared ? SEARCH_DECLARED : SEARCH_INFERRED;
 	/* In the inferred form, the first step is the query's name, which does not exist. */
-	l->search = (struct search_state){ .step = walk->form == SEARCH_DECLARED ? 0 : STEP_SVC,
-		.ttl_s = walk->ttl_s,
-		.flags = reply->flags };
+	walk->step = declared ? 0 : STEP_SVC;
+	walk->ttl_s = walk->denied_ttl_s;
+	walk->flags = reply->flags;
 	lookup_judge(l);
 	return walk_on(l);
 }
@@ -440,8 +450,13 @@ search_begin(struct lookup *l)
 static enum step
 search_answer(struct lookup *l)
 {
-	return search_may_complete(l->reply->config, &l->name, (unsigned)l->below) ? search_begin(l)
-										   : STEP_NEXT;
+	/* For all other missing names, this check is the only cost of search completion. */
+	const uint8_t *label = label_at(&l->name, (unsigned)l->below - 1);
+
+	return memcmp(label, "\1s", 2) == 0 ||
+		       (options_of(l->stage)->inferred && memcmp(label, "\3svc", 4) == 0)
+		   ? begin(l)
+		   : STEP_NEXT;
 }
 
 /* Handles the stages' result for a candidate. */
@@ -449,16 +464,17 @@ static enum step
 search_resume(struct lookup *l, enum step step)
 {
 	struct reply *reply = l->reply;
+	const struct search_walk *walk = walk_of(l);
 	bool alias = l->alias_count > 0;
 
-	if (l->search.rejects && step == STEP_OTHERS && !alias) {
+	if (walk->rejects && step == STEP_OTHERS && !alias) {
 		step = ask_outside(l, &l->name);
 		if (step != STEP_NEXT)
 			return step;
-	} else if (!l->search.rejects || (reply->flags & 15) != RCODE_NXDOMAIN) {
+	} else if (!walk->rejects || (reply->flags & 15) != RCODE_NXDOMAIN) {
 		if (step == STEP_OTHERS)
 			reply_existence(reply, FOUND, 0);
-		search_settle_ttl(reply);
+		settle_ttl(reply);
 		lookup_judge_none(l);
 		return step;
 	}
@@ -466,11 +482,148 @@ search_resume(struct lookup *l, enum step step)
 	return walk_on(l);
 }
 
-static const struct search_config standard;
+static void
+search_denied(void *block, uint32_t ttl_s)
+{
+	struct search_walk *walk = block;
 
-const struct stage stage_search = { .id = STAGE_search,
-	.order = ORDER_MISSING,
-	.standard = &standard,
+	walk->denied |= (uint16_t)(1u << walk->asked);
+	if (ttl_s < walk->denied_ttl_s)
+		walk->denied_ttl_s = ttl_s;
+}
+
+/* --- counters --- */
+
+static void
+search_replied(const struct answer_info *info, uint64_t *counters)
+{
+	const struct search_walk *walk = (const void *)info->claim.block;
+	unsigned result = info->rcode == RCODE_NOERROR    ? RESULT_FOUND
+			  : info->rcode == RCODE_NXDOMAIN ? RESULT_NOTHING
+							  : RESULT_FAILED;
+
+	stage_add(
+	    &counters[(walk->form == SEARCH_DECLARED ? COUNT_DECLARED : COUNT_INFERRED) + result]);
+}
+
+void
+search_metrics(const uint64_t *counters, struct metrics *m)
+{
+	static const char *const results[] = {
+		[RESULT_FOUND] = "found", [RESULT_NOTHING] = "nothing", [RESULT_FAILED] = "failed"
+	};
+	static const char *const reasons[SEARCH_REFUSALS] = {
+		[SEARCH_TYPE] = "type",
+		[SEARCH_ONE_LABEL] = "one_label",
+		[SEARCH_UNDERSCORE] = "underscore",
+		[SEARCH_NO_NAMESPACE] = "no_namespace",
+		[SEARCH_OPTED_OUT] = "opted_out",
+		[SEARCH_SERVICE] = "below_service",
+		[SEARCH_FALLS_THROUGH] = "falls_through",
+		[SEARCH_NO_RESOLVER] = "no_resolver",
+	};
+
+	metrics_family(m, "kubedns_search_completed_total", METRIC_COUNTER,
+	    "Search lists that kubedns walked for a client, by result.");
+	for (unsigned r = 0; r < RESULTS; r++)
+		metrics_value(m, (double)counters[COUNT_DECLARED + r], "form", "declared", "result",
+		    results[r], (char *)NULL);
+	for (unsigned r = 0; r < RESULTS; r++)
+		metrics_value(m, (double)counters[COUNT_INFERRED + r], "form", "inferred", "result",
+		    results[r], (char *)NULL);
+	metrics_family(m, "kubedns_search_refused_total", METRIC_COUNTER,
+	    "Names below svc that do not exist, and for which no search list was walked, by "
+	    "reason.");
+	for (unsigned r = 0; r < SEARCH_REFUSALS; r++)
+		metrics_value(
+		    m, (double)counters[COUNT_REFUSED + r], "reason", reasons[r], (char *)NULL);
+}
+
+/* --- for explanations --- */
+
+static void
+say_step(FILE *out, enum search_step step, const struct dname *candidate)
+{
+	static const char *const words[] = {
+		[SEARCH_STEP_NOTHING] = "does not exist",
+		[SEARCH_STEP_DENIED] = "does not exist",
+		[SEARCH_STEP_TOO_LONG] = "",
+		[SEARCH_STEP_FOUND] = "exists: this is the answer",
+		[SEARCH_STEP_OUTSIDE] = "is sent to other servers, and used if it exists there",
+	};
+	char text[DNAME_TEXT_MAX];
+
+	if (step == SEARCH_STEP_TOO_LONG)
+		fprintf(out, "  one of these names is left out: it is longer than 255 bytes\n");
+	else
+		fprintf(out, "  %s %s\n", dname_to_text(candidate->wire, text), words[step]);
+}
+
+static void
+say_refusal(FILE *out, const struct search_walk *walk)
+{
+	static const char *const words[SEARCH_REFUSALS] = {
+		[SEARCH_TYPE] = "only A and AAAA queries are completed",
+		[SEARCH_ONE_LABEL] = "the part before the namespace has no dot",
+		[SEARCH_UNDERSCORE] = "a label begins with '_'",
+		[SEARCH_NO_NAMESPACE] = "the namespace does not exist",
+		[SEARCH_OPTED_OUT] = "the namespace has the label kubedns/search-completion=off",
+		[SEARCH_SERVICE] = "the name is below a Service of the namespace",
+		[SEARCH_FALLS_THROUGH] = "--fallthrough sends it to other servers",
+		[SEARCH_NO_RESOLVER] = "there is no server for external names",
+	};
+
+	/* The answer to TXT stands for the filtered answers to A and AAAA. */
+	if (walk->form == SEARCH_REFUSED && walk->refusal != SEARCH_TYPE)
+		fprintf(out, "Search completion does not apply: %s.\n", words[walk->refusal]);
+}
+
+/* Prints the candidates in order, up to the first candidate that is found. */
+static void
+say_steps(FILE *out, const struct stage_explanation *what, const struct asked *asked)
+{
+	enum search_step step = SEARCH_STEP_NOTHING;
+	struct candidate c;
+	bool limit = false;
+
+	for (unsigned i = 0; i < candidate_count(asked->stage) && step != SEARCH_STEP_FOUND; i++) {
+		step = candidate_make(what->config, what->tree, asked, i, &limit, &c);
+		say_step(out, step, &c.text);
+	}
+}
+
+static void
+search_explain(const struct stage *stage, FILE *out, const struct stage_explanation *what)
+{
+	const struct answer_reason *reason = what->reason;
+	char text[DNAME_TEXT_MAX];
+
+	if (reason->object == stage && reason->kind == REASON_EMPTY) {
+		fprintf(out,
+		    "%s has no records (NODATA); search lists are walked below it, for "
+		    "X.NAMESPACE.s.\n",
+		    dname_to_text(reason->name.wire, text));
+		return;
+	}
+	if (reason->object == stage) {
+		const struct asked asked = asked_of(stage, &reason->name, (unsigned)reason->below);
+
+		fputs(asked.declared
+			  ? "Search completion, because the name ends in a declared search list: "
+			    "the first of these names that exists answers.\n"
+			  : "The name itself does not exist. Search completion is inferred for A "
+			    "and AAAA: the first of these names that exists answers.\n",
+		    out);
+		say_steps(out, what, &asked);
+	}
+	say_refusal(out, (const void *)what->info->claim.block);
+}
+
+const struct stage search_stage = { .order = ORDER_MISSING,
 	.lengths = search_lengths,
 	.answer = search_answer,
-	.resume = search_resume };
+	.resume = search_resume,
+	.denied = search_denied,
+	.finish = settle_ttl,
+	.replied = search_replied,
+	.explain = search_explain };

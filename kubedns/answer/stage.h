@@ -4,6 +4,9 @@
 #ifndef KUBEDNS_ANSWER_STAGE_H
 #define KUBEDNS_ANSWER_STAGE_H
 
+#include <stdio.h>
+#include <string.h>
+
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/zone_lookup.h"
 
@@ -34,14 +37,6 @@ enum stage_order {
 
 enum { CNAME_STEPS_MAX = 8 };
 
-/* Progress along a search list (search_stage.c). */
-struct search_state {
-	unsigned step;  /* number of the next candidate */
-	uint32_t ttl_s; /* TTL of the negative answer, if no candidate exists */
-	unsigned flags; /* flags of the reply before a candidate was written into it */
-	bool rejects;   /* the candidate may turn out not to exist */
-};
-
 /* The state of a name while the stages handle it. */
 struct lookup {
 	struct reply *reply;
@@ -59,9 +54,16 @@ struct lookup {
 	const struct stage *stage; /* the stage that is called */
 	/* The stage that set this name and handles the result for it, or NULL. */
 	const struct stage *judge;
-	struct search_state search;
 	struct resolved resolved; /* the result of the zone stage */
 	struct name_buf buf;      /* memory of `name` if it is not the query's name */
+};
+
+/* An answer that a stage explains. */
+struct stage_explanation {
+	const struct answer_config *config;
+	const struct tree *tree;
+	const struct answer_info *info;
+	const struct answer_reason *reason;
 };
 
 struct stage {
@@ -75,12 +77,27 @@ struct stage {
 	enum step (*answer)(struct lookup *lookup);
 	/* Only for a stage that calls lookup_judge(). Handles the result for the name that the stage has set. */
 	enum step (*resume)(struct lookup *lookup, enum step step);
-	/* Only for a stage of a module (kubedns/module.h): the sentence that explains a name. */
+	/*
+	 * The following hooks are only for a stage that claims queries (stage_claim()).
+	 *
+	 * Other servers do not have the candidate, which may be cached for `ttl_s`, or UINT32_MAX if that is unknown. Then answer() is
+	 * called again.
+	 */
+	void (*denied)(void *block, uint32_t ttl_s);
+	/* Changes the reply that ends with other servers' records of a candidate, or with none of them because of a filter. */
+	void (*finish)(struct reply *reply);
+	/* Counts the reply to the client. */
+	void (*replied)(const struct answer_info *info, uint64_t *counters);
+	/* Only for a stage of a module (kubedns/module.h): the sentence that explains a name, or the function that explains it. A stage that
+	 * claims queries has the function. If the reason is of another stage, the function writes why the stage has left the query. */
 	const char *sentence;
-	/* Of a module's stage. The core sets the module's options and state, and the index of its first counter. */
+	void (*explain)(const struct stage *stage, FILE *out, const struct stage_explanation *what);
+	/* The core sets these for a stage of a module: the module's options and state, the index of its first counter, and the flag of
+	 * namespaces' nodes that have its label. */
 	const void *options;
 	void *state;
 	size_t first_counter;
+	uint8_t namespace_flag;
 };
 
 /* The value of stage->standard for stages that are always enabled and have no options. */
@@ -90,16 +107,21 @@ static const char stage_without_options[] = "";
 STAGES(STAGE_DECLARE)
 #undef STAGE_DECLARE
 
+/* Increments a counter of a module, which only the calling thread writes. */
+static inline void
+stage_add(uint64_t *counter)
+{
+	__atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
+}
+
 /* Increments a counter of the module that has the stage. An explanation is not counted. */
 static inline void
 stage_count(const struct lookup *lookup, size_t counter)
 {
 	const struct answer_thread *thread = lookup->reply->thread;
 
-	if (thread == NULL)
-		return;
-	uint64_t *value = &thread->modules[lookup->stage->first_counter + counter];
-	__atomic_store_n(value, *value + 1, __ATOMIC_RELAXED);
+	if (thread != NULL)
+		stage_add(&thread->modules[lookup->stage->first_counter + counter]);
 }
 
 /* Sets `name` (lower case) at offset `owner` as the name to look up next. */
@@ -110,6 +132,28 @@ lookup_set(struct lookup *lookup, const struct dname *name, size_t owner)
 	lookup->below = name_below(&lookup->name, &lookup->reply->config->zone);
 	lookup->owner = owner;
 	lookup->path = NULL;
+}
+
+/*
+ * Claims the query for the stage that is called, which then makes the answer. Returns its block. The block of a new query has only
+ * zeroes. If the query was sent to another server, the block is as the stage has left it.
+ */
+static inline void *
+stage_claim(struct lookup *lookup)
+{
+	struct claim *claim = &lookup->info->claim;
+
+	if (claim->owner != lookup->stage)
+		memset(claim->block, 0, sizeof claim->block);
+	claim->owner = claim->stage = lookup->stage;
+	return claim->block;
+}
+
+/* Leaves the query to the core. The block remains, for explanations. */
+static inline void
+stage_unclaim(struct lookup *lookup)
+{
+	lookup->info->claim.stage = NULL;
 }
 
 /* The stage that is called handles the result for the name that it sets next (stage->resume), until lookup_judge_none(). */

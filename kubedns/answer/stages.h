@@ -1,11 +1,11 @@
 /*
  * Answering is a pipeline. One table defines which stages a name passes, and in which order.
  *
- *	          .--- rewritten -----.     .------ an alias's target, a search list's candidate -----.
+ *	          .--- rewritten -----.     .------ an alias's target, a candidate of a module -------.
  *	          |                   v     v                                                         |
  *	question -+--> rewrites --> local names, stub domains --> zone --+--> the answer              |
  *	                                |                  |                                          |
- *	                                |   (name missing) '--> search completion, explanation, or the negative answer
+ *	                                |   (name missing) '--> explanation, modules, or the negative answer
  *	                                v
  *	                          (other zones) --> reverse --> external --> clusterset --> upstream
  *
@@ -16,7 +16,7 @@
  * - A stub domain inside one of our zones comes before this zone, because the longest domain wins.
  * - The cluster's zone comes before the external and clusterset zones, because --domain may be
  *   inside one of them.
- * - Search completion and explanations answer only names that the cluster's zone does not have.
+ * - Explanations answer only names that the cluster's zone does not have. So do stages of modules.
  * - The client's view is not a stage. It is a filter on the snapshot (view.h). The caller sets it
  *   before the first stage, so it applies to every lookup of every stage.
  * - Upstream comes last. It applies --fallthrough, --filter-a and --filter-aaaa after all other
@@ -44,7 +44,6 @@ struct stage;         /* kubedns/answer/stage.h */
 	X(local_names, "local names")                                                              \
 	X(stub_domains, "stub domains")                                                            \
 	X(zone, "zone")                                                                            \
-	X(search, "search completion")                                                             \
 	X(explanation, "explanation")                                                              \
 	X(reverse, "reverse")                                                                      \
 	X(external, "external")                                                                    \

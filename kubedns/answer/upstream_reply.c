@@ -5,7 +5,7 @@
 
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/reply.h"
-#include "kubedns/answer/search.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
 #include "lib/own_frame.h"
@@ -332,7 +332,7 @@ append_chased(struct reply *reply, const struct upstream_reply *upstream, struct
 	return true;
 }
 
-/* --- external candidates of a search list --- */
+/* --- external candidates of a stage --- */
 
 /* Continues to the SOA of the authority section. Returns false if there is none. */
 static bool
@@ -372,16 +372,15 @@ append_denial(struct reply *reply, struct reply_walk *walk, const struct dname *
 	append_record(reply, SECTION_AUTHORITY, walk, own ? &zone : NULL);
 }
 
-/* Calls answer() again with the request's tree and the current state of the search list. */
+/* Calls answer() again with the request's tree. The block of the stage that has claimed the query is kept. */
 static enum answer_outcome
 answer_again(const struct answer_request *request, struct answer_info *info)
 {
-	struct search_walk walk = info->search;
+	const struct stage *owner = info->claim.owner;
 	struct tree_path path;
 
 	answer_read(request->config, request->query, request->query_len, info, &path);
-	info->search.denied = walk.denied;
-	info->search.ttl_s = walk.ttl_s;
+	info->claim.owner = owner;
 	tree_find_paths(request->tree, &path, 1);
 	return answer_found(request, &path, info);
 }
@@ -393,17 +392,15 @@ answer_chases_on(const struct answer_request *request, const struct upstream_rep
 	uint8_t capacity[DNS_UDP_QUERY_MAX];
 	struct answer_request again = *request;
 	const uint8_t *wire = upstream->wire;
-	struct search_walk *search = &info->search;
+	struct claim *claim = &info->claim;
 	struct reply_walk walk;
 
-	if (!search->asking || wire == NULL ||
+	if (!claim->candidate || wire == NULL ||
 	    !wire_replies_to(wire, upstream->len, info->target.wire, info->query.qtype, CLASS_IN) ||
 	    (wire[3] & 15) != RCODE_NXDOMAIN || !reply_walk_begin(&walk, wire, upstream->len))
 		return false;
 	/* A negative answer without an SOA does not limit the TTL. Such answers may come from a cache. */
-	if (find_soa(&walk) && denial_ttl(&walk.record) < search->ttl_s)
-		search->ttl_s = denial_ttl(&walk.record);
-	search->denied |= (uint16_t)(1u << search->asked);
+	claim->stage->denied(claim->block, find_soa(&walk) ? denial_ttl(&walk.record) : UINT32_MAX);
 	again.out = capacity;
 	again.max = sizeof capacity;
 	return answer_again(&again, info) == ANSWER_CHASE;
@@ -425,12 +422,12 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	 * flight. */
 	if (answer_again(request, info) != ANSWER_CHASE)
 		return info->len;
-	bool walked = search_walked(&info->search);
+	const struct stage *stage = info->claim.stage;
 	unsigned cnames = wire_get16(request->out + 6);
 	bool same = dname_equal(asked.wire, info->target.wire);
 	reply_begin(&reply, request, &info->query, true);
 	/* if a rewritten name has no CNAMEs of ours, all its records are from other servers */
-	if (cnames > 0 || walked)
+	if (cnames > 0 || stage != NULL)
 		reply_existence(&reply, FOUND, 0);
 	if (!same || wire == NULL ||
 	    !wire_replies_to(wire, upstream->len, info->target.wire, info->query.qtype, CLASS_IN))
@@ -444,16 +441,16 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	reply.flags |= wire[3] & 15u;
 	/* If our CNAME leads to the target, the upstream's records keep their names. */
 	const struct dname *instead = info->rewritten && cnames == 0 ? &info->target : NULL;
-	/* A candidate of a search list must not be in the reply unless it is known to exist. */
-	bool failed = info->search.asking && (wire[3] & 15) != RCODE_NOERROR;
+	/* A candidate must not be in the reply unless it is known to exist. */
+	bool failed = info->claim.candidate && (wire[3] & 15) != RCODE_NOERROR;
 	if (failed || !append_chased(&reply, upstream, &walk, &any, instead)) {
 		reply_begin(&reply, request, &info->query, true);
 		return give_up(&reply, upstream, info);
 	}
 	if (!any)
 		append_denial(&reply, &walk, instead);
-	if (walked)
-		search_settle_ttl(&reply);
+	if (stage != NULL)
+		stage->finish(&reply);
 	if (wire_get16(wire + 2) & FLAG_TC)
 		reply.truncated = true;
 	info->rcode = (uint8_t)(reply.flags & 15);

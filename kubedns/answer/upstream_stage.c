@@ -6,7 +6,6 @@
 
 #include "kubedns/answer/local_names.h"
 #include "kubedns/answer/rewrites.h"
-#include "kubedns/answer/search.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/zones.h"
 #include "lib/own_frame.h"
@@ -220,7 +219,7 @@ refuse_leak(struct reply *reply, const struct answer_info *info, enum answer_out
 {
 	const struct answer_context *context = reply->tree->context;
 
-	if (outcome == ANSWER_CHASE && !info->search.asking && !info->rewritten)
+	if (outcome == ANSWER_CHASE && !info->claim.candidate && !info->rewritten)
 		return ANSWER_REPLY;
 	reply->w.len = DNS_HEADER + (size_t)reply->query->question_len;
 	memset(reply->counts, 0, sizeof reply->counts);
@@ -265,12 +264,12 @@ upstream_ask(struct reply *reply, struct answer_info *info, enum answer_outcome 
 
 	if (forward)
 		info->system = SYSTEM_RECURSIVE;
-	/* For a search list, the queries only find out whether a candidate exists. Only the last candidate is the name that the client
+	/* The queries for candidates only find out whether the candidate exists. Only the last candidate is the name that the client
 	 * means. */
-	if (may_ask && (!info->search.asking || info->search.last) &&
+	if (may_ask && (!info->claim.candidate || info->claim.last) &&
 	    filter_answer(reply, outcome, info)) {
-		if (info->search.form != SEARCH_NONE)
-			search_settle_ttl(reply);
+		if (info->claim.stage != NULL)
+			info->claim.stage->finish(reply);
 		return ANSWER_REPLY;
 	}
 	if (may_ask) {

@@ -78,7 +78,7 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 	streams[API_CONFIGMAPS].wanted = given(config->config_map);
 	w->namespaces_required = config->namespace_labels || config->visibility;
 	w->pods_required = config->visibility;
-	if (config->namespace_labels)
+	if (config->namespace_labels || config->all_labels)
 		streams[API_NAMESPACES].keep = json_prune_namespace_labels;
 	reflector_set_optional(streams[API_NAMESPACES].reflector, !w->namespaces_required);
 	reflector_set_optional(streams[API_PODS].reflector, !w->pods_required);

@@ -71,6 +71,7 @@ struct api_source_config {
 	const char *const *namespaces;
 	bool visibility;       /* --visibility: namespaces and pods are required */
 	bool namespace_labels; /* namespaces are required, and are read with their labels */
+	bool all_labels;       /* namespaces are read with their labels, for a module */
 	/* --endpoint-pod-names: read object_endpoint.pod, which otherwise stays NULL. */
 	bool endpoint_pods;
 	/* --hosts-namespaces, NULL-terminated, at most API_HOSTS_MAX; NULL: none. */

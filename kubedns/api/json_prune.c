@@ -75,8 +75,8 @@ static const struct json_prune_keep keep_subset[] = { SUBSET_FIELDS(KEEP) LAST }
 const struct json_prune_keep json_prune_endpoints[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
 	    ENDPOINTS_FIELDS(KEEP) LAST };
 
-#define keep_namespace_labels search_label
-static const struct json_prune_keep search_label[] = { NAMESPACE_LABELS_FIELDS(KEEP) LAST };
+#define keep_namespace_labels namespace_labels
+static const struct json_prune_keep namespace_labels[] = { NAMESPACE_LABELS_FIELDS(KEEP) LAST };
 static const struct json_prune_keep namespace_metadata[] = { METADATA_FIELDS(KEEP)
 	    NAMESPACE_METADATA_FIELDS(KEEP) CREATED_METADATA_FIELDS(KEEP) LAST };
 #undef keep_namespace_labels

@@ -693,9 +693,6 @@ read_namespace(
 	FIELDS_READ(meta->labels, NAMESPACE_LABELS_FIELDS);
 	o->visibility.sees_label = field_text(r, sees, "a label is not a string");
 	o->visibility.visible_to_label = field_text(r, visible_to, "a label is not a string");
-	/* Any other string, and any other type, means the default. */
-	o->no_search = json_object_is_type(search, json_type_string) &&
-		       strcmp(json_object_get_string(search), "off") == 0;
 	read_visibility(r, meta, o);
 }
 

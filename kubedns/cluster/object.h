@@ -156,8 +156,7 @@ struct object {
 		const char *region;
 	} node;
 	struct object_namespace visibility; /* OBJECT_NAMESPACE */
-	bool no_search; /* OBJECT_NAMESPACE: its label kubedns/search-completion is "off" */
-	struct object_key_value *data; /* OBJECT_CONFIGMAP */
+	struct object_key_value *data;      /* OBJECT_CONFIGMAP */
 	int64_t created_s; /* OBJECT_CONFIGMAP, OBJECT_NAMESPACE: Unix time; INT64_MAX if unknown */
 	size_t data_count;
 	struct object_key_value *labels; /* OBJECT_NAMESPACE */

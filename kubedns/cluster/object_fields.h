@@ -107,11 +107,7 @@
 	X("failure-domain.beta.kubernetes.io/zone", old_zone, whole)                               \
 	X("failure-domain.beta.kubernetes.io/region", old_region, whole)
 
-/* "off" disables search completion in the namespace (kubedns/answer/search.h). The policy in
- * conf/kubernetes/search reads this label too. */
-#define NAMESPACE_LABELS_FIELDS(X)                                                                 \
-	X("kubedns/search-completion", search, whole)                                              \
-	VISIBILITY_FIELDS(X)
+#define NAMESPACE_LABELS_FIELDS(X) VISIBILITY_FIELDS(X)
 
 #define CONFIGMAP_FIELDS(X) X("data", data, whole)
 

@@ -26,6 +26,17 @@ namespace_set(struct store *store, struct namespace *namespace, bool present, ui
 	namespace_drop(store, namespace);
 }
 
+static bool
+is_labelled(const struct store *store, const struct object *object)
+{
+	const struct namespace_label *label = &store->config.label;
+
+	for (size_t i = 0; label->key != NULL && i < object->label_count; i++)
+		if (strcmp(object->labels[i].key, label->key) == 0)
+			return strcmp(object->labels[i].value, label->value) == 0;
+	return false;
+}
+
 static void
 namespace_event(struct store *store, bool deleted, bool relisted, const struct object *object)
 {
@@ -35,7 +46,7 @@ namespace_event(struct store *store, bool deleted, bool relisted, const struct o
 	if (namespace == NULL)
 		return;
 	namespace->mark = store->mark[OBJECT_NAMESPACE];
-	namespace->no_search = object->no_search;
+	namespace->labelled = is_labelled(store, object);
 	if (!deleted) {
 		chosen_by_labels(store, namespace, object);
 		visibility_namespace(store, namespace, object);

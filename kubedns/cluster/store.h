@@ -18,6 +18,7 @@
 
 #include "kubedns/cluster/object.h"
 #include "kubedns/cluster/service_records.h"
+#include "kubedns/cluster/tree_content.h"
 #include "treecache/treecache.h"
 
 struct label_selector;
@@ -40,6 +41,7 @@ struct store_config {
 	char *const *namespaces;
 	/* A namespace is shown only if its labels match. NULL: all labels match. */
 	const struct label_selector *namespace_labels;
+	struct namespace_label label; /* for NODE_LABELLED; the key is NULL if there is none */
 };
 
 /* The kinds of Services for which the programming latency is measured separately. */

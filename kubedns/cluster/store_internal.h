@@ -25,7 +25,7 @@ struct namespace
 	uint32_t named; /* number of the namespace's headless Services whose names exist */
 	bool present;   /* the Namespace object exists */
 	bool chosen;    /* --namespace-labels matches the namespace; unused without that option */
-	bool no_search; /* the namespace's label disables search completion */
+	bool labelled;  /* the namespace has store_config.label */
 	uint8_t mark;
 	uint64_t version;
 	uint8_t label[]; /* length-prefixed, lower case, then a NUL */

@@ -150,7 +150,7 @@ namespace_show(struct store *store, struct namespace *namespace)
 	namespace_name(namespace, &name);
 	if (exists) {
 		const struct node *node = tree_find(treecache_next(store->cache), name.wire);
-		uint8_t flags = namespace->present && namespace->no_search ? NODE_NO_SEARCH : 0;
+		uint8_t flags = namespace->present && namespace->labelled ? NODE_LABELLED : 0;
 
 		if (namespace->named > 0)
 			flags |= NODE_HAS_HEADLESS;

@@ -14,14 +14,14 @@
 
 /*
  * Flags of a node. On a Service's node, they are the kind of Service. On a namespace's node,
- * NO_SEARCH means that the namespace's label disables search completion. HAS_HEADLESS means that a
- * headless Service in the namespace has a name.
+ * LABELLED means that the namespace has the label of a module. HAS_HEADLESS
+ * means that a headless Service in the namespace has a name.
  */
 enum node_flags {
 	NODE_CLUSTERIP = 1,
 	NODE_HEADLESS = 2,
 	NODE_EXTERNALNAME = 4,
-	NODE_NO_SEARCH = 8,
+	NODE_LABELLED = 8,
 	/* With --visibility, marks a Service that every namespace can see, and that Service's
 	 * namespace. */
 	NODE_OPEN = 16,
@@ -30,6 +30,11 @@ enum node_flags {
 	NODE_IMPORT = 32,
 	NODE_IMPORT_CLUSTER = 64,
 	NODE_HAS_HEADLESS = 128
+};
+
+/* The label of a module. A namespace has it if its label `key` has this value. */
+struct namespace_label {
+	const char *key, *value;
 };
 
 /* Value of node.number for nodes that always exist: `svc` and `pod` below the zone's name. */

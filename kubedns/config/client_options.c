@@ -49,7 +49,7 @@ read_node(const struct options *o)
 static bool
 behind_dnsmasq(const struct options *o)
 {
-	return o->search.has_resolver ||
+	return o->upstream.has_search_resolver ||
 	       (!o->upstream.has_resolver && *o->source.objects_dir == '\0' &&
 		   o->listen.port != 53);
 }
@@ -64,7 +64,7 @@ read_visibility(struct options *o)
 	/* The servers of --until-synced would treat this kubedns as the client. */
 	o->upstream.stage.until_synced = false;
 	o->upstream.until_synced.count = 0;
-	if (!behind_dnsmasq(o) || o->search.has_resolver)
+	if (!behind_dnsmasq(o) || o->upstream.has_search_resolver)
 		return 0;
 	return flags_refuse("visibility", NULL,
 	    "pods must query kubedns directly. In the classic topology dnsmasq is the only client, "

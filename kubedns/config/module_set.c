@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/cluster/tree_content.h"
 #include "lib/xalloc.h"
 
 /* The heading of the modules' flags in --help, and the core's heading that follows. */
@@ -66,8 +67,19 @@ modules_init(struct module_set *set, const struct flag *core_flags)
 	join_flags(set, core_flags);
 }
 
+/* Adds what an enabled module wants to what the core must do. */
+static void
+join_wants(struct module_wants *all, const struct module_wants *one)
+{
+	all->messages |= one->messages;
+	if (one->namespace_label.key != NULL) {
+		assert(all->namespace_label.key == NULL); /* NODE_LABELLED is one flag */
+		all->namespace_label = one->namespace_label;
+	}
+}
+
 int
-modules_check(struct module_set *set, const struct flags_common *given)
+modules_check(struct module_set *set, const struct module_given *given)
 {
 	int rc = 0, result;
 
@@ -75,8 +87,10 @@ modules_check(struct module_set *set, const struct flags_common *given)
 		struct module_instance *m = &set->instances[i];
 
 		if (m->module->check != NULL &&
-		    (result = m->module->check(m->options, given, &m->enabled)) < 0)
+		    (result = m->module->check(m->options, given, &m->wants)) < 0)
 			rc = result;
+		if (m->wants.enabled)
+			join_wants(&set->wants, &m->wants);
 	}
 	return rc;
 }
@@ -92,7 +106,8 @@ add_stages(struct module_set *set, struct module_instance *m, size_t *missing, s
 		*stage = m->module->stages[i];
 		stage->options = m->options;
 		stage->first_counter = m->first_counter;
-		assert(stage->sentence != NULL);
+		stage->namespace_flag = NODE_LABELLED;
+		assert(stage->sentence != NULL || stage->explain != NULL);
 		if (stage->order == ORDER_MISSING) {
 			assert(stage->lengths != NULL);
 			set->missing[(*missing)++] = stage;
@@ -117,7 +132,7 @@ modules_add_answers(struct module_set *set, struct answer_config *config)
 	for (size_t i = 0; i < set->count; i++) {
 		struct module_instance *m = &set->instances[i];
 
-		if (!m->enabled)
+		if (!m->wants.enabled)
 			continue;
 		m->first_counter = set->counters;
 		set->counters += m->module->counters;
@@ -131,22 +146,13 @@ modules_add_answers(struct module_set *set, struct answer_config *config)
 	config->handlers = set->handlers;
 }
 
-bool
-modules_need(const struct module_set *set, unsigned need)
-{
-	for (size_t i = 0; i < set->count; i++)
-		if (set->instances[i].enabled && (set->instances[i].module->needs & need) != 0)
-			return true;
-	return false;
-}
-
 void
 modules_open(struct module_set *set, struct module_core *core)
 {
 	for (size_t i = 0; i < set->count; i++) {
 		struct module_instance *m = &set->instances[i];
 
-		if (!m->enabled)
+		if (!m->wants.enabled)
 			continue;
 		struct ring_listener *before = core->listener;
 		if (m->module->open != NULL)

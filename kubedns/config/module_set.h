@@ -12,7 +12,7 @@
 struct module_instance {
 	const struct module *module;
 	void *options, *state;
-	bool enabled;
+	struct module_wants wants;
 	bool open;                       /* open() has been called */
 	struct stage *stages;            /* the module's stages, with what the core sets in them */
 	struct message_handler messages; /* the module's handler, with the state */
@@ -27,8 +27,9 @@ struct module_set {
 	const struct stage **missing, **outside;
 	const struct message_handler **handlers;
 	size_t counters;
-	struct flag *flags; /* the core's rows and the modules' */
-	char *names;        /* "modules: a b\n", for --version */
+	struct module_wants wants; /* what at least one of them wants */
+	struct flag *flags;        /* the core's rows and the modules' */
+	char *names;               /* "modules: a b\n", for --version */
 };
 
 /* Allocates the options of all modules, and joins the rows of the core with the rows of the
@@ -36,14 +37,11 @@ struct module_set {
 void modules_init(struct module_set *set, const struct flag *core_flags);
 
 /* Returns 0, or -EINVAL if a check() returns an error. Calls all of them. */
-int modules_check(struct module_set *set, const struct flags_common *given);
+int modules_check(struct module_set *set, const struct module_given *given);
 
 /* Adds the stages and message handlers of the enabled modules to the configuration, and counts their
  * counters. */
 void modules_add_answers(struct module_set *set, struct answer_config *config);
-
-/* Whether an enabled module has this bit (MODULE_NEEDS_...). */
-bool modules_need(const struct module_set *set, unsigned need);
 
 void modules_open(struct module_set *set, struct module_core *core);
 unsigned modules_confine(const struct module_set *set, struct sandbox *sandbox);

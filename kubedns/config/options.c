@@ -147,12 +147,8 @@ static const struct flag core_flags[] = {
 	{ "answer-cache", FLAG_SIZE, AT(upstream.answer_cache_bytes), "off", "SIZE|off",
 	    .help = "memory for forwarded answers, kept for at most 5 s",
 	    .min = FORWARDED_CACHE_LEAST, .max = FLAGS_SIZE_MOST },
-	{ "search-completion", FLAG_CHOICE, AT(search.completion), "declared", "declared|inferred",
-	    .help = "which search lists kubedns completes" },
-	{ "search-extra", FLAG_LIST, AT(search.extra), NULL, "DOMAIN,...",
-	    .help = "search domains after those of the cluster, at most 8" },
-	{ "search-resolver", FLAG_SERVER, AT(search.resolver), "", "IP:PORT",
-	    .help = "classic topology: dnsmasq, for search completion",
+	{ "search-resolver", FLAG_SERVER, AT(upstream.search_resolver), "", "IP:PORT",
+	    .help = "classic topology: dnsmasq, for targets of aliases",
 	    RULES(EXCLUDES("resolver", "the first is for the classic topology, the second for "
 				       "front: use only one of them")) },
 	{ "filter-aaaa", FLAG_CHOICE, AT(upstream.filter_aaaa), "off", "auto|on|off",
@@ -455,10 +451,8 @@ fill_answers(struct options *o)
 	o->zone.stage = (struct zone_config){ .pods = o->zone.pods,
 		.ignore_empty_service = o->zone.ignore_empty_service,
 		.wildcards = o->zone.wildcards };
-	o->search.stage.inferred = o->search.completion == SEARCH_COMPLETION_INFERRED;
 	o->reverse.stage.cidrs_only = o->reverse.ptr == PTR_CIDRS;
 	a->stage_config[STAGE_zone] = &o->zone.stage;
-	a->stage_config[STAGE_search] = &o->search.stage;
 	a->stage_config[STAGE_reverse] = &o->reverse.stage;
 	a->stage_config[STAGE_upstream] = &o->upstream.stage;
 	a->ttl_s = (uint32_t)o->zone.ttl_s;
@@ -498,10 +492,11 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		rc = flags_refuse("server-id", o->zone.server_id, "too long: at most 63 bytes");
 	fill_answers(o);
 	divide_memory(o, common);
+	const struct module_given given = { .flags = common, .zone = &o->answers.zone };
 	const int results[] = { checked, read_bind_addresses(o), zone_options_read(o, common),
 		server_options_read(o), client_options_read(o), read_federations(o),
 		read_ns_addresses(o), read_environment(o), read_log(o, common),
-		read_audit(o, common), modules_check(&o->modules, common) };
+		read_audit(o, common), modules_check(&o->modules, &given) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	modules_add_answers(&o->modules, &o->answers);
@@ -519,7 +514,6 @@ kubedns_options_free(struct options *o, struct flags_common *common)
 	zone_options_free(o);
 	client_options_free(o);
 	free(o->upstream.stage.filter_except);
-	free(o->search.stage.extra);
 	flags_free(o->modules.flags, o, common);
 	modules_free(&o->modules);
 }

@@ -6,7 +6,6 @@
 #define KUBEDNS_CONFIG_OPTIONS_H
 
 #include "kubedns/answer/nearest.h"
-#include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
 #include "kubedns/config/module_set.h"
@@ -26,7 +25,6 @@ enum filter_mode {
 
 enum client_pods_mode { CLIENT_PODS_OFF, CLIENT_PODS_NODE, CLIENT_PODS_ALL };
 enum ptr_mode { PTR_ALL, PTR_CIDRS };
-enum search_completion { SEARCH_COMPLETION_DECLARED, SEARCH_COMPLETION_INFERRED };
 enum visibility_mode { VISIBILITY_OFF, VISIBILITY_LABELS, VISIBILITY_VISIBLE_TO };
 enum visibility_unknown { VISIBILITY_UNKNOWN_NONE, VISIBILITY_UNKNOWN_ALL };
 enum { EXTERNAL_ZONES_MAX = 16 };
@@ -133,6 +131,8 @@ struct upstream_options {
 					    * resolv.conf are used */
 	bool has_resolver;
 	struct server resolver;
+	bool has_search_resolver;
+	struct server search_resolver;
 	bool servfail_retry;
 	size_t answer_cache_bytes; /* 0: --answer-cache=off */
 	/* --until-synced. If it has no servers, kubedns answers SERVFAIL until the first sync. */
@@ -140,15 +140,6 @@ struct upstream_options {
 	enum filter_mode filter_a, filter_aaaa;
 	struct flag_list filter_except;
 	struct upstream_config stage;
-};
-
-/* --search-completion, --search-extra, --search-resolver */
-struct search_options {
-	enum search_completion completion;
-	struct flag_list extra;
-	bool has_resolver;
-	struct server resolver;
-	struct search_config stage;
 };
 
 /* Which pod a client is, and what it sees. */
@@ -199,7 +190,6 @@ struct options {
 	struct external_options external;
 	struct clusterset_options clusterset;
 	struct upstream_options upstream;
-	struct search_options search;
 	struct client_options clients;
 	struct limit_options limits;
 	struct observe_options observe;

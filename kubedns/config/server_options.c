@@ -1,12 +1,10 @@
-/* The flags about other servers (upstream servers, a dnsmasq, other DNS pods), about search
- * completion and about filters. */
+/* The flags about other servers (upstream servers, a dnsmasq, other DNS pods) and about filters. */
 #include "kubedns/config/server_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/search.h"
 #include "kubedns/config/options.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -34,7 +32,7 @@ read_nameservers(struct options *o)
 	return rc;
 }
 
-/* --- addresses of a dnsmasq and of other DNS pods; search completion --- */
+/* --- addresses of a dnsmasq and of other DNS pods --- */
 
 /* Checks whether kubedns can query the dnsmasq at `server`. `where` describes its place in the
  * topology. */
@@ -92,45 +90,6 @@ read_until_synced(struct options *o)
 	return rc;
 }
 
-/* --- --search-completion, --search-extra, --search-resolver --- */
-
-static int
-read_search_extra(struct options *o, const char *text, struct dname *domain)
-{
-	struct dname arpa;
-
-	if (dname_from_text(domain, text) < 0 || domain->len == 1)
-		return flags_refuse("search-extra", text, "not a domain, such as corp.example");
-	dname_lower(domain->wire, domain->len);
-	dname_from_text(&arpa, "arpa.");
-	if (dname_in_zone(domain->wire, o->answers.zone.wire) >= 0 ||
-	    dname_in_zone(domain->wire, arpa.wire) >= 0)
-		return flags_refuse("search-extra", text,
-		    "must be outside --domain and arpa: kubedns always completes names with the "
-		    "pods' own search domains");
-	return 0;
-}
-
-static int
-read_search(struct options *o)
-{
-	struct search_config *search = &o->search.stage;
-	int rc = 0;
-
-	o->upstream.stage.search_resolver = o->search.has_resolver;
-	if (o->search.extra.count > SEARCH_EXTRA_MAX)
-		return flags_refuse("search-extra", o->search.extra.items[SEARCH_EXTRA_MAX],
-		    "at most 8 domains, because each may cause another query");
-	search->extra = xcalloc(SEARCH_EXTRA_MAX, sizeof *search->extra);
-	for (size_t i = 0; i < o->search.extra.count; i++) {
-		int bad = read_search_extra(o, o->search.extra.items[i], &search->extra[i]);
-
-		rc = bad < 0 ? bad : rc;
-		search->extra_count++;
-	}
-	return rc;
-}
-
 /* --- --filter-aaaa, --filter-a and --filter-except --- */
 
 static int
@@ -173,11 +132,12 @@ server_options_read(struct options *o)
 	const int results[] = { read_nameservers(o),
 		check_dnsmasq(
 		    o, "resolver", &o->upstream.resolver, &o->upstream.has_resolver, "behind"),
-		check_dnsmasq(o, "search-resolver", &o->search.resolver, &o->search.has_resolver,
-		    "in front of"),
-		read_until_synced(o), read_search(o), read_filter(o) };
+		check_dnsmasq(o, "search-resolver", &o->upstream.search_resolver,
+		    &o->upstream.has_search_resolver, "in front of"),
+		read_until_synced(o), read_filter(o) };
 	int rc = 0;
 
+	o->upstream.stage.search_resolver = o->upstream.has_search_resolver;
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	return rc;

@@ -4,7 +4,7 @@
 
 struct options;
 
-/* Reads --nameservers, --resolver, --until-synced, --search-* and --filter-*. The zones and
+/* Reads --nameservers, --resolver, --until-synced, --search-resolver and --filter-*. The zones and
  * --dns-bind-address must have been read before. Returns 0, or -EINVAL after a line for each
  * mistake. */
 int server_options_read(struct options *options);

@@ -197,7 +197,7 @@ apply_upstreams(void *arg, struct conf_content *content)
 	struct settings *s = arg;
 	const struct conf_upstreams *upstreams = content->value;
 
-	if (!s->options->upstream.has_resolver && !s->options->search.has_resolver) {
+	if (!s->options->upstream.has_resolver && !s->options->upstream.has_search_resolver) {
 		char *why = conf_servers_no_tls(upstreams->servers, upstreams->count, "kubedns");
 
 		if (why != NULL)

@@ -43,6 +43,9 @@ scope_of(const struct options *o)
 	hash = scope_of_text(hash, o->zone.domain);
 	hash = scope_of_text(hash, o->source.endpointslice_selector);
 	hash = scope_of_text(hash, o->source.namespace_labels);
+	const struct namespace_label *label = &o->modules.wants.namespace_label;
+	if (label->key != NULL)
+		hash = scope_of_text(scope_of_text(hash, label->key), label->value);
 	for (char *const *name = o->source.wanted_namespaces; name != NULL && *name != NULL; name++)
 		hash = scope_of_text(hash, *name);
 	return hash_fold(hash);

@@ -24,8 +24,8 @@ add_needs(struct sandbox *s, const struct status *status)
 		sandbox_connect(s, upstreams[i].port);
 	if (o->upstream.has_resolver)
 		sandbox_connect(s, o->upstream.resolver.port);
-	if (o->search.has_resolver)
-		sandbox_connect(s, o->search.resolver.port);
+	if (o->upstream.has_search_resolver)
+		sandbox_connect(s, o->upstream.search_resolver.port);
 	for (size_t i = 0; i < o->upstream.until_synced.count; i++)
 		sandbox_connect(s, o->upstream.until_synced.servers[i].port);
 	api_source_needs(status->watch, s);

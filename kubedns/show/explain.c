@@ -7,7 +7,6 @@
 #include <curl/curl.h>
 
 #include "kubedns/answer/explanation_stage.h"
-#include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zones.h"
@@ -362,7 +361,7 @@ explain_missing(const struct explanation *e)
 	char text[REASON_TEXT_MAX];
 
 	reason_text(reason, text);
-	explain_search_refusal(e);
+	explain_unclaimed(e);
 	fprintf(e->out, "%s: %s does not exist.\n", explain_missing_rcode(e), e->text);
 	if (reason->kind == REASON_NONE || must_not_leave(e))
 		return;
@@ -598,20 +597,10 @@ first_answer(const struct explain_config *config, const struct dname *qname)
 		free(answer);
 		answer = explain_query(config, qname->wire, types[i]);
 		if (answer->reason.denial.kind != REASON_FILTERED ||
-		    search_walked(&answer->info.search))
+		    answer->info.claim.stage != NULL)
 			break;
 	}
 	return answer;
-}
-
-/* Explains the answer of a module's stage. */
-static void
-explain_module(const struct explanation *e)
-{
-	const char *sentence = e->reason->object;
-
-	fprintf(e->out, "%s\n", sentence);
-	explain_records(e, "");
 }
 
 static void explain_name(FILE *out, const struct explain_config *config, const struct dname *qname);
@@ -668,7 +657,7 @@ say_no_namespace(const struct explanation *e)
 	struct explained *answer = first_answer(e->config, &name);
 	struct explanation full = *e;
 	struct reason reason = answer->reason.denial;
-	if (reason.namespace == NULL) { /* a local name or a search list */
+	if (reason.namespace == NULL) { /* a local name, or the name of a module */
 		free(answer);
 		return;
 	}
@@ -705,7 +694,6 @@ explain_name(FILE *out, const struct explain_config *config, const struct dname 
 		[STAGE_local_names] = explain_local_names,
 		[STAGE_stub_domains] = explain_outside,
 		[STAGE_zone] = explain_zone,
-		[STAGE_search] = explain_search,
 		[STAGE_reverse] = explain_reverse,
 		[STAGE_external] = explain_external,
 		[STAGE_clusterset] = explain_clusterset,

@@ -62,8 +62,7 @@ void explain_fallthrough(const struct explanation *e);
  * `direct`, the query is not sent to dnsmasq or unbound. */
 void explain_sent(const struct explanation *e, const uint8_t *name, bool direct);
 
-/* Returns whether the answer depends on other servers, which are queried for a candidate of a
- * search list. */
+/* Returns whether the answer depends on other servers, which are queried for a candidate. */
 bool explain_waits(const struct explained *answer);
 
 /* For such an answer: gets the answer if other servers have none of the candidates. */
@@ -93,12 +92,12 @@ explain_version(const struct explanation *e, uint64_t version)
 
 /* Explain the answers of one stage. */
 void explain_local_names(const struct explanation *e);
-void explain_search(const struct explanation *e);
 void explain_external(const struct explanation *e);
 void explain_clusterset(const struct explanation *e);
+void explain_module(const struct explanation *e);
 
-/* Prints why search completion does not apply, if it was considered. */
-void explain_search_refusal(const struct explanation *e);
+/* If a stage of a module has left the query to other stages, prints why. */
+void explain_unclaimed(const struct explanation *e);
 
 /* With --visibility, prints which namespaces see the name. The name must exist. Prints nothing
  * for requests over DNS. */

@@ -1,5 +1,5 @@
 /* Explains names that belong to a feature: local names, rewrites, external and clusterset zones,
- * search completion, views and places. */
+ * stages of modules, views and places. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,6 @@
 #include "kubedns/answer/nearest.h"
 #include "kubedns/answer/local_names.h"
 #include "kubedns/answer/rewrites.h"
-#include "kubedns/answer/search.h"
 #include "kubedns/answer/view.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "kubedns/cluster/external/external.h"
@@ -258,45 +257,7 @@ explain_external(const struct explanation *e)
 	}
 }
 
-/* --- search completion --- */
-
-static void
-say_step(void *arg, enum search_step step, const struct dname *candidate)
-{
-	static const char *const words[] = {
-		[SEARCH_STEP_NOTHING] = "does not exist",
-		[SEARCH_STEP_DENIED] = "does not exist",
-		[SEARCH_STEP_TOO_LONG] = "",
-		[SEARCH_STEP_FOUND] = "exists: this is the answer",
-		[SEARCH_STEP_OUTSIDE] = "is sent to other servers, and used if it exists there",
-	};
-	char text[DNAME_TEXT_MAX];
-
-	if (step == SEARCH_STEP_TOO_LONG)
-		fprintf(arg, "  one of these names is left out: it is longer than 255 bytes\n");
-	else
-		fprintf(arg, "  %s %s\n", dname_to_text(candidate->wire, text), words[step]);
-}
-
-void
-explain_search_refusal(const struct explanation *e)
-{
-	static const char *const words[SEARCH_REFUSALS] = {
-		[SEARCH_TYPE] = "only A and AAAA queries are completed",
-		[SEARCH_ONE_LABEL] = "the part before the namespace has no dot",
-		[SEARCH_UNDERSCORE] = "a label begins with '_'",
-		[SEARCH_NO_NAMESPACE] = "the namespace does not exist",
-		[SEARCH_OPTED_OUT] = "the namespace has the label kubedns/search-completion=off",
-		[SEARCH_SERVICE] = "the name is below a Service of the namespace",
-		[SEARCH_FALLS_THROUGH] = "--fallthrough sends it to other servers",
-		[SEARCH_NO_RESOLVER] = "there is no server for external names",
-	};
-	const struct search_walk *walk = &e->answer->info.search;
-
-	/* The answer to TXT stands for the filtered answers to A and AAAA. */
-	if (walk->form == SEARCH_REFUSED && walk->refusal != SEARCH_TYPE)
-		fprintf(e->out, "Search completion does not apply: %s.\n", words[walk->refusal]);
-}
+/* --- stages of modules --- */
 
 /* Writes the answer if no candidate exists. */
 static void
@@ -311,7 +272,7 @@ write_denial(char *out, size_t max, const struct explained *answer, bool waits)
 	    text);
 }
 
-/* Prints what follows from the search list for A and AAAA, which differ if one of them is filtered. */
+/* Prints what follows from the candidates for A and AAAA, which differ if one of them is filtered. */
 static void
 say_completed(const struct explanation *e)
 {
@@ -339,26 +300,39 @@ say_completed(const struct explanation *e)
 		explain_records(e, NULL);
 }
 
-void
-explain_search(const struct explanation *e)
+static void
+explain_with(const struct stage *stage, const struct explanation *e)
 {
-	if (e->reason->kind == REASON_EMPTY) {
-		fprintf(e->out,
-		    "%s has no records (NODATA); search lists are walked below it, for "
-		    "X.NAMESPACE.s.\n",
-		    e->text);
+	const struct stage_explanation what = { .config = e->config->answers,
+		.tree = e->config->tree,
+		.info = &e->answer->info,
+		.reason = e->reason };
+
+	stage->explain(stage, e->out, &what);
+}
+
+void
+explain_unclaimed(const struct explanation *e)
+{
+	const struct stage *stage = e->answer->info.claim.owner;
+
+	if (stage != NULL)
+		explain_with(stage, e);
+}
+
+void
+explain_module(const struct explanation *e)
+{
+	const struct stage *stage = e->reason->object;
+
+	if (stage->explain == NULL) {
+		fprintf(e->out, "%s\n", stage->sentence);
+		explain_records(e, "");
 		return;
 	}
-	fprintf(e->out,
-	    search_is_declared(&e->reason->name, e->below)
-		? "Search completion, because the name ends in a declared search list: "
-		  "the first of these names that exists answers.\n"
-		: "The name itself does not exist. Search completion is inferred for A and AAAA: "
-		  "the first of these names that exists answers.\n");
-	search_steps(
-	    e->config->answers, e->config->tree, &e->reason->name, e->below, say_step, e->out);
-	explain_search_refusal(e);
-	say_completed(e);
+	explain_with(stage, e);
+	if (e->answer->info.claim.owner == stage)
+		say_completed(e);
 }
 
 /* --- --visibility --- */

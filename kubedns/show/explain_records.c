@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/show/explain_internal.h"
 #include "lib/rdata_text.h"
@@ -87,7 +86,7 @@ explain_exists(const struct explained *answer)
 bool
 explain_waits(const struct explained *answer)
 {
-	return answer->outcome == ANSWER_CHASE && answer->info.search.asking;
+	return answer->outcome == ANSWER_CHASE && answer->info.claim.candidate;
 }
 
 /* --- records --- */

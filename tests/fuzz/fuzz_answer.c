@@ -32,8 +32,14 @@ enum {
 	OPTION_VERIFIED = 16,
 	OPTION_FILTER = 32,
 	OPTION_OWN = 64,
-	OPTION_INFERRED = 128,
+	OPTION_MODULE = 128,
 };
+
+#ifndef MODULE_STAGES /* A target of a module includes this file, and defines its stages. */
+#define MODULE_STAGES(option) ((void)(option), (struct module_stages){ NULL, NULL })
+enum { CANDIDATES = 0 /* number of candidates at other servers */ };
+#endif
+
 enum { SHARED = 3000, OWNERS = 300, PORTS = 60, COMPARED_MAX = 100 };
 
 static struct treecache *cache;
@@ -43,7 +49,7 @@ static struct answer_config config;
 static struct answer_parts parts;
 static struct reverse_zone zones[3];
 static struct answer_context *context; /* the published context */
-static struct dname except, extra[2];
+static struct dname except;
 static struct local_names *volatile own_hosts;
 static struct rewrites *rewrites;
 
@@ -299,11 +305,6 @@ make_world(void)
 		abort();
 	if (dname_from_text(&except, "com.") != 0)
 		abort();
-	if (dname_from_text(&extra[0], "corp.example.") != 0 ||
-	    dname_from_text(&extra[1], "a.rather.long.domain.of.the.lab.example.") != 0)
-		abort();
-	parts.search.extra = extra;
-	parts.search.extra_count = 2;
 	parts.upstream.filter_except = &except;
 	parts.upstream.filter_except_count = 1;
 	config.ttl_s = 30;
@@ -394,13 +395,14 @@ explain(const struct answer_config *unused, const struct tree *tree, const char 
 
 static const struct explanation_config explanation = { .explain = explain };
 static int64_t now_ns = 1;
-static uint64_t explained[2];
-static struct answer_thread thread = {
-	.now_ns = &now_ns, .explained = &explained[0], .explain_refused = &explained[1]
-};
+static uint64_t explained[2], counters[32];
+static struct answer_thread thread = { .now_ns = &now_ns,
+	.explained = &explained[0],
+	.explain_refused = &explained[1],
+	.modules = counters };
 
 /*
- * Continues with the names of the search list, with replies of other servers. For each name, a bit
+ * Continues with the candidates of a module, with replies of other servers. For each name, a bit
  * of the input's last byte selects a negative answer or an address. The loop ends after as many
  * steps as there are candidates.
  */
@@ -417,11 +419,11 @@ walk(const struct answer_request *request, struct answer_info *info, uint8_t den
 
 		message[2] |= 0x80;
 		message[3] = denied ? RCODE_NXDOMAIN : RCODE_NOERROR;
-		if (steps > parts.search.extra_count + 1)
+		if (steps > CANDIDATES)
 			abort();
-		bool asking = info->search.asking;
+		bool candidate = info->claim.candidate;
 		if (answer_chases_on(request, &said, info)) {
-			if (!asking || !denied)
+			if (!candidate || !denied)
 				abort();
 			continue;
 		}
@@ -446,7 +448,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool tcp = data[0] & OPTION_TCP;
 	parts.zone.wildcards = data[0] & OPTION_WILDCARDS;
 	parts.zone.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
-	parts.search.inferred = data[0] & OPTION_INFERRED;
+	config.module_stages = MODULE_STAGES(data[0] & OPTION_MODULE);
 	config.stage_config[STAGE_explanation] = &explanation;
 	stages_build(&config);
 	context->filter_aaaa = data[0] & OPTION_FILTER;

@@ -46,10 +46,14 @@ enum {
 };
 static const int64_t ms_ns = 1000000;
 
+#ifndef MODULE_STAGES /* A target of a module includes this file, and defines its stages, and a name for them. */
+#define MODULE_STAGES(option) ((void)(option), (struct module_stages){ NULL, NULL })
+#define MODULE_NAME           "e.example.org."
+#endif
+
 /* The first letter of a name determines the address that the resolver returns. */
 static const char *const names[LETTERS] = { "a.example.org.", "b.example.org.", "c.example.org.",
-	"ext.default.svc.cluster.local." /* CNAME of d.example.org */,
-	"e.example.org.default.svc.cluster.local." /* a name with a search domain */ };
+	"ext.default.svc.cluster.local." /* CNAME of d.example.org */, MODULE_NAME };
 static const char *const local_names[LETTERS] = { "a.default.svc.cluster.local.",
 	"b.default.svc.cluster.local.", "c.default.svc.cluster.local.",
 	"d.default.svc.cluster.local.", "e.default.svc.cluster.local." };
@@ -73,9 +77,9 @@ static struct treecache *cache, *not_synced;
 static struct store *volatile store; /* reachable for the leak checker */
 static struct answer_config config;
 static struct answer_parts parts;
-static struct stats stats;
+enum { STATS_SIZE = sizeof(struct stats) + 32 * sizeof(uint64_t) };
+static struct stats *stats; /* with counters of a module */
 static struct worker_context context;
-static struct dname search_extra;
 
 static struct treecache *
 make_cache(void)
@@ -105,13 +109,10 @@ make_world(void)
 
 	rcu_join();
 	stranger_open();
-	CHECK(dname_from_text(&config.zone, "cluster.local.") == 0 &&
-	      dname_from_text(&search_extra, "lan.example.") == 0);
+	CHECK(dname_from_text(&config.zone, "cluster.local.") == 0);
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
-	parts.search.inferred = true;
-	parts.search.extra = &search_extra;
-	parts.search.extra_count = 1;
+	config.module_stages = MODULE_STAGES(true);
 	answer_parts_use(&config, &parts);
 	not_synced = make_cache();
 	treecache_publish(not_synced, 1, false);
@@ -123,7 +124,8 @@ make_world(void)
 	treecache_publish(cache, 1, true);
 	context.epoll = epoll_create1(EPOLL_CLOEXEC);
 	CHECK(context.epoll >= 0);
-	context.stats = &stats;
+	context.stats = stats = calloc(1, STATS_SIZE);
+	CHECK(stats != NULL);
 	context.answers = &config;
 	worker_thread_init(&context);
 }
@@ -186,7 +188,7 @@ timeout_ns(void)
 static uint64_t
 limits_reached(void)
 {
-	return stats.dropped[DROP_FORWARD_CLIENT] + stats.dropped[DROP_FORWARD_TOTAL];
+	return stats->dropped[DROP_FORWARD_CLIENT] + stats->dropped[DROP_FORWARD_TOTAL];
 }
 
 /*
@@ -400,7 +402,7 @@ begin(unsigned options)
 	const struct client_ops clients = { NULL, client_defer, client_reserve, client_done };
 	const uint8_t local[4] = { 127, 0, 0, 1 };
 
-	memset(&stats, 0, sizeof stats);
+	memset(stats, 0, STATS_SIZE);
 	memset(said, 0, sizeof said);
 	ending = false;
 	context.now_ns = 1;
@@ -470,7 +472,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	settle();
 	ending = true;
 	upstream_finish_all(forwarding);
-	CHECK(stats.forward_in_flight == 0);
+	CHECK(stats->forward_in_flight == 0);
 	for (unsigned i = 0; i < query_count; i++)
 		CHECK(queries[i].replies == 1);
 	resolver_down();

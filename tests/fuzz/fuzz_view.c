@@ -28,8 +28,12 @@ enum {
 	OPTION_WILDCARDS = 4,
 	OPTION_POD_NAMES = 16,
 	OPTION_FILTER = 32,
-	OPTION_INFERRED = 128,
+	OPTION_MODULE = 128,
 };
+
+#ifndef MODULE_STAGES /* A target of a module includes this file, and defines its stages. */
+#define MODULE_STAGES(option) ((void)(option), (struct module_stages){ NULL, NULL })
+#endif
 
 /* --- the clusters --- */
 
@@ -201,10 +205,11 @@ make_worlds(void)
 /* --- queries --- */
 
 static int64_t now_ns = 1;
-static uint64_t explained[2];
-static struct answer_thread thread = {
-	.now_ns = &now_ns, .explained = &explained[0], .explain_refused = &explained[1]
-};
+static uint64_t explained[2], counters[32];
+static struct answer_thread thread = { .now_ns = &now_ns,
+	.explained = &explained[0],
+	.explain_refused = &explained[1],
+	.modules = counters };
 
 /* Writes the answer to the pod and returns its length. */
 static size_t
@@ -240,7 +245,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	parts.zone.wildcards = data[0] & OPTION_WILDCARDS;
 	parts.zone.pods = data[0] & OPTION_POD_NAMES ? PODS_VERIFIED : PODS_DISABLED;
-	parts.search.inferred = data[0] & OPTION_INFERRED;
+	config.module_stages = MODULE_STAGES(data[0] & OPTION_MODULE);
 	stages_build(&config);
 	parts.choice.zonal = data[0] & OPTION_POD_NAMES;
 	parts.choice.nearest = data[0] & OPTION_FILTER;
@@ -261,7 +266,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (outcome[0] != outcome[1] || len[0] != len[1] || memcmp(out[0], out[1], len[0]) != 0)
 		abort();
 	if (outcome[0] == ANSWER_CHASE && (!dname_equal(info[0].target.wire, info[1].target.wire) ||
-					      info[0].search.asking != info[1].search.asking))
+					      info[0].claim.candidate != info[1].claim.candidate))
 		abort();
 	return 0;
 }

@@ -38,7 +38,10 @@ object_named(enum object_kind kind, const char *name)
 int
 bed_begin(void **state)
 {
-	struct store_config config = { .records = { .ttl_s = 30 }, .nearest = true, .zonal = true };
+	struct store_config config = { .records = { .ttl_s = 30 },
+		.nearest = true,
+		.zonal = true,
+		.label = { "kind", "special" } };
 	struct object o = object_named(OBJECT_NAMESPACE, "default");
 	struct addr ns;
 
@@ -77,11 +80,13 @@ bed_end(void **state)
 }
 
 void
-bed_namespace_search(const char *name, bool no_search)
+bed_namespace_labelled(const char *name, bool labelled)
 {
+	struct object_key_value label = { .key = "kind", .value = labelled ? "special" : "other" };
 	struct object o = object_named(OBJECT_NAMESPACE, name);
 
-	o.no_search = no_search;
+	o.labels = &label;
+	o.label_count = 1;
 	store_event(bed.store, OBJECT_NAMESPACE, EVENT_ADDED, &o);
 	bed.namespace = name;
 }
@@ -89,7 +94,7 @@ bed_namespace_search(const char *name, bool no_search)
 void
 bed_namespace(const char *name)
 {
-	bed_namespace_search(name, false);
+	bed_namespace_labelled(name, false);
 }
 
 /* Parses "name/proto/number ..." in place. */
@@ -467,7 +472,7 @@ bed_why(const char *text, const char *type, uint16_t udp_size)
 	size_t at = strlen(text);
 	bool whole = at > 0 && text[at - 1] == '.';
 	ldns_pkt *pkt = NULL;
-	struct answer_thread thread = { .now_ns = &bed.now_ns };
+	struct answer_thread thread = { .now_ns = &bed.now_ns, .modules = bed.counters };
 	struct answer_request request = { .config = &bed.config,
 		.tree = tree_current(bed.cache),
 		.query = query,

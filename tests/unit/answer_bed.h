@@ -19,6 +19,7 @@ struct bed {
 	struct answer_parts parts;
 	const char *namespace;     /* namespace of new objects */
 	int64_t now_ns;            /* the time for bed_why() */
+	uint64_t counters[32];     /* of modules, for bed_why() */
 	struct rewrites *rewrites; /* made by bed_context() */
 	struct local_names *hosts;
 	uint8_t out[DNS_TCP_MAX];
@@ -61,9 +62,9 @@ struct answer_context *bed_context(const char *rewrites, const char *hosts);
 
 void bed_publish(void);
 
-/* Adds a namespace with or without the label that disables search completion. The objects that the
- * test adds after this call belong to it. */
-void bed_namespace_search(const char *name, bool no_search);
+/* Adds a namespace with or without the label for NODE_LABELLED (cluster/tree_content.h). The objects
+ * that the test adds after this call belong to it. */
+void bed_namespace_labelled(const char *name, bool labelled);
 
 /*
  * Sends a query over TCP and returns the answer as text: the rcode, then the sorted records, such

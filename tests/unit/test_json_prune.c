@@ -108,10 +108,10 @@ white_space_is_no_obstacle(void **state)
 	    "{ \"metadata\" :\n{ \"name\" : \"a b\" , \"finalizers\" : [ ] } , \"spec\" : [ 1 ] }",
 	    "{\"metadata\":{\"name\":\"a b\"}}");
 	expect(json_prune_namespace,
-	    "{ \"metadata\" :\n{ \"labels\" : { \"team\" : \"x\" ,\t\"kubedns/search-completion\" "
+	    "{ \"metadata\" :\n{ \"labels\" : { \"team\" : \"x\" ,\t\"kubedns/sees\" "
 	    ": "
-	    "\"off\" } } }",
-	    "{\"metadata\":{\"labels\":{\"kubedns/search-completion\":\"off\"}}}");
+	    "\"all\" } } }",
+	    "{\"metadata\":{\"labels\":{\"kubedns/sees\":\"all\"}}}");
 	expect(json_prune_namespace, "{ }", "{}");
 }
 

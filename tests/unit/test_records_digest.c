@@ -35,7 +35,7 @@ struct bed {
 static struct bed
 bed_new(uint8_t own)
 {
-	struct store_config config = { .records = { .ttl_s = 30 } };
+	struct store_config config = { .records = { .ttl_s = 30 }, .label = { "kind", "special" } };
 	/* As in kubedns, the digest begins with 0, the digest of an empty tree. */
 	struct bed bed = { .cache = treecache_new(own * UINT64_C(0x9e3779b97f4a7c15)) };
 	const struct addr ns = { AF_INET, { 192, 0, 2, own } };
@@ -77,6 +77,7 @@ struct walk {
 };
 
 static const char *const namespaces[NAMESPACES] = { "default", "prod", "test" };
+static struct object_key_value special = { .key = "kind", .value = "special" };
 static const char *const service_names[SERVICES] = { "db", "web", "api", "mail", "cache" };
 static const char *const slice_names[SLICES] = { "s-c", "s-a", "s-i", "s-b", "s-d", "s-g", "s-f",
 	"s-h", "s-e" };
@@ -137,7 +138,8 @@ object_at(struct walk *w, unsigned i)
 		o.kind = OBJECT_NAMESPACE;
 		o.name = namespaces[i];
 		o.namespace = "";
-		o.no_search = i == 2;
+		o.labels = &special;
+		o.label_count = i == 2;
 	} else if (i < NAMESPACES + SERVICES) {
 		o.kind = OBJECT_SERVICE;
 		o.name = service_names[i - NAMESPACES];
@@ -308,7 +310,8 @@ every_change_of_an_answer_changes_the_digest(void **state)
 			s.objects[1].service.publish_not_ready = true;
 			break;
 		case 8:
-			s.objects[0].no_search = true;
+			s.objects[0].labels = &special;
+			s.objects[0].label_count = 1;
 			break;
 		case 9:
 			s.objects[1].namespace = s.objects[2].namespace = "other";

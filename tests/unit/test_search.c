@@ -11,10 +11,17 @@
 #include <cmocka.h>
 
 #include "kubedns/answer/search.h"
-#include "kubedns/answer/stage.h"
+#include "tests/modules/search/search_parts.h"
 #include "tests/unit/answer_bed.h"
 
-static struct dname extra[2];
+/* Returns how the last query was completed. */
+static const struct search_walk *
+walk(void)
+{
+	static const struct search_walk none;
+
+	return bed.info.claim.owner == &search_copy ? (const void *)bed.info.claim.block : &none;
+}
 
 /*
  * The namespace default has the Services web, db (headless, one ready endpoint, one that is not
@@ -25,6 +32,9 @@ static int
 begin(void **state)
 {
 	bed_begin(state);
+	search_options = (struct search_options){ 0 };
+	bed.config.module_stages = search_stages(false);
+	stages_build(&bed.config);
 	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
 	bed_service("db", SERVICE_HEADLESS, NULL, "sql/tcp/5432");
 	bed_slice("db", "db-1", "sql/tcp/5432", "10.1.0.1=db-0 !10.1.0.2=db-1");
@@ -33,7 +43,7 @@ begin(void **state)
 	bed_namespace("prod");
 	bed_service("web", SERVICE_CLUSTERIP, "10.96.1.1", "http/tcp/80");
 	bed_service("api", SERVICE_CLUSTERIP, "10.96.1.2", "http/tcp/80");
-	bed_namespace_search("off", true);
+	bed_namespace_labelled("off", true);
 	bed_publish();
 	return 0;
 }
@@ -41,20 +51,17 @@ begin(void **state)
 static void
 inferred(void)
 {
-	bed.parts.search.inferred = true;
+	search_options.inferred = true;
 	stages_build(&bed.config);
 }
 
 static void
 extras(const char *first, const char *second)
 {
-	assert_int_equal(dname_from_text(&extra[0], first), 0);
-	bed.parts.search.extra = extra;
-	bed.parts.search.extra_count = 1;
-	if (second != NULL) {
-		assert_int_equal(dname_from_text(&extra[1], second), 0);
-		bed.parts.search.extra_count = 2;
-	}
+	search_options.extra_count = 0;
+	search_add_extra(first);
+	if (second != NULL)
+		search_add_extra(second);
 }
 
 static void
@@ -95,7 +102,7 @@ the_first_candidate_that_exists_answers(void **state)
 	/* The name does not mean the Service in another namespace. */
 	bed_expect("api.default.s", "A", "CHASE api.");
 	bed_expect("api.prod.s", "A", "NOERROR CNAME api.prod.svc, api.prod.svc: A 10.96.1.2");
-	assert_int_equal(bed.info.search.form, SEARCH_DECLARED);
+	assert_int_equal(walk()->form, SEARCH_DECLARED);
 }
 
 static void
@@ -170,7 +177,7 @@ outside_candidates_are_asked_in_order(void **state)
 	expect_told("NXDOMAIN", "", "", "CHASE git.lab.example.");
 	expect_told("NOERROR", "git.lab.example. 60 A 192.0.2.7", "",
 	    "NOERROR CNAME git.lab.example., git.lab.example.: A 192.0.2.7");
-	assert_int_equal(bed.info.search.form, SEARCH_DECLARED);
+	assert_int_equal(walk()->form, SEARCH_DECLARED);
 	bed_expect("www.example.com.default.s", "MX", "CHASE www.example.com.corp.example.");
 	expect_told("NXDOMAIN", "", "", "CHASE www.example.com.lab.example.");
 	expect_told("NXDOMAIN", "", "", "CHASE www.example.com.");
@@ -276,7 +283,7 @@ s_and_the_namespaces_below_it_are_empty_names(void **state)
 	bed_expect("s", "A", "NOERROR SOA of cluster.local.");
 	bed_expect("default.s", "A", "NOERROR SOA of cluster.local.");
 	bed_expect("nowhere.s", "A", "NOERROR SOA of cluster.local.");
-	assert_int_equal(bed.info.search.form, SEARCH_NONE);
+	assert_int_equal(walk()->form, SEARCH_NONE);
 	/* The namespace of the pod may not be known yet. */
 	bed_expect("web.nowhere.s", "A", "CHASE web.");
 }
@@ -366,7 +373,7 @@ filtered_types_are_denied_at_the_last_step_alone(void **state)
 	bed_publish();
 	extras("corp.example.", NULL);
 	bed_expect("git.default.s", "AAAA", "CHASE git.corp.example.");
-	bed.parts.search.extra_count = 0;
+	search_options.extra_count = 0;
 	bed_expect("www.example.com.default.s", "AAAA",
 	    "NOERROR CNAME www.example.com. SOA of www.example.com.");
 	assert_true(bed.info.filtered);
@@ -379,7 +386,7 @@ inferred_is_off_by_default(void **state)
 {
 	(void)state;
 	bed_expect("www.example.com.default.svc", "A", "NXDOMAIN SOA of cluster.local.");
-	assert_int_equal(bed.info.search.form, SEARCH_NONE);
+	assert_int_equal(walk()->form, SEARCH_NONE);
 }
 
 static void
@@ -390,7 +397,7 @@ the_rest_of_a_stock_pods_walk_is_done_at_once(void **state)
 	bed_expect("www.example.com.default.svc", "A", "CHASE www.example.com.");
 	expect_told("NOERROR", "www.example.com. 60 A 192.0.2.1", "",
 	    "NOERROR CNAME www.example.com., www.example.com.: A 192.0.2.1");
-	assert_int_equal(bed.info.search.form, SEARCH_INFERRED);
+	assert_int_equal(walk()->form, SEARCH_INFERRED);
 	bed_expect(
 	    "web.prod.default.svc", "A", "NOERROR CNAME web.prod.svc, web.prod.svc: A 10.96.1.1");
 	bed_expect(
@@ -435,15 +442,15 @@ what_is_not_a_lookup_of_a_stock_pod_is_left_alone(void **state)
 	inferred();
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		bed_expect(rows[i].name, rows[i].type, "NXDOMAIN SOA of cluster.local.");
-		assert_int_equal(bed.info.search.form, SEARCH_REFUSED);
-		assert_int_equal(bed.info.search.refusal, rows[i].refusal);
+		assert_int_equal(walk()->form, SEARCH_REFUSED);
+		assert_int_equal(walk()->refusal, rows[i].refusal);
 	}
 	bed_expect("nowhere.svc", "A", "NXDOMAIN SOA of cluster.local.");
-	assert_int_equal(bed.info.search.form, SEARCH_NONE);
+	assert_int_equal(walk()->form, SEARCH_NONE);
 	bed_forwarding(false);
 	bed_publish();
 	bed_expect("www.example.com.default.svc", "A", "NXDOMAIN SOA of cluster.local.");
-	assert_int_equal(bed.info.search.refusal, SEARCH_NO_RESOLVER);
+	assert_int_equal(walk()->refusal, SEARCH_NO_RESOLVER);
 }
 
 static void
@@ -455,7 +462,7 @@ a_service_without_ready_endpoints_is_not_walked_past(void **state)
 	bed_service("idle", SERVICE_HEADLESS, NULL, "");
 	bed_publish();
 	bed_expect("pod-0.idle.default.svc", "A", "NXDOMAIN SOA of cluster.local.");
-	assert_int_equal(bed.info.search.refusal, SEARCH_SERVICE);
+	assert_int_equal(walk()->refusal, SEARCH_SERVICE);
 }
 
 /* --fallthrough: other servers may know a candidate in our zones, so the candidate is sent to them. */
@@ -480,7 +487,7 @@ names_that_fall_through_are_asked_of_others(void **state)
 	expect_told("NXDOMAIN", "", "", "CHASE old.");
 	expect_told("NXDOMAIN", "", "", "NXDOMAIN SOA of cluster.local.");
 	bed_expect("www.example.com.default.svc", "A", "FORWARD");
-	assert_int_equal(bed.info.search.refusal, SEARCH_FALLS_THROUGH);
+	assert_int_equal(walk()->refusal, SEARCH_FALLS_THROUGH);
 	/* Names below `s` are never sent to other servers, because they would start another search. */
 	bed_expect(
 	    "web.default.s.default.s", "A", "CHASE web.default.s.default.svc.cluster.local.");
@@ -528,15 +535,80 @@ a_namespace_may_change_its_mind(void **state)
 	(void)state;
 	inferred();
 	bed_expect("web.prod.off.svc", "A", "NXDOMAIN SOA of cluster.local.");
-	bed_namespace_search("off", false);
+	bed_namespace_labelled("off", false);
 	bed_publish();
 	bed_expect(
 	    "web.prod.off.svc", "A", "NOERROR CNAME web.prod.svc, web.prod.svc: A 10.96.1.1");
-	bed_namespace_search("off", true);
+	bed_namespace_labelled("off", true);
 	bed_publish();
 	bed_expect("web.prod.off.svc", "A", "NXDOMAIN SOA of cluster.local.");
 	/* In the declared form, the pod itself requests the search list. */
 	bed_expect("web.prod.off.s", "A", "NOERROR CNAME web.prod.svc, web.prod.svc: A 10.96.1.1");
+}
+
+/* --- replies of other servers that cannot be read --- */
+
+/* The search list ends with this answer to its last name. Returns the length of the reply. */
+static size_t
+reply_to(uint16_t type, const uint8_t *upstream, size_t upstream_len)
+{
+	uint8_t query[512];
+	struct dname name;
+	const struct upstream_reply said = { .wire = upstream, .len = upstream_len };
+	struct answer_request request = { .config = &bed.config,
+		.tree = tree_current(bed.cache),
+		.query = query,
+		.out = bed.out,
+		.max = DNS_UDP_PAYLOAD };
+
+	dname_from_text(&name, "www.example.com.default.s.cluster.local.");
+	request.query_len =
+	    query_write(query, sizeof query, 77, name.wire, type, CLASS_IN, DNS_UDP_PAYLOAD);
+	assert_int_equal(answer(&request, &bed.info), ANSWER_CHASE);
+	return answer_chased(&request, &said, &bed.info);
+}
+
+/* If the SOA of the empty answer cannot be read, the result is the same as without a SOA. */
+static void
+a_denial_that_cannot_be_read_leaves_nothing_behind(void **state)
+{
+	static const uint8_t soa[] = { 0, 0, TYPE_SOA, 0, CLASS_IN, 0, 0, 0, 60, 0, 22, 0xc0,
+		0xff /* a forward pointer */ };
+	uint8_t upstream[512] = { 0 }, without[DNS_UDP_PAYLOAD];
+	struct dname name;
+
+	(void)state;
+	dname_from_text(&name, "www.example.com.");
+	size_t len = query_write(upstream, sizeof upstream, 1, name.wire, TYPE_AAAA, CLASS_IN, 0);
+	wire_put16(upstream + 2, 0x8180);
+	size_t less = reply_to(TYPE_AAAA, upstream, len);
+	assert_true(less > DNS_HEADER && less <= sizeof without);
+	memcpy(without, bed.out, less);
+	wire_put16(upstream + 8, 1);
+	memcpy(upstream + len, soa, sizeof soa);
+	assert_int_equal(reply_to(TYPE_AAAA, upstream, len + sizeof soa + 20), less);
+	assert_memory_equal(bed.out, without, less);
+}
+
+/* If one record of an answer cannot be read, no record is passed on. */
+static void
+an_answer_that_cannot_be_read_is_a_failure(void **state)
+{
+	static const uint8_t mx[] = { 0xc0, DNS_HEADER, 0, TYPE_MX, 0, CLASS_IN, 0, 0, 0, 60, 0, 4,
+		0, 10, 0xc0, 0xff /* a forward pointer */ };
+	uint8_t upstream[512];
+	struct dname name;
+
+	(void)state;
+	dname_from_text(&name, "www.example.com.");
+	size_t len = query_write(upstream, sizeof upstream, 1, name.wire, TYPE_MX, CLASS_IN, 0);
+	wire_put16(upstream + 2, 0x8180);
+	wire_put16(upstream + 6, 1);
+	memcpy(upstream + len, mx, sizeof mx);
+	reply_to(TYPE_MX, upstream, len + sizeof mx);
+	assert_int_equal(bed.out[3] & 15, RCODE_SERVFAIL);
+	assert_false(bed.info.truncated);
+	assert_int_equal(wire_get16(bed.out + 6), 0);
 }
 
 int
@@ -570,6 +642,8 @@ main(void)
 		ROW(a_candidate_whose_replacement_is_no_name_stays_as_it_is),
 		ROW(after_a_pattern_at_its_bound_a_walk_tries_no_patterns),
 		ROW(a_namespace_may_change_its_mind),
+		ROW(a_denial_that_cannot_be_read_leaves_nothing_behind),
+		ROW(an_answer_that_cannot_be_read_is_a_failure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -316,35 +316,6 @@ mutated_upstream_replies_are_passed_on_whole_or_not_at_all(void **state)
 	free(upstream);
 }
 
-/* The search list ends with an empty answer. If its SOA cannot be read, the result is the same as
- * without a SOA. */
-static void
-a_denial_that_cannot_be_read_leaves_nothing_behind(void **state)
-{
-	static const uint8_t soa[] = { 0, 0, TYPE_SOA, 0, CLASS_IN, 0, 0, 0, 60, 0, 22, 0xc0,
-		0xff /* a forward pointer */ };
-	uint8_t query[512], upstream[512] = { 0 }, without[DNS_UDP_PAYLOAD];
-	struct dname name;
-
-	(void)state;
-	dname_from_text(&name, "www.example.com.default.s.cluster.local.");
-	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_AAAA, CLASS_IN, 1232);
-	assert_int_equal(ask_wire(query, len, false, 0), ANSWER_CHASE);
-	dname_from_text(&name, "www.example.com.");
-	size_t upstream_len =
-	    query_write(upstream, sizeof upstream, 1, name.wire, TYPE_AAAA, CLASS_IN, 0);
-	wire_put16(upstream + 2, 0x8180);
-	size_t less = pass_on(answer_chased, query, len, upstream, upstream_len);
-	assert_true(less > DNS_HEADER && less <= sizeof without);
-	memcpy(without, world.out, less);
-	wire_put16(upstream + 8, 1);
-	memcpy(upstream + upstream_len, soa, sizeof soa);
-	upstream_len += sizeof soa + 20;
-	assert_int_equal(ask_wire(query, len, false, 0), ANSWER_CHASE);
-	assert_int_equal(pass_on(answer_chased, query, len, upstream, upstream_len), less);
-	assert_memory_equal(world.out, without, less);
-}
-
 /* If one record of an answer cannot be read, no record is passed on. */
 static void
 an_answer_that_cannot_be_read_is_a_failure(void **state)
@@ -355,10 +326,10 @@ an_answer_that_cannot_be_read_is_a_failure(void **state)
 	struct dname name;
 
 	(void)state;
-	dname_from_text(&name, "www.example.com.default.s.cluster.local.");
+	dname_from_text(&name, "out.default.svc.cluster.local.");
 	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_MX, CLASS_IN, 1232);
 	assert_int_equal(ask_wire(query, len, false, 0), ANSWER_CHASE);
-	dname_from_text(&name, "www.example.com.");
+	dname_from_text(&name, "www.example.net.");
 	size_t upstream_len =
 	    query_write(upstream, sizeof upstream, 1, name.wire, TYPE_MX, CLASS_IN, 0);
 	wire_put16(upstream + 2, 0x8180);
@@ -380,7 +351,6 @@ main(void)
 		cmocka_unit_test(before_the_first_sync_refused_is_servfail_and_says_by_whom),
 		cmocka_unit_test(upstreams_extended_error_is_passed_on_as_upstreams),
 		cmocka_unit_test(text_of_an_extended_error_is_cut_between_characters),
-		cmocka_unit_test(a_denial_that_cannot_be_read_leaves_nothing_behind),
 		cmocka_unit_test(an_answer_that_cannot_be_read_is_a_failure),
 		cmocka_unit_test(mutated_upstream_replies_are_passed_on_whole_or_not_at_all),
 	};

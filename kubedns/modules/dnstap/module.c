@@ -18,14 +18,16 @@ static const struct flag flags[] = {
 };
 
 static int
-check(void *options, const struct flags_common *given, bool *enabled)
+check(void *options, const struct module_given *given, struct module_wants *wants)
 {
 	struct dnstap_options *o = options;
 	const char *why;
 
-	if (flags_given(given, "dnstap") && dnstap_target_parse(o->text, &o->target, &why) < 0)
+	if (flags_given(given->flags, "dnstap") &&
+	    dnstap_target_parse(o->text, &o->target, &why) < 0)
 		return flags_refuse("dnstap", o->text, why);
-	*enabled = *o->text != '\0';
+	wants->enabled = *o->text != '\0';
+	wants->messages = true;
 	return 0;
 }
 
@@ -77,7 +79,6 @@ stopped(void *state)
 const struct module module_dnstap = { .name = "dnstap",
 	.flags = flags,
 	.options_size = sizeof(struct dnstap_options),
-	.needs = MODULE_NEEDS_MESSAGES,
 	.check = check,
 	.open = open_dnstap,
 	.confine = confine,

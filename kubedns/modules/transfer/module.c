@@ -73,7 +73,7 @@ read_keys(struct transfer_rules *rules, const char *file)
 }
 
 static int
-check(void *options, const struct flags_common *given, bool *enabled)
+check(void *options, const struct module_given *given, struct module_wants *wants)
 {
 	struct transfer_options *o = options;
 	int rc = 0;
@@ -85,7 +85,7 @@ check(void *options, const struct flags_common *given, bool *enabled)
 		rc = read_keys(&o->rules, o->key);
 	for (size_t i = 0; i < o->to.count && rc == 0; i++)
 		rc = read_prefix(&o->rules, o->to.items[i]);
-	*enabled = o->rules.to_count > 0;
+	wants->enabled = o->rules.to_count > 0;
 	return rc;
 }
 

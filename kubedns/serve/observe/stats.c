@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "kubedns/answer/search.h"
+#include "kubedns/answer/stage.h"
 #include "lib/metrics.h"
 
 /*
@@ -131,19 +131,6 @@ count_error(struct stats *stats, enum stats_proto proto, const struct answer_inf
 		stats_add(&causes[CAUSE_SERVFAIL], 1);
 }
 
-static void
-count_search(struct stats *stats, const struct answer_info *info)
-{
-	enum stats_search result = info->rcode == RCODE_NOERROR    ? SEARCH_FOUND
-				   : info->rcode == RCODE_NXDOMAIN ? SEARCH_NOTHING
-								   : SEARCH_FAILED;
-
-	if (info->search.form == SEARCH_REFUSED)
-		stats_add(&stats->search_refused[info->search.refusal], 1);
-	else
-		stats_add(&stats->search_completed[info->search.form][result], 1);
-}
-
 void
 stats_reply(
     struct stats *stats, enum stats_proto proto, const struct answer_info *info, size_t reply_len)
@@ -158,8 +145,8 @@ stats_reply(
 		stats_add(&stats->filtered[info->query.qtype == TYPE_AAAA], 1);
 	if (info->truncated || info->rcode != RCODE_NOERROR)
 		count_error(stats, proto, info);
-	if (info->search.form != SEARCH_NONE)
-		count_search(stats, info);
+	if (info->claim.stage != NULL)
+		info->claim.stage->replied(info, stats->modules + info->claim.stage->first_counter);
 }
 
 void

@@ -74,9 +74,6 @@ enum stats_drop {
 	DROP_COUNT
 };
 
-/* Result of a search list. */
-enum stats_search { SEARCH_FOUND, SEARCH_NOTHING, SEARCH_FAILED, SEARCH_RESULTS };
-
 enum { STATS_RCODES = 18 }; /* 0 to 16 (BADVERS), and 17 for all other rcodes */
 enum { STATS_SIZE_BUCKETS = 40, STATS_TIME_BUCKETS = 32 };
 
@@ -97,8 +94,6 @@ struct stats {
 	uint64_t systems[SYSTEM_COUNT];
 	uint64_t truncated;
 	uint64_t filtered[2]; /* A and AAAA queries for external names that were filtered */
-	uint64_t search_completed[SEARCH_FORMS][SEARCH_RESULTS];
-	uint64_t search_refused[SEARCH_REFUSALS];
 	uint64_t dropped[DROP_COUNT];
 	struct stats_sizes request_sizes[PROTO_COUNT];
 	struct stats_sizes response_sizes[SYSTEM_COUNT][PROTO_COUNT];

@@ -1,29 +1,7 @@
-/* Metric families for names that are looked up under another name: explanations, search completion, rewrites and --fallthrough. This
+/* Metric families for names that are looked up under another name: explanations, rewrites and --fallthrough. This
  * file also has the metric families for --answer-cache. */
-#include "kubedns/answer/search.h"
 #include "kubedns/serve/observe/stats.h"
 #include "lib/metrics.h"
-
-static void
-search_families(const struct stats *stats, struct metrics *m)
-{
-	static const char *const results[SEARCH_RESULTS] = {
-		[SEARCH_FOUND] = "found", [SEARCH_NOTHING] = "nothing", [SEARCH_FAILED] = "failed"
-	};
-	metrics_family(m, "kubedns_search_completed_total", METRIC_COUNTER,
-	    "Search lists that kubedns walked for a client, by result.");
-	for (size_t f = SEARCH_DECLARED; f <= SEARCH_INFERRED; f++)
-		for (size_t r = 0; r < SEARCH_RESULTS; r++)
-			metrics_value(m, (double)(stats->search_completed[f][r]), "form",
-			    f == SEARCH_DECLARED ? "declared" : "inferred", "result", results[r],
-			    (char *)NULL);
-	metrics_family(m, "kubedns_search_refused_total", METRIC_COUNTER,
-	    "Names below svc that do not exist, and for which no search list was walked, by "
-	    "reason.");
-	for (unsigned r = 0; r < SEARCH_REFUSALS; r++)
-		metrics_value(m, (double)(stats->search_refused[r]), "reason",
-		    search_refusal_name(r), (char *)NULL);
-}
 
 static void
 nearest_families(const struct stats *stats, struct metrics *m)
@@ -74,7 +52,6 @@ stats_metrics_redirected(const struct stats *stats, struct metrics *m)
 	    "With --visibility, queries from clients that are not a known pod.",
 	    stats->clients_unknown);
 	nearest_families(stats, m);
-	search_families(stats, m);
 	counter(m, "kubedns_answer_cache_hits_total",
 	    "Queries for other servers that were answered from --answer-cache.", stats->cache_hits);
 	counter(m, "kubedns_answer_cache_misses_total",

@@ -81,7 +81,7 @@ bool
 forwarded_reply_leads_on(
     struct worker_context *context, struct inflight *inflight, const struct upstream_reply *said)
 {
-	if (!inflight->info.search.asking)
+	if (!inflight->info.claim.candidate)
 		return false;
 	struct answer_request request = request_again(context, inflight);
 	rcu_enter();
