@@ -9,7 +9,7 @@ import subprocess
 import dns.message
 import pytest
 from dnsnet import Upstream, query, udp
-from test_search import cluster, upstream
+from outside_names import cluster, upstream
 from waiting import wait_for
 from world import start
 

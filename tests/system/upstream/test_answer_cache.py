@@ -16,7 +16,7 @@ from dnsnet import EXTERNAL, EXTERNAL_TARGET, Tcp, Upstream, answered, query, ud
 from hurry import Clock
 from kubedns_process import PROGRAM
 from nanny_world import Server, World
-from test_search import addresses, alias, asked, cluster
+from outside_names import addresses, alias, asked, cluster
 from world import Z, start
 
 CACHE = "--answer-cache=64k"
