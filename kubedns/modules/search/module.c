@@ -3,7 +3,7 @@
 
 #include "kubedns/module.h"
 
-#include "kubedns/answer/search.h"
+#include "kubedns/modules/search/search.h"
 
 static const struct flag flags[] = {
 	{ "search-completion", FLAG_CHOICE, offsetof(struct search_options, completion), "declared",

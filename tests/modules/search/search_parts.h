@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "kubedns/answer/search.h"
+#include "kubedns/modules/search/search.h"
 #include "kubedns/cluster/tree_content.h"
 
 static struct search_options search_options;

@@ -24,8 +24,8 @@
  * without completion, and the client continues with its own search list. A candidate that would be
  * too long for a name counts as missing.
  */
-#ifndef KUBEDNS_ANSWER_SEARCH_H
-#define KUBEDNS_ANSWER_SEARCH_H
+#ifndef KUBEDNS_MODULES_SEARCH_SEARCH_H
+#define KUBEDNS_MODULES_SEARCH_SEARCH_H
 
 #include "kubedns/answer/stage.h"
 #include "lib/flags.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/answer/search.h"
+#include "kubedns/modules/search/search.h"
 #include "tests/modules/search/search_parts.h"
 #include "tests/unit/answer_bed.h"
 

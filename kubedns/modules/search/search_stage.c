@@ -4,7 +4,7 @@
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/local_names.h"
 #include "kubedns/answer/rewrites.h"
-#include "kubedns/answer/search.h"
+#include "kubedns/modules/search/search.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
