@@ -1,5 +1,6 @@
 """The real kubedns as a child process of a test: free ports, its log, its metrics, its memory."""
 
+import functools
 import os
 import re
 import signal
@@ -18,6 +19,16 @@ IN_POD = """
 mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount &&
 mount --bind "$0" /run/secrets/kubernetes.io/serviceaccount && exec "$@"
 """
+
+
+@functools.cache
+def help_text():
+    return subprocess.run([PROGRAM, "--help=all"], capture_output=True, text=True, check=True).stdout
+
+
+def known(*flags):
+    """The flags without those of modules that are not in this build."""
+    return [flag for flag in flags if not os.path.exists(PROGRAM) or re.search(rf"{flag.split('=')[0]}\b(?!-)", help_text())]
 
 
 class Kubedns:

@@ -18,7 +18,7 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 from dnsnet import Upstream
-from kubedns_process import PROGRAM
+from kubedns_process import PROGRAM, known
 from nanny_world import ARGS as DNSMASQ_ARGS
 from nanny_world import World as Nanny
 from objects import namespace, service
@@ -111,7 +111,7 @@ def flags_of(draw, topology):
         *draw.choice([[], [], ["--search-extra=extra.example"]]),
         *draw.choice([[], [], ["--namespaces=default,a"]]),
     ]  # fmt: skip
-    flags = [*some, *(["--node-role"] if topology == "node" else [])]
+    flags = known(*some, *(["--node-role"] if topology == "node" else []))
     nearby = "--nearest" in flags or "--zonal" in flags
     if nearby and "--client-pods=all" not in flags:
         flags += ["--node-name=n", "--zone=z"]

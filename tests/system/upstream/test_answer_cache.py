@@ -16,7 +16,7 @@ from dnsnet import EXTERNAL, EXTERNAL_TARGET, Tcp, Upstream, answered, query, ud
 from hurry import Clock
 from kubedns_process import PROGRAM
 from nanny_world import Server, World
-from outside_names import addresses, alias, asked, cluster
+from outside_names import addresses, asked, cluster
 from world import Z, start
 
 CACHE = "--answer-cache=64k"
@@ -112,28 +112,6 @@ def test_an_alias_of_ours_and_the_name_itself_share_an_answer(tmp_path):
         for name in (EXTERNAL_TARGET, EXTERNAL, EXTERNAL_TARGET, EXTERNAL):
             assert addresses(udp(k, query(name, use_edns=0))) == ["192.0.2.1"]
         assert asked(u) == [(EXTERNAL_TARGET, "A")]
-
-
-def test_a_walk_is_its_steps(tmp_path):
-    """
-    Search completion of declared and inferred names uses cached answers. If the answer for a candidate is not in the cache, kubedns
-    forwards the query and then continues.
-    """
-    with Upstream(resolver) as u, front(tmp_path, u, CACHE, "--search-completion=inferred", "--search-extra=corp.test") as k:
-        walks = [f"www.example.com.default.s.{Z}", f"www.example.com.default.svc.{Z}", f"www.example.com.prod.s.{Z}"]
-        for name in walks:
-            reply = udp(k, query(name))
-            assert addresses(reply) == ["192.0.2.1"] and alias(reply)[0] == "www.example.com"
-        assert asked(u) == [("www.example.com.corp.test", "A"), ("www.example.com", "A")]
-        assert addresses(udp(k, query("api.example.com"))) == ["192.0.2.1"]
-        del u.asked[:]
-        reply = udp(k, query(f"api.example.com.default.s.{Z}"))
-        assert addresses(reply) == ["192.0.2.1"] and asked(u) == [("api.example.com.corp.test", "A")]
-        for name in (f"none.example.org.default.s.{Z}", f"none.example.org.prod.s.{Z}"):
-            assert udp(k, query(name)).rcode() == dns.rcode.NXDOMAIN
-        assert [n for n, _ in asked(u)[1:]] == ["none.example.org.corp.test", "none.example.org"]
-        assert k.metric("kubedns_search_completed_total", form="declared", result="found") == 3
-        assert k.metric("kubedns_search_completed_total", form="inferred", result="found") == 1
 
 
 def test_people_see_what_came_from_it(tmp_path):

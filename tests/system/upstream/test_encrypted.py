@@ -7,6 +7,7 @@ import dns.message
 import dns.rcode
 import pytest
 from dnsnet import EXTERNAL, EXTERNAL_TARGET, WEB, WEB_IP, Upstream, answered, query, udp, world
+from kubedns_process import known
 from test_forward import addresses
 
 TLS = "tls://192.0.2.53#dns.test"
@@ -115,7 +116,7 @@ def test_a_correction_ends_it_and_an_earlier_good_value_prevents_it(tmp_path):
 def test_names_of_a_tls_stub_domain_are_never_forwarded(tmp_path, servers):
     """In the classic topology, unbound sends all names below a local name to kubedns."""
     keys = {"stubDomains": {"corp.test": servers, "plain.corp.test": ["192.0.2.9"]}, "hosts": "10.0.0.5 git.corp.test\n"}
-    with Upstream() as u, up(tmp_path, u, "--search-extra=corp.test", **keys) as k:
+    with Upstream() as u, up(tmp_path, u, *known("--search-extra=corp.test"), **keys) as k:
         assert addresses(udp(k, query("git.corp.test"))) == ["10.0.0.5"]
         assert rcode(k, "x.git.corp.test") == rcode(k, "a.corp.test") == "SERVFAIL"
         assert rcode(k, "www.example.com") == "NOERROR"

@@ -353,16 +353,6 @@ def late_over_tcp(after):
     return behave
 
 
-def test_a_search_list_does_not_lead_a_query_at_the_upstream_servers_to_a_name_of_a_stub_domain(tmp_path):
-    """dnsmasq fails one candidate. The upstream servers say that this name does not exist. The next candidate is in a stub domain."""
-
-    with Upstream(failing) as bad, Upstream(no_such_name) as good:
-        with front(tmp_path, bad, f"--nameservers={good.address}", "--search-extra=lan.example", *stub_world(tmp_path)) as k:
-            reply = udp(k, query("db.corp.example.default.s.cluster.local"))
-            assert reply.rcode() == dns.rcode.SERVFAIL
-            assert [str(m.question[0].name) for m, _, _ in good.asked] == ["db.corp.example.lan.example."]
-
-
 def test_a_resolver_that_is_silent_over_tcp_is_replaced_by_the_upstream_servers(tmp_path):
     """dnsmasq waits for one server over TCP, even if that server never answers there. Two equal queries in flight are one query."""
     with Upstream(late_over_tcp(None)) as dead, Upstream(by_name) as good:
@@ -584,30 +574,6 @@ def test_a_restart_of_the_resolver_is_waited_out(tmp_path):
         with Upstream(port=port):
             clock.run_until(lambda: k.metric("kubedns_forward_in_flight") == 0, 1.5, 0.01)
             assert all(addresses(dns.message.from_wire(s.recv(512))) == ["192.0.2.1"] for _ in range(50))
-
-
-def test_a_restart_of_the_resolver_is_waited_out_after_a_candidate_that_needed_tcp(tmp_path):
-    """The first candidate of a search list is truncated over UDP. The resolver is then restarted while the next candidate waits for its answer."""
-
-    def truncated_or_silent(request, tcp):
-        if not str(request.question[0].name).endswith(".lan.example."):
-            return None
-        reply = no_such_name(request, tcp)
-        if not tcp:
-            reply.flags |= dns.flags.TC
-        return reply
-
-    port = free_port()
-    with Upstream() as good, front(tmp_path, f"127.0.0.1:{port}", f"--nameservers={good.address}", "--search-extra=lan.example") as k:
-        with Tcp(k) as conn:
-            with Upstream(truncated_or_silent, port=port) as u:
-                conn.send(query("www.example.com.default.s.cluster.local"))
-                k.wait(lambda: "www.example.com." in [str(m.question[0].name) for m, _, _ in u.asked])
-                assert {tcp for m, _, tcp in u.asked if "lan.example" in str(m.question[0].name)} == {False, True}
-            k.wait(lambda: k.metric("kubedns_forward_server_failures_total") >= 8)  # refused, every 50 ms
-            with Upstream(port=port):
-                assert addresses(conn.read())[-1:] == ["192.0.2.1"]
-        assert good.asked == [] and k.metric("kubedns_forward_in_flight") == 0
 
 
 def test_a_lost_query_is_sent_again_with_the_same_id(tmp_path):
