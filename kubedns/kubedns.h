@@ -31,6 +31,10 @@ struct kubedns {
 	struct http_route metrics_routes[2];
 	struct pollfd fds[FD_COUNT];
 	struct drain drain;
+	/* The published snapshot may still change under this serial, until the second ends. Only set if
+	 * a module takes snapshots. */
+	bool snapshot_open;
+	uint32_t snapshot_serial;
 	/* Largest difference so far between the wall clock and the monotonic clock. */
 	int64_t wall_ahead_ns;
 	int64_t started_ms, next_period_ms; /* monotonic time */

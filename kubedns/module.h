@@ -4,7 +4,7 @@
  * the module's line in kubedns/modules/list.
  *
  *	command line --> check() --> open() --> confine() --> start() --> the main loop: --> stop() --> stopped()
- *	                             |                        |           before_publish()   |          |
+ *	                             |                        |           snapshot_complete()|          |
  *	                             the workers do not       in the      period()           before     the workers have ended,
  *	                             exist yet                sandbox     metrics()          workers    their rings still exist
  *
@@ -16,8 +16,9 @@
  * Threads. The workers call the functions of `stages` and `messages`, several workers at the same time,
  * from workers_start() until workers_stop(), thus after start() and until after stop(). Each call is
  * within a read section of the trees, which nothing of a tree may outlive. These functions must not
- * block, and a stage must not allocate. The main thread calls all other hooks, one at a time. They must
- * not block for long either, because the main thread reads the API and answers HTTP.
+ * block, and a stage must not allocate. For the page /explain, the main thread calls stages, too. The
+ * main thread calls all other hooks, one at a time. They must not block for long either, because the
+ * main thread reads the API and answers HTTP.
  *
  * Lifetimes. The options exist from before check() until after stopped(). Only check() may change
  * them. The state is that of open(): NULL before it, and never changed or freed by the core. What the
@@ -113,13 +114,9 @@ struct module {
 	/* Starts threads. */
 	void (*start)(void *state, const struct module_core *core);
 
-	/* Called before each publish of the trees. `serial` is the serial that the publish gives to
-	 * changed zones, in Unix time. */
-	void (*before_publish)(void *state, uint32_t serial);
-
-	/* Whether before_publish() must be called as soon as there is a later serial, even if nothing
-	 * changes. */
-	bool (*awaits_serial)(void *state);
+	/* The published trees do not change any more under their serial, because the second of that
+	 * serial is over. Called before the next publish, and only after the first sync. */
+	void (*snapshot_complete)(void *state);
 
 	/* Called every --config-period, to read files again. */
 	void (*period)(void *state);

@@ -91,7 +91,8 @@ external_find_name(const struct answer_config *config, const struct tree *tree,
 	return found;
 }
 
-uint32_t
+/* Returns the later of two serials (RFC 1982). */
+static uint32_t
 serial_later(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) > 0 ? a : b;

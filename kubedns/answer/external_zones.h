@@ -110,9 +110,6 @@ struct import_ptrs {
 void import_ptrs_find(struct import_ptrs *walk, const struct tree *tree, const struct addr *addr);
 bool import_ptrs_next(struct import_ptrs *walk, struct dname *name);
 
-/* Returns the later of two serials (RFC 1982). */
-uint32_t serial_later(uint32_t a, uint32_t b);
-
 /* Returns the serial of the external zones, which is the serial of their tree. With
  * --external-headless, it is the later serial of the two trees. */
 uint32_t external_serial(

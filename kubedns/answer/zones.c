@@ -85,15 +85,6 @@ zones_held_bytes(const struct answer_config *config, const struct treecache *cac
 }
 
 uint32_t
-zone_trees_serial(const struct zone_trees *trees)
-{
-	bool both = trees->external != NULL && trees->external->synced;
-
-	return both ? serial_later(trees->tree->serial, trees->external->serial)
-		    : trees->tree->serial;
-}
-
-uint32_t
 zone_serial(const struct answer_config *config, size_t index, const struct zone_trees *trees)
 {
 	const struct external_zones *zones = external_config(config);

@@ -66,9 +66,6 @@ void zone_hold_drop(const struct zone_hold *hold);
 /* Returns the number of bytes of replaced blocks that are kept for holds. */
 size_t zones_held_bytes(const struct answer_config *config, const struct treecache *cache);
 
-/* Returns the later serial of the trees that are synced. */
-uint32_t zone_trees_serial(const struct zone_trees *trees);
-
 /* Returns the zone's serial in these snapshots. With --external-headless, an external zone has records of both trees, and the later
  * serial of the two. With --clusterset-domain, the same applies to a reverse zone. */
 uint32_t zone_serial(

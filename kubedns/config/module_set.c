@@ -185,22 +185,21 @@ modules_start(const struct module_set *set, const struct module_core *core)
 			set->instances[i].module->start(set->instances[i].state, core);
 }
 
-void
-modules_before_publish(const struct module_set *set, uint32_t serial)
-{
-	for (size_t i = 0; i < set->count; i++)
-		if (set->instances[i].open && set->instances[i].module->before_publish != NULL)
-			set->instances[i].module->before_publish(set->instances[i].state, serial);
-}
-
 bool
-modules_await_serial(const struct module_set *set)
+modules_take_snapshots(const struct module_set *set)
 {
 	for (size_t i = 0; i < set->count; i++)
-		if (set->instances[i].open && set->instances[i].module->awaits_serial != NULL &&
-		    set->instances[i].module->awaits_serial(set->instances[i].state))
+		if (set->instances[i].open && set->instances[i].module->snapshot_complete != NULL)
 			return true;
 	return false;
+}
+
+void
+modules_snapshot_complete(const struct module_set *set)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->instances[i].open && set->instances[i].module->snapshot_complete != NULL)
+			set->instances[i].module->snapshot_complete(set->instances[i].state);
 }
 
 void

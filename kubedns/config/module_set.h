@@ -48,8 +48,8 @@ unsigned modules_confine(const struct module_set *set, struct sandbox *sandbox);
 void modules_start(const struct module_set *set, const struct module_core *core);
 
 /* The hooks of kubedns/module.h. */
-void modules_before_publish(const struct module_set *set, uint32_t serial);
-bool modules_await_serial(const struct module_set *set);
+bool modules_take_snapshots(const struct module_set *set); /* whether one has snapshot_complete() */
+void modules_snapshot_complete(const struct module_set *set);
 void modules_period(const struct module_set *set);
 void modules_stop(const struct module_set *set);
 

@@ -121,7 +121,7 @@ next_deadline_ms(const struct kubedns *k)
 	next = clock_earlier(next, reclaim_due_ms(k));
 	next = clock_earlier(next, hosts_maps_due_ms(k->status.hosts));
 	/* The next second starts within one second. */
-	if (modules_await_serial(&k->options.modules))
+	if (k->snapshot_open)
 		next = clock_earlier(next, now + 1000 - now_in_second_ms(k));
 	if (k->status.query_log != NULL)
 		next = clock_earlier(next, query_log_due_ms(k->status.query_log));

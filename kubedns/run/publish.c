@@ -203,18 +203,27 @@ publish_iteration(struct kubedns *k)
 		renew_places(k);
 	int64_t now_ns = clock_wall_ns();
 	uint32_t serial = serial_now(k, now_ns);
-	modules_before_publish(&k->options.modules, serial);
-	if (external_setup_publish(
-		s->external, serial, s->synced && api_source_external_ready(s->watch))) {
+	if (k->snapshot_open && serial != k->snapshot_serial) {
+		k->snapshot_open = false;
+		modules_snapshot_complete(&k->options.modules);
+	}
+	bool changed = external_setup_publish(
+	    s->external, serial, s->synced && api_source_external_ready(s->watch));
+	if (changed) {
 		s->publishes++;
 		k->published_ms = clock_mono_ms();
 	}
 	digest_change(s->digest, k->cache);
 	if (treecache_publish(k->cache, serial, s->synced)) {
+		changed = true;
 		status_published(s, now_ns);
 		k->published_ms = clock_mono_ms();
 		if (s->synced)
 			wanted_namespaces_check(s->namespaces, s->store);
+	}
+	if (changed && s->synced && modules_take_snapshots(&k->options.modules)) {
+		k->snapshot_open = true;
+		k->snapshot_serial = serial;
 	}
 	digest_versions(
 	    s->digest, versions, s->synced ? api_source_versions(s->watch, versions) : 0);

@@ -129,15 +129,9 @@ start(void *state, const struct module_core *core)
 }
 
 static void
-before_publish(void *state, uint32_t serial)
+snapshot_complete(void *state)
 {
-	transfer_iteration(state, serial);
-}
-
-static bool
-awaits_serial(void *state)
-{
-	return transfer_waits(state);
+	transfer_snapshot(state);
 }
 
 static void
@@ -173,8 +167,7 @@ const struct module module_transfer = { .name = "transfer",
 	.open = open_transfer,
 	.confine = confine,
 	.start = start,
-	.before_publish = before_publish,
-	.awaits_serial = awaits_serial,
+	.snapshot_complete = snapshot_complete,
 	.period = period,
 	.metrics = metrics,
 	.stop = stop,

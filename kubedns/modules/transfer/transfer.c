@@ -186,14 +186,6 @@ held_bytes(const struct transfer *t)
 	return zones_held_bytes(t->answers, t->cache);
 }
 
-bool
-transfer_waits(const struct transfer *t)
-{
-	const struct zone_trees now = zone_trees_now(t->answers, tree_current(t->cache));
-
-	return now.tree->synced && (now.tree != t->given.tree || now.external != t->given.external);
-}
-
 static void
 wake_changes(const struct transfer *t)
 {
@@ -204,14 +196,10 @@ wake_changes(const struct transfer *t)
 }
 
 void
-transfer_iteration(struct transfer *t, uint32_t now_s)
+transfer_snapshot(struct transfer *t)
 {
-	const struct zone_trees now = zone_trees_now(t->answers, tree_current(t->cache));
-
-	if (!transfer_waits(t) || !serial_before(zone_trees_serial(&now), now_s))
-		return;
 	struct zone_hold next = zones_hold(t->answers, t->cache);
-	t->given = now;
+
 	pthread_mutex_lock(&t->lock);
 	struct zone_hold missed = t->next;
 	t->next = next;

@@ -78,12 +78,8 @@ void transfer_start(struct transfer *transfer);
 
 /* --- for the main thread --- */
 
-/* Makes a version from the published snapshot if its second is over. Call it before each publish.
- * `now_s` is the clock from which serials are taken. */
-void transfer_iteration(struct transfer *transfer, uint32_t now_s);
-
-/* Returns whether a snapshot is waiting for the end of its second. */
-bool transfer_waits(const struct transfer *transfer);
+/* Makes a version from the published snapshot, which is complete. */
+void transfer_snapshot(struct transfer *transfer);
 
 /* Reads the key file again. Valid keys take effect. If the file has a mistake, the mistake is
  * logged and the old keys stay in effect. */

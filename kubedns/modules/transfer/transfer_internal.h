@@ -87,9 +87,7 @@ struct transfer {
 	struct notify_counts counts;
 	/* eventfd; means that there is a next version or that the transfer ends */
 	int wake_changes;
-	/* For the main thread: the newest snapshots that the main thread has passed to the
-	 * change thread. */
-	struct zone_trees given;
+	/* For the main thread: */
 	bool started;
 	/* The current file has no valid keys, so the last valid keys are in effect. */
 	bool keys_failing;
