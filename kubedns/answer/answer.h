@@ -120,7 +120,7 @@ enum answer_outcome {
 	ANSWER_MODULE,
 };
 
-enum { CLAIM_WORDS = 4 };
+enum { CLAIM_BYTES = 32 };
 
 /*
  * A stage claims a query (stage_claim() in stage.h) if it tries several names for it, the candidates. Some
@@ -135,7 +135,7 @@ struct claim {
 	 * tries the next one. */
 	bool candidate;
 	bool last; /* with `candidate`: no other candidate follows */
-	uint64_t block[CLAIM_WORDS];
+	_Alignas(8) uint8_t block[CLAIM_BYTES];
 };
 
 /* How near an endpoint is to the client. NEAR_UNKNOWN means that the client's place is unknown. */

@@ -57,7 +57,7 @@ enum search_refusal {
 };
 
 /* The block of a query whose name may be completed (struct claim). */
-struct search_walk {
+struct search_progress {
 	/* These members are kept while other servers are queried. */
 	uint8_t form;    /* enum search_form */
 	uint8_t refusal; /* an enum search_refusal, if `form` is SEARCH_REFUSED */
@@ -72,8 +72,7 @@ struct search_walk {
 	unsigned flags; /* flags of the reply before a candidate was written into it */
 	bool rejects;   /* the candidate may turn out not to exist */
 };
-_Static_assert(
-    sizeof(struct search_walk) <= sizeof((struct claim){ 0 }.block), "fits into a claim");
+_Static_assert(sizeof(struct search_progress) <= CLAIM_BYTES, "fits into a claim");
 
 /* The module's options, which are the options of its stage. */
 struct search_options {

@@ -232,10 +232,10 @@ candidate_make(const struct answer_config *config, const struct tree *tree,
 
 /* --- walking along the search list --- */
 
-static struct search_walk *
+static struct search_progress *
 walk_of(struct lookup *l)
 {
-	return (struct search_walk *)l->info->claim.block;
+	return (struct search_progress *)l->info->claim.block;
 }
 
 /* Returns the name in the query, which is to be completed. */
@@ -296,7 +296,7 @@ shorter(uint32_t ttl_s, const struct reply *reply, const struct candidate *c)
 static void
 refuse(struct lookup *l, enum search_refusal refusal)
 {
-	struct search_walk *walk = walk_of(l);
+	struct search_progress *walk = walk_of(l);
 
 	walk->form = SEARCH_REFUSED;
 	walk->refusal = (uint8_t)refusal;
@@ -333,7 +333,7 @@ no_candidate(struct lookup *l)
 static enum step
 ask_outside(struct lookup *l, const struct name *candidate)
 {
-	struct search_walk *walk = walk_of(l);
+	struct search_progress *walk = walk_of(l);
 	struct reply *reply = l->reply;
 	unsigned i = walk->step - 1;
 
@@ -369,7 +369,7 @@ static enum step
 walk_on(struct lookup *l)
 {
 	struct reply *reply = l->reply;
-	struct search_walk *walk = walk_of(l);
+	struct search_progress *walk = walk_of(l);
 	const struct answer_config *config = reply->config;
 	const struct name name = question_name(l);
 	const struct asked asked =
@@ -426,7 +426,7 @@ begin(struct lookup *l)
 	}
 	if (below < 3)
 		return STEP_NEXT;
-	struct search_walk *walk = stage_claim(l);
+	struct search_progress *walk = stage_claim(l);
 	const struct asked asked = asked_of(l->stage, &l->name, below);
 	enum search_refusal refusal =
 	    declared ? SEARCH_REFUSALS
@@ -464,7 +464,7 @@ static enum step
 search_resume(struct lookup *l, enum step step)
 {
 	struct reply *reply = l->reply;
-	const struct search_walk *walk = walk_of(l);
+	const struct search_progress *walk = walk_of(l);
 	bool alias = l->alias_count > 0;
 
 	if (walk->rejects && step == STEP_OTHERS && !alias) {
@@ -485,7 +485,7 @@ search_resume(struct lookup *l, enum step step)
 static void
 search_denied(void *block, uint32_t ttl_s)
 {
-	struct search_walk *walk = block;
+	struct search_progress *walk = block;
 
 	walk->denied |= (uint16_t)(1u << walk->asked);
 	if (ttl_s < walk->denied_ttl_s)
@@ -497,7 +497,7 @@ search_denied(void *block, uint32_t ttl_s)
 static void
 search_replied(const struct answer_info *info, uint64_t *counters)
 {
-	const struct search_walk *walk = (const void *)info->claim.block;
+	const struct search_progress *walk = (const void *)info->claim.block;
 	unsigned result = info->rcode == RCODE_NOERROR    ? RESULT_FOUND
 			  : info->rcode == RCODE_NXDOMAIN ? RESULT_NOTHING
 							  : RESULT_FAILED;
@@ -560,7 +560,7 @@ say_step(FILE *out, enum search_step step, const struct dname *candidate)
 }
 
 static void
-say_refusal(FILE *out, const struct search_walk *walk)
+say_refusal(FILE *out, const struct search_progress *walk)
 {
 	static const char *const words[SEARCH_REFUSALS] = {
 		[SEARCH_TYPE] = "only A and AAAA queries are completed",

@@ -15,10 +15,10 @@
 #include "tests/unit/answer_bed.h"
 
 /* Returns how the last query was completed. */
-static const struct search_walk *
+static const struct search_progress *
 walk(void)
 {
-	static const struct search_walk none;
+	static const struct search_progress none;
 
 	return bed.info.claim.owner == &search_copy ? (const void *)bed.info.claim.block : &none;
 }
