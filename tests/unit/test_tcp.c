@@ -245,6 +245,8 @@ a_connection_that_a_module_has_is_left_alone_until_the_module_returns_it(void **
 	tcp_returned(tcp, module.end.slot, module.end.generation, false);
 	assert_int_equal(module.taken, 2);
 	assert_int_equal(tcp->pool.count, 0);
+	assert_int_equal(stats.dropped[DROP_TCP_MODULE], 1);
+	assert_int_equal(stats.dropped[DROP_TCP_SLOW_READER], 0);
 	tcp_free(tcp);
 	close(client);
 	close(context.epoll);

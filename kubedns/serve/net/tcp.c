@@ -619,7 +619,7 @@ tcp_returned(struct tcp *tcp, uint32_t slot, uint32_t generation, bool usable)
 		return;
 	conn->lent = false;
 	if (!usable)
-		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
+		conn_drop(&tcp->pool, conn, DROP_TCP_MODULE);
 	/* There are replies of other servers, which were stored meanwhile. */
 	else if (conn->out_len > 0)
 		conn_wait_for(&tcp->pool, conn, EPOLLOUT);

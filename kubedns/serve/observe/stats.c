@@ -62,7 +62,8 @@ static const char *const drop_labels[DROP_COUNT] = { [DROP_NOT_A_QUERY] = "not_a
 	[DROP_TCP_CLIENT] = "tcp_client",
 	[DROP_TCP_MEMORY] = "tcp_memory",
 	[DROP_TCP_ACCEPT] = "tcp_accept",
-	[DROP_TCP_BAD_LENGTH] = "tcp_bad_length" };
+	[DROP_TCP_BAD_LENGTH] = "tcp_bad_length",
+	[DROP_TCP_MODULE] = "tcp_module" };
 
 static size_t
 size_bucket(size_t size)

@@ -71,6 +71,7 @@ enum stats_drop {
 	DROP_TCP_MEMORY,     /* a buffer would have exceeded its limit */
 	DROP_TCP_ACCEPT,     /* accept() failed: no descriptor or memory */
 	DROP_TCP_BAD_LENGTH, /* a message was shorter than a header */
+	DROP_TCP_MODULE,     /* a module returned the connection as not usable */
 	DROP_COUNT
 };
 
