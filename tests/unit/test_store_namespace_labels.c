@@ -14,6 +14,7 @@
 #include "kubedns/answer/zones.h"
 #include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/store.h"
+#include "kubedns/cluster/tree_content.h"
 #include "kubedns/show/zone.h"
 #include "lib/rcu.h"
 
@@ -42,7 +43,8 @@ static struct bed
 bed_new(bool selecting)
 {
 	struct store_config config = { .records = { answers.zone, 30 },
-		.namespace_labels = selecting ? selector : NULL };
+		.namespace_labels = selecting ? selector : NULL,
+		.label = { "dns", "yes" } };
 	struct bed bed = { .cache = treecache_new(3) };
 
 	bed.store = store_new(bed.cache, &config);
@@ -280,6 +282,33 @@ after_any_walk_the_tree_is_that_of_the_chosen_namespaces_alone(void **state)
 	assert_true(bytes > WALKS * 400); /* a zone without a name has 200 bytes */
 }
 
+/* --- the label of a module --- */
+
+static bool
+is_labelled(const struct bed *bed)
+{
+	static const uint8_t svc[16] = "\3svc", a[16] = "\1a";
+	const struct tree *tree = treecache_next(bed->cache);
+
+	return tree_child(tree, tree_child(tree, tree->root, svc), a)->flags & NODE_LABELLED;
+}
+
+static void
+a_module_sees_which_namespaces_have_its_label(void **state)
+{
+	struct cluster c = { .random = 1 };
+	struct bed bed = bed_new(false);
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++)
+		for (unsigned value = 0; value < 3; value++) {
+			c.labels[0] = value;
+			tell_namespace(&bed, &c, 0, EVENT_MODIFIED);
+			assert_int_equal(is_labelled(&bed), value == 0);
+		}
+	bed_free(&bed);
+}
+
 int
 main(void)
 {
@@ -287,6 +316,7 @@ main(void)
 		cmocka_unit_test(names_come_and_go_with_the_labels),
 		cmocka_unit_test(a_namespace_that_a_relist_does_not_show_takes_its_names_along),
 		cmocka_unit_test(after_any_walk_the_tree_is_that_of_the_chosen_namespaces_alone),
+		cmocka_unit_test(a_module_sees_which_namespaces_have_its_label),
 	};
 	struct reverse_zone reverse = { .prefix = { AF_INET, { 10 } }, .bits = 8 };
 	char *why;
