@@ -95,7 +95,8 @@ struct module {
 
 	/* Stages of answering (answer/stage.h). The order of each is ORDER_MISSING (names that the
 	 * cluster's zone does not have) or ORDER_OUTSIDE (names outside this zone). They come after the
-	 * core's stages of the same order. Each has `sentence` or `explain`, for explanations. */
+	 * core's stages of the same order. Each has `sentence` or `explain`, for explanations. A stage may try
+	 * several names for a query, also at other servers (struct claim in answer/answer.h). */
 	const struct stage *stages;
 	size_t stage_count;
 
@@ -125,7 +126,7 @@ struct module {
 	void (*metrics)(void *state, const uint64_t *counters, struct metrics *m);
 
 	/* Ends the work for clients, such as sending on connections that the module has taken over. It
-	 * need not return them. The workers may still call the functions of `stage` and `messages`.
+	 * need not return them. The workers may still call the functions of `stages` and `messages`.
 	 * Called after every open(), even if start() was not. */
 	void (*stop)(void *state);
 
