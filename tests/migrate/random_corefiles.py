@@ -119,7 +119,7 @@ def template(w, zone):
     kind = rng.choices(["zone", "match", "below", "nxdomain", "aaaa", "computed"], [4, 2, 3, 2, 2, 1])[0]
     names = [own, f"www.{own}", f"a.b.{own}", f"x{own}", f"www.{own}.org", *names_below(rng, zone, 3)]
     escaped = own.replace(".", "\\.")
-    answer = 'answer "{{ .Name }} 60 IN A 192.168.2.1"'
+    answer = f'answer "{{{{ .Name }}}} {rng.choice(("60 IN", "60 IN", "60 IN", "2 IN", "IN"))} A 192.168.2.1"'
     through = [] if zone != "." and rng.random() < 0.15 else ["fallthrough"]  # without it, CoreDNS answers no other name of the block
     if kind == "zone":
         w.directive("    ", "template", f"template IN {rng.choice(('A', 'A', 'A', 'A', 'A', 'ANY'))} {own}", [answer], names, zone)
@@ -149,7 +149,7 @@ def zone_file(w, zone):
 
 def kubernetes(w, zone, questions):
     rng = w.rng
-    options = [o for o, chance in (("pods insecure", 0.6), ("pods verified", 0.1), ("ttl 30", 0.6), ("ttl 7", 0.1), ("endpoint_pod_names", 0.15), ("noendpoints", 0.05),
+    options = [o for o, chance in (("pods insecure", 0.6), ("pods verified", 0.1), ("ttl 30", 0.6), ("ttl 7", 0.1), ("ttl 2", 0.1), ("endpoint_pod_names", 0.15), ("noendpoints", 0.05),
                                    ("ignore empty_service", 0.1), ("namespaces shop", 0.1)) if rng.random() < chance]  # fmt: skip
     reverse = rng.choices(["in-addr.arpa ip6.arpa", "", "10.in-addr.arpa", "in-addr.arpa", "10.96.0.0/16 10.1.0.0/16"], [6, 1, 1, 1, 1])[0]
     if reverse.endswith("arpa") and rng.random() < 0.75:
