@@ -267,8 +267,9 @@ read_keys(struct scope *scope, size_t number, const struct corefile_line *keys)
 			sentence = OTHER_TRANSPORT;
 		} else if (here && verdict == VERDICT_CARRIED && has_port(word)) {
 			verdict = VERDICT_CHANGES;
-			sentence = "all zones have one port: 53 in the pod, and the Service's "
-				   "targetPort with it";
+			sentence = "the pods have port 53: step 3 sets the Service's targetPort. A "
+				   "NetworkPolicy that allows only the old port must allow 53 too";
+			report_old_port(scope->report, strrchr(word, ':') + 1);
 		}
 		free(zone);
 	}

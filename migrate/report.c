@@ -37,6 +37,7 @@ struct report {
 	char *placeholder; /* text in the input instead of the domain, or NULL */
 	char *coredns;     /* name of CoreDNS's Deployment */
 	int coredns_replicas;
+	int old_port; /* of CoreDNS's pods, or 0 for 53 */
 	bool reads_pods, unbound, tls;
 	bool in_place; /* the old DNS is kube-dns, whose Deployment is replaced */
 	struct list texts[TEXT_KEY_COUNT]; /* lines of the ConfigMap's other keys */
@@ -484,6 +485,15 @@ report_coredns(struct report *r, const char *deployment, int replicas)
 }
 
 void
+report_old_port(struct report *r, const char *port)
+{
+	long number = strtol(port, NULL, 10);
+
+	if (r->old_port == 0 && number > 0 && number <= 65535)
+		r->old_port = (int)number;
+}
+
+void
 report_replaces_kube_dns(struct report *r)
 {
 	r->in_place = true;
@@ -668,12 +678,49 @@ needs_quotes(const char *domain)
 	       strchr("0123456789", *domain) != NULL;
 }
 
+/* The tests stop the patch if the ports have another order. */
+#define SERVICE_PATCH                                                                              \
+	"[{\"op\":\"test\",\"path\":\"/spec/ports/0/protocol\",\"value\":\"UDP\"},"                \
+	"{\"op\":\"test\",\"path\":\"/spec/ports/1/protocol\",\"value\":\"TCP\"},"                 \
+	"{\"op\":\"replace\",\"path\":\"/spec/ports/0/targetPort\",\"value\":\"dns\"},"            \
+	"{\"op\":\"replace\",\"path\":\"/spec/ports/1/targetPort\",\"value\":\"dns-tcp\"}]"
+
+/* Prints what step 3 needs if CoreDNS's pods do not have our port. Until step 6, the Service has pods of both. The Kustomization has the
+ * same ports as the patch, because kubectl apply may confuse two ports that have the same number. */
+static void
+print_ports(const struct report *r, FILE *out)
+{
+	const char *coredns = r->coredns != NULL ? r->coredns : "coredns";
+
+	if (r->old_port == 0 || r->in_place)
+		return;
+	fprintf(out,
+	    "#     CoreDNS's pods listen on port %d, ours on 53. The Service can have pods of both "
+	    "only if its targetPort is a name.\n"
+	    "#     The first command must print dns/UDP/%d and dns-tcp/TCP/%d. If not, give "
+	    "CoreDNS's ports these names before you go on,\n"
+	    "#     or the second command stops DNS. To undo it after the steps to go back, run it "
+	    "with the value %d instead of both names.\n"
+	    "#     kubectl -n kube-system get deployment/%s -o jsonpath='{range "
+	    ".spec.template.spec.containers[*].ports[*]}{.name}/{.protocol}/{.containerPort} "
+	    "{end}'\n"
+	    "#     kubectl -n kube-system patch service kube-dns --type=json -p '" SERVICE_PATCH
+	    "'\n"
+	    "#     NetworkPolicies that allow only port %d must allow port 53 too. Else our pods "
+	    "get no queries.\n",
+	    r->old_port, r->old_port, r->old_port, r->old_port, coredns, r->old_port);
+}
+
 /* Prints the last steps of a switch from CoreDNS, whose pods keep running beside ours. */
 static void
 print_switch(const struct report *r, FILE *out)
 {
 	const char *coredns = r->coredns != NULL ? r->coredns : "coredns";
 	int replicas = r->coredns_replicas > 0 ? r->coredns_replicas : 2;
+	char port[16] = "";
+
+	if (r->old_port > 0)
+		snprintf(port, sizeof port, ":%d", r->old_port);
 
 	fprintf(out,
 	    "#  4. As many pods as CoreDNS has. A new Deployment has one. Until step 6, both "
@@ -682,14 +729,14 @@ print_switch(const struct report *r, FILE *out)
 	    "#     kubectl -n kube-system rollout status deployment/kube-dns\n"
 	    "#  5. Compare the answers. OLD and NEW are the addresses of a pod of each:\n"
 	    "#     kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide\n"
-	    "#     conf/kubernetes/compare --report THIS-FILE OLD NEW\n"
+	    "#     conf/kubernetes/compare --report THIS-FILE OLD%s NEW\n"
 	    "#  6. kubectl -n kube-system scale deployment/%s --replicas=0\n"
 	    "#     Keep this Deployment and its ConfigMap.\n"
 	    "# To go back:\n"
 	    "#     kubectl -n kube-system scale deployment/%s --replicas=%d\n"
 	    "#     kubectl -n kube-system rollout status deployment/%s\n"
 	    "#     kubectl -n kube-system scale deployment/kube-dns --replicas=0\n",
-	    replicas, coredns, coredns, replicas, coredns);
+	    replicas, port, coredns, coredns, replicas, coredns);
 }
 
 static void
@@ -726,8 +773,10 @@ print_steps(const struct report *r, FILE *out)
 		      "#     kubectl -n kube-system create configmap upstream-ca "
 		      "--from-file=ca.crt=/etc/ssl/certs/ca-certificates.crt\n",
 		    out);
-	fputs("#  3. Save the Kustomization below as conf/kubernetes/mine/kustomization.yaml:\n"
-	      "#     conf/kubernetes/check mine\n"
+	fputs("#  3. Save the Kustomization below as conf/kubernetes/mine/kustomization.yaml:\n",
+	    out);
+	print_ports(r, out);
+	fputs("#     conf/kubernetes/check mine\n"
 	      "#     kubectl apply -k conf/kubernetes/mine\n",
 	    out);
 	if (r->in_place)
@@ -742,6 +791,8 @@ print_steps(const struct report *r, FILE *out)
 	    "#     helm -n kube-system install kube-dns build/chart/kubedns --take-ownership -f "
 	    "values.yaml\n%s",
 	    r->tls ? "#     The ConfigMap upstream-ca of step 2 is needed with Helm too.\n" : "");
+	if (r->old_port > 0 && !r->in_place)
+		fputs("#     The commands of step 3 about ports are needed with Helm too.\n", out);
 	fprintf(out,
 	    r->topology == TOPOLOGY_FRONT
 		? "# Topology: front, like CoreDNS: kubedns answers clients, %s behind it caches "
@@ -852,13 +903,20 @@ print_overlay(const struct report *r, FILE *out)
 	    r->topology == TOPOLOGY_FRONT ? "front" : "replace-kube-dns");
 	if (r->unbound)
 		fputs("components:\n  - ../components/engine-unbound\n", out);
-	if (flags > 0 || r->reads_pods)
+	bool ports = r->old_port > 0 && !r->in_place;
+
+	if (flags > 0 || r->reads_pods || ports)
 		fputs("patches:\n", out);
 	if (flags > 0)
 		fputs("  - target: { kind: Deployment, name: kube-dns }\n    patch: |-\n", out);
 	for (int p = 0; p < PROGRAM_COUNT; p++)
 		for (size_t i = 0; i < r->flags[p].count; i++)
 			print_flag(r, (enum program)p, r->flags[p].items[i], out);
+	if (ports)
+		fputs("  - target: { kind: Service, name: kube-dns }\n    patch: |-\n"
+		      "      - { op: add, path: /spec/ports/0/targetPort, value: dns }\n"
+		      "      - { op: add, path: /spec/ports/1/targetPort, value: dns-tcp }\n",
+		    out);
 	if (r->reads_pods)
 		fputs("  - target: { kind: ClusterRole, name: kube-dns }\n    patch: |-\n"
 		      "      - { op: add, path: /rules/-, value: " PODS_RULE " }\n",

@@ -118,6 +118,9 @@ void report_cluster_ip(struct report *report, const char *address);
  * `replicas` is 0 if unknown. */
 void report_coredns(struct report *report, const char *deployment, int replicas);
 
+/* Stores the port of CoreDNS's pods, if it is not 53. Printed steps then make the Service send queries to both ports. */
+void report_old_port(struct report *report, const char *port);
+
 /* Notes that the old DNS is kube-dns, whose Deployment has the name of ours. The steps then replace it. */
 void report_replaces_kube_dns(struct report *report);
 

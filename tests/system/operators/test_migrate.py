@@ -739,6 +739,24 @@ def test_a_fallthrough_of_some_zones_refuses_all_other_names_in_coredns(head, th
     assert ("CoreDNS returns SERVFAIL for them" in out) is announced
 
 
+@needs_kubectl
+@pytest.mark.parametrize("port, other", [("8053", True), ("53", False)])
+def test_pods_of_coredns_with_another_port(tmp_path, port, other):
+    """Until CoreDNS is scaled down, the Service has pods of both. Only a targetPort with a name reaches both ports."""
+    out, _, _, overlay = of(configmap("coredns", Corefile=OPEN.replace(".:53", f".:{port}")))
+    for text in "must print dns/UDP/8053 and dns-tcp/TCP/8053", "patch service kube-dns", "OLD:8053 NEW", "NetworkPolicies that allow only port 8053":
+        assert (text in out) is other
+    if other:
+        assert out.index("must print dns/UDP") < out.index("patch service kube-dns") < out.index("kubectl apply -k") and verdicts(out)["Corefile", 1] == "~"
+        made = copy(tmp_path)
+        (made / "mine").mkdir()
+        (made / "mine/kustomization.yaml").write_text(yaml.safe_dump(overlay))
+        service = next(o for o in read_all(kustomize(made, made / "mine")) if o and o["kind"] == "Service")
+        for p in json.loads(re.search(r"patch service kube-dns --type=json -p '(.*)'", out)[1]):
+            number, key = p["path"].split("/")[3:]
+            assert service["spec"]["ports"][int(number)][key] == p["value"]
+
+
 @pytest.mark.parametrize("rewrites, key, said", [
     (["exact a.example b.example", "exact A.example. c.example"], ["exact a.example b.example"], "exact A.example. c.example (no effect in CoreDNS)"),
     (["suffix .a.example .b.example", "suffix a.example c.example"], ["suffix a.example b.example"], "changes: left out: an earlier rewrite has this suffix"),
