@@ -324,18 +324,43 @@ plugin_dnstap(struct scope *scope, const struct corefile_directive *d)
 		    "--dnstap has no such option: the identity is the pod's name");
 }
 
+/* Whether the block's kubernetes has `pods verified`. The last line counts. */
+static bool
+verifies_pods(const struct corefile_block *block)
+{
+	const struct corefile_directive *d = corefile_find(block, "kubernetes");
+	bool verified = false;
+
+	for (size_t i = 0; d != NULL && i < d->body_count; i++)
+		if (d->body[i].count > 1 && strcmp(d->body[i].words[0], "pods") == 0)
+			verified = strcmp(d->body[i].words[1], "verified") == 0;
+	return verified;
+}
+
 /* autopath [ZONE...] RESOLV-CONF */
 void
 plugin_autopath(struct scope *scope, const struct corefile_directive *d)
 {
-	report_flag(scope->report, PROGRAM_KUBEDNS, "--search-completion=inferred");
-	report_line(scope->report, &d->head, VERDICT_CHANGES,
-	    "kubedns's --search-completion=inferred: kubedns completes the search list of the "
-	    "client, as autopath did. The answer to the first query of the list, "
-	    "NAME.NAMESPACE.svc.%s, has the records of the first name in the list that exists. So "
-	    "clients send one query for a name instead of four. kubedns takes the namespace from "
-	    "the query's name; CoreDNS found it by the client's address, with a watch of all pods",
-	    report_known_domain(scope->report));
+	bool by_pod = strcmp(d->head.words[d->head.count - 1], "@kubernetes") == 0;
+
+	if (by_pod && !verifies_pods(scope->block)) {
+		report_line(scope->report, &d->head, VERDICT_CARRIED,
+		    "left out: CoreDNS completes no names, because kubernetes does not have pods "
+		    "verified");
+	} else {
+		report_flag(scope->report, PROGRAM_KUBEDNS, "--search-completion=inferred");
+		report_line(scope->report, &d->head, VERDICT_CHANGES,
+		    "kubedns's --search-completion=inferred: the answer to the first query of a "
+		    "search list, NAME.NAMESPACE.svc.%s, has the records of the first name in the "
+		    "list that exists. So clients send one query for a name instead of four. This "
+		    "is only for types A and AAAA, and for names with a dot: other queries walk "
+		    "the list again; CoreDNS completed them too. kubedns takes the namespace from "
+		    "the query's name; CoreDNS %s",
+		    report_known_domain(scope->report),
+		    by_pod ? "found it by the client's address, for which it watched all pods. "
+			     "--pods=verified keeps such a watch, for the names of pods only"
+			   : "took the list from a file");
+	}
 	for (size_t i = 0; i < d->body_count; i++)
 		report_line(scope->report, &d->body[i], VERDICT_NONE,
 		    "unknown option; see autopath's manual");

@@ -30,9 +30,13 @@ struct plugin {
 
 /* The plugins in CoreDNS 1.15's default build, in alphabetical order, and some older ones. */
 static const struct plugin table[] = {
-	{ "acl", NONE =
-		     "a NetworkPolicy decides which clients may send queries; components/tenants "
-		     "(--visibility=labels) hides names by the client's namespace" },
+	{ "acl",
+	    NONE = "until you act, every client that reaches the Service gets answers for all "
+		   "names, also external ones. In kubedns, a NetworkPolicy decides which clients "
+		   "may send queries, for all names or none: it cannot allow one zone and refuse "
+		   "another. components/tenants (--visibility=labels) hides cluster names by the "
+		   "client's namespace. For clients that may query only some zones, run a CoreDNS "
+		   "with these lines, and set their dnsConfig to its address" },
 	{ "any", CHANGES =
 		     "CoreDNS answered every ANY query with one HINFO record. kubedns does this "
 		     "for names that it answers itself; ANY queries for external names go to "
