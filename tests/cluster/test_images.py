@@ -61,6 +61,19 @@ def test_only_what_runs_is_inside(contents, name):
 
 
 @pytest.mark.parametrize("name", GOAL_MB)
+def test_programs_keep_the_names_of_functions_for_perf(images, tmp_path, name):
+    container = docker("create", f"{name}:{images}").strip()
+    try:
+        docker("cp", f"{container}:/usr/sbin/{PROGRAM[name]}", tmp_path / "program")
+    finally:
+        docker("rm", container)
+    listed = run("readelf", "--wide", "--syms", tmp_path / "program")
+    functions = [line.split() for line in listed.splitlines() if " FUNC " in line and " UND " not in line]
+    assert {"main", "http_run"} <= {words[-1] for words in functions}
+    assert ".debug_info" not in run("readelf", "--wide", "--sections", tmp_path / "program")
+
+
+@pytest.mark.parametrize("name", GOAL_MB)
 def test_libraries_come_with_their_licences(contents, name):
     assert any(f == "usr/share/doc/libc6/copyright.gz" for f in contents[name])
     for package in {"nanny": ["dnsmasq-base"], "nanny-unbound": ["unbound", "libssl3t64", "dns-root-data"]}.get(name, ()):
