@@ -7,7 +7,8 @@
 #		2. Tests marked `quiet`, QUIET_JOBS at a time (default: three for two processors). Each of them loads the machine.
 #		PYTEST_ARGS adds to the command. With SOAK=1, only the tests marked `soak` run. They take more than a minute each.
 #	modules	the core of kubedns without modules (tests/modules.sh none)
-# All stages run even if one fails, and no test is repeated. The last line is "N passed, N failed". The lines before it count the skipped
+# The other stages run beside the first phase of `system`, because its tests mostly wait. All stages run even if one fails, and no test is
+# repeated. The last line is "N passed, N failed". The lines before it count the skipped
 # tests by reason.
 set -u
 
@@ -22,7 +23,7 @@ export PYTHONPYCACHEPREFIX="$BUILD/pycache"
 logs=$BUILD/test-logs
 mkdir -p "$logs"
 rm -f "$logs/skipped"
-passed=0 failed=0
+passed=0 failed=0 beside=
 
 # Prints the number that the pattern $2 matches in the file $1 (the last such line), or 0.
 number() {
@@ -131,6 +132,7 @@ system() {
 	# Compiles all tests once, before each worker would do it. Later runs compile only what has changed.
 	[ -d "$PYTHONPYCACHEPREFIX" ] || "$PYTHON" -m pytest -c tests/pytest.ini -qq --collect-only -p no:cacheprovider tests/system tests/apiserver tests/modules >/dev/null 2>&1
 	pytest_phase system "not soak and not quiet" -n "$PYTEST_JOBS" --dist load
+	join_beside
 	# Each worker reads all files that it is given, so it is given those with such tests.
 	case $tests in
 	*::*) ;;
@@ -151,21 +153,47 @@ modules() {
 	echo "core without modules: $((passed - before_ok)) passed, $((failed - before_bad)) failed"
 }
 
+# Runs the stages in the background, before anything is counted. join_beside() prints their output and adds their counts.
+start_beside() {
+	rm -f "$logs/beside.count"
+	(
+		for stage in "$@"; do "$stage"; done
+		echo "$passed $failed" >"$logs/beside.count"
+	) >"$logs/beside.log" 2>&1 &
+	beside=$!
+	trap 'kill 0' INT # the background would ignore Ctrl-C
+}
+
+join_beside() {
+	[ -n "$beside" ] || return 0
+	wait "$beside"
+	beside=
+	cat "$logs/beside.log"
+	read -r ok bad <"$logs/beside.count" || ok=0 bad=1
+	count "$ok" "$bad"
+}
+
 case $BUILD in
 */build) all="unit replay modules system" ;;
 *) all="unit replay system" ;; # a sanitized build, or the core alone
 esac
 # shellcheck disable=SC2086 # a list of words
 [ $# = 0 ] && set -- $all
+others='' system=''
 for stage in "$@"; do
 	case $stage in
-	unit | replay | modules | system) "$stage" ;;
+	unit | replay | modules) others="$others $stage" ;;
+	system) system=yes ;;
 	*)
 		echo "run.sh: no such stage: $stage" >&2
 		exit 2
 		;;
 	esac
 done
+# shellcheck disable=SC2086 # a list of words
+[ -z "$others" ] || start_beside $others
+[ -z "$system" ] || system
+join_beside
 [ ! -s "$logs/skipped" ] || sort "$logs/skipped" | uniq -c | sort -rn | sed 's/^ *\([0-9]*\) /\1 skipped: /'
 echo "$passed passed, $failed failed"
 [ $failed = 0 ] && [ $passed -gt 0 ]
