@@ -111,7 +111,9 @@ plugin_log(struct scope *scope, const struct corefile_directive *d)
 		    *rcode == '\0' ? ""
 		    : (classes & LOG_DENIAL) && (classes & LOG_ERROR)
 			? ", only for NXDOMAIN, because it accepts one rcode"
-			: ", of one rcode");
+		    : classes & LOG_DENIAL ? ", only for NXDOMAIN; CoreDNS also logs NODATA"
+					   : ", only for SERVFAIL; CoreDNS also logs other errors, "
+					     "such as REFUSED");
 	} else if (classes & LOG_ALL && *zone == '\0') {
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--log-queries");
 		report_line(scope->report, &d->head, VERDICT_CHANGES,

@@ -279,7 +279,8 @@ has_no_names(
 	return true;
 }
 
-static void
+/* Returns false if the names are in a file that is not here. */
+static bool
 read_hosts_head(struct scope *scope, const struct corefile_directive *d,
     const struct zone_set *zones, bool falls, bool none)
 {
@@ -327,9 +328,13 @@ read_hosts_head(struct scope *scope, const struct corefile_directive *d,
 		free(file.text);
 	} else {
 		report_line(scope->report, head, VERDICT_NONE,
-		    "the file is not here: put its lines into the ConfigMap's key hosts%s%s",
+		    "the file is not here: put its lines into the ConfigMap's key hosts. Until "
+		    "then "
+		    "these names are looked up like any other name%s%s",
 		    denied, ttl);
+		return false;
 	}
+	return true;
 }
 
 /* Whether the block has a further plugin to which `fallthrough` passes the query. */
@@ -385,7 +390,7 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 	bool falls = plugin_falls_through(scope, d, 2) && leads_on(scope->block);
 
 	bool none = d->head.count < 2 && has_no_names(scope, d, zones);
-	read_hosts_head(scope, d, zones, falls, none);
+	bool here = read_hosts_head(scope, d, zones, falls, none);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 		struct addr addr;
@@ -398,6 +403,9 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 			    scope->report, line, VERDICT_CARRIED, "left out with its hosts");
 		else if (strcmp(line->words[0], "ttl") == 0)
 			read_ttl(scope, line);
+		else if (!here && strcmp(line->words[0], "no_reverse") != 0)
+			report_line(scope->report, line, VERDICT_NONE,
+			    "part of hosts above, whose file is not here");
 		else if (!report_option(scope->report, line, hosts_options,
 			     sizeof hosts_options / sizeof *hosts_options))
 			report_line(scope->report, line, VERDICT_NONE,

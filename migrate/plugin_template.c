@@ -802,7 +802,10 @@ translate(struct templ *t)
 	    "not translated: %s. These names are looked up like any other name; CoreDNS answered "
 	    "%s queries for %s%s%s",
 	    problem_text(t, denies), any || *type == '\0' ? "all" : type, names, others_fail(t),
-	    verdict == VERDICT_NONE ? ". To keep the answers, " KEEP_COREDNS : "");
+	    verdict != VERDICT_NONE ? ""
+	    : everything && zone_set_has(t->zones, ".")
+		? ". To keep the answers, keep CoreDNS: a stub domain cannot be for all names"
+		: ". To keep the answers, " KEEP_COREDNS);
 	free(names);
 	return verdict;
 }

@@ -116,8 +116,10 @@ static const struct plugin table[] = {
 	{ "trace", NONE = "no tracing; the histograms in /metrics show how long answers take" },
 	{ "transfer", .read = plugin_transfer, .flag = "transfer-to" },
 	{ "tsig", .read = plugin_tsig, .flag = "transfer-key" },
-	{ "view", NONE = "all clients get the same answer: run a second Deployment with other "
-			 "settings, or " KEEP_COREDNS },
+	{ "view", NONE =
+		      "all clients get the same answer: run a second Deployment (overlay beside) "
+		      "with other settings, and set the dnsConfig of the view's clients to the "
+		      "address of its Service" },
 	{ "whoami", NONE = "a plugin for tests" },
 };
 
@@ -219,13 +221,15 @@ read_left_out(struct report *report, const struct blocks *blocks,
 	else if (fate == BLOCK_BIND)
 		report_line(report, &block->keys, VERDICT_NONE,
 		    "left out: it listens on other addresses than the server block at %s:%u, so it "
-		    "has other clients. Run a second Deployment (overlay beside) for them",
+		    "has other clients. Run a second Deployment (overlay beside) for them, and "
+		    "give them the address of its Service",
 		    other->file, other->line);
 	else if (fate == BLOCK_VIEW)
 		report_line(report, &block->keys, VERDICT_NONE,
 		    "left out: only for the clients of its view. kubedns gives all clients the "
 		    "same answers, here those of the server block for all clients. Run a second "
-		    "Deployment (overlay beside) for the clients of the view");
+		    "Deployment (overlay beside) for the clients of the view, and set their "
+		    "dnsConfig to the address of its Service");
 	else
 		report_line(report, &block->keys, VERDICT_NONE,
 		    "left out: an earlier server block has the same zones. CoreDNS does not start "

@@ -637,8 +637,10 @@ print_verdicts(const struct report *r, const char *source, FILE *out)
 	for (size_t i = 0; i < r->count; i++)
 		sums[r->findings[i].verdict]++;
 	char *name = printable(xstrdup(source));
-	fprintf(out, "# From %s: %zu lines have no equivalent, %zu change, %zu are carried over",
-	    name, sums[VERDICT_NONE], sums[VERDICT_CHANGES], sums[VERDICT_CARRIED]);
+	fprintf(out, "# From %s: %zu %s no equivalent, %zu %s, %zu %s carried over", name,
+	    sums[VERDICT_NONE], sums[VERDICT_NONE] == 1 ? "line has" : "lines have",
+	    sums[VERDICT_CHANGES], sums[VERDICT_CHANGES] == 1 ? "changes" : "change",
+	    sums[VERDICT_CARRIED], sums[VERDICT_CARRIED] == 1 ? "is" : "are");
 	if (sums[VERDICT_STAYS] > 0)
 		fprintf(out, ", %zu stay in NodeLocal DNSCache", sums[VERDICT_STAYS]);
 	fputs(".\n", out);
@@ -649,6 +651,10 @@ print_verdicts(const struct report *r, const char *source, FILE *out)
 			if (r->findings[i].verdict == order[k].verdict && !r->findings[i].follows)
 				print_finding(r, &r->findings[i], order[k].word, out);
 	print_list(r, VERDICT_CARRIED, "carried over", out);
+	if (r->texts[TEXT_REWRITES].count > 0)
+		fputs("#\n# Rewrites apply to the names in queries only. CoreDNS also applies them "
+		      "to the targets of ExternalName Services.\n",
+		    out);
 	if (sums[VERDICT_STAYS] == 0)
 		return;
 	fputs("#\n# NodeLocal DNSCache stays: keep its DaemonSet and its Corefile. It queries the "

@@ -11,7 +11,7 @@ address after `forward` is the address of a stand-in DNS server. Servers of diff
 overlay, and tests/apiserver is the cluster.
 
 A difference is announced if the report has a line `changes` or `NO EQUIVALENT` that says what differs, in the server block that CoreDNS uses
-for the name, and that names the name (announcements.py). docs/from-coredns.md lists eight differences of all clusters. Exit status 1: a
+for the name, and that names the name (announcements.py). docs/from-coredns.md lists nine differences of all clusters. Exit status 1: a
 difference is neither announced nor listed.
 
 The answers are kept in --directory. If only kubedns-migrate changes, only Corefiles whose translation changes are asked again.
@@ -572,6 +572,8 @@ def documented(d, topology, is_rewritten, world):
         return ["docs/from-coredns.md: SOA of a name that does not exist"]
     if rdtype == "ANY" and theirs == "NOERROR" and ours.endswith(' hinfo "rfc8482" ""]') and not world.has_plugin(name, "any"):
         return ["docs/from-coredns.md: ANY queries without the plugin any"]
+    if name == "localhost" and rdtype in ("A", "AAAA") and "localhost. a" in ours and not world.has_plugin(name, "local"):
+        return ["docs/from-coredns.md: localhost without the plugin local"]
     if ours.startswith("NXDOMAIN [") and theirs == "NOERROR" + ours[len("NXDOMAIN") :] and theirs.endswith(" cname www.outside.example.]"):
         return ["docs/from-coredns.md: an ExternalName Service whose target does not exist"]
     if theirs == "NOERROR" and rdtype not in ("A", "AAAA", "CNAME") and " cname www.outside.example.]" in ours:

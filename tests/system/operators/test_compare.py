@@ -256,7 +256,7 @@ def test_names_of_the_old_configuration_are_asked_and_must_be_equal(tmp_path):
     assert code == 1 and out.count("UNEXPLAINED: the old configuration has this name") == len(lost), out
 
 
-REPORT = """# From Corefile: 1 lines have no equivalent, 2 change, 1 are carried over.
+REPORT = """# From Corefile: 1 line has no equivalent, 2 change, 1 is carried over.
 #
 # Corefile:4, 9: rewrite name substring a.old.example b; rewrite name regex (.*)\\.lab\\.example {1}.b
 #     NO EQUIVALENT: no rewrites of this kind

@@ -739,6 +739,18 @@ def test_a_fallthrough_of_some_zones_refuses_all_other_names_in_coredns(head, th
     assert ("CoreDNS returns SERVFAIL for them" in out) is announced
 
 
+@pytest.mark.parametrize("text, said", [
+    (OPEN[:-2] + " rewrite name a.example b.example\n}\n", "CoreDNS also applies them to the targets of ExternalName Services"),
+    (OPEN[:-2] + " hosts /no/such/file {\n  reload 15s\n  fallthrough\n }\n}\n", "Until then these names are looked up like any other name"),
+    (OPEN[:-2] + " log {\n  class error\n }\n}\n", "only for SERVFAIL; CoreDNS also logs other errors"),
+    (OPEN[:-2] + ' template IN A . {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }\n}\n', "a stub domain cannot be for all names"),
+    (OPEN[:-2] + " whoami\n}\n", ": 1 line has no equivalent, "),
+])
+def test_the_report_says_the_consequence(text, said):
+    out = of(configmap("coredns", Corefile=text))[0]
+    assert said in out and not any(option in out[out.index("# carried over") : out.index("# Steps")] for option in ("reload 15s", "9 fallthrough"))
+
+
 @needs_kubectl
 @pytest.mark.parametrize("port, other", [("8053", True), ("53", False)])
 def test_pods_of_coredns_with_another_port(tmp_path, port, other):
