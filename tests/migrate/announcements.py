@@ -52,10 +52,10 @@ class Line:
         return [self.head.words, *(b.words for b in self.head.body)]
 
 
-def lines_of_file(text):
-    """Returns {number: Line} for a file with server blocks, or with lines that a server block imports."""
+def lines_of_file(text, name=""):
+    """Returns {number: Line} for a file with server blocks, or with lines that a server block imports, such as NAME.override."""
     found, depth, zones, keys = {}, 0, [], []
-    fragment = not re.search(r"^\S.*\{\s*$", text, re.M)
+    fragment = name.endswith(".override") or not re.search(r"^\S.*\{\s*$", text, re.M)
     depth += fragment
     block, head = None, None
     for n, line in enumerate(text.splitlines(), 1):
@@ -287,7 +287,7 @@ SENTENCES = [
     (r"below this zone get the answers of this zone", lambda w, l, d, n: not d.ttls and in_zones(n, l.head.words[2:] or l.zones)),
     (r"the template in line (\d+) answers (some of )?these names", lambda w, l, d, n: not d.ttls and in_zones(n, l.head.words[2:] or l.zones) and is_template(w.template(l), n)),
     (r"with a SOA record in the key records", lambda w, l, d, n: not d.ttls and in_zones(n, l.head.words[2:] or l.zones)),
-    (r"the file is not here|left out: .* Run a name server for the zone", lambda w, l, d, n: in_zones(n, l.head.words[2:] or l.zones or [""])),
+    (r"the file is not here|left out: .* Run a name server for the zone", lambda w, l, d, n: not d.ttls and in_zones(n, l.head.words[2:] or l.zones or [""])),
     # cache
     (r"the maximum time that it caches a record, also of other server blocks", lambda w, l, d, n: d.ttls and d.ttls[1] < d.ttls[0] and not below(n, w.domain)),
     (r"CoreDNS limits (these TTLs too|the TTL to 3600 s)", lambda w, l, d, n: d.ttls and d.ttls[1] > d.ttls[0] and (not below(n, w.domain) or n == "dns-version." + w.domain)),
@@ -315,7 +315,7 @@ class World:
         """`files` is {name: text} of the Corefile and of the files that it imports."""
         self.domain, self.lines, self.known = domain, [], {}
         for file, text in files.items():
-            self.known.update({(file, n): line for n, line in lines_of_file(text).items()})
+            self.known.update({(file, n): line for n, line in lines_of_file(text, file).items()})
         self.zones = {z for line in self.known.values() if line.zones for z in line.zones}
         for place, numbers, texts, verdict, said in re.findall(r"^# (\S.*?):([0-9, ]+): (.*)\n#     (changes|NO EQUIVALENT): (.*)", printed, re.M):
             file = place.rsplit("/", 1)[-1]

@@ -751,6 +751,13 @@ def test_the_report_says_the_consequence(text, said):
     assert said in out and not any(option in out[out.index("# carried over") : out.index("# Steps")] for option in ("reload 15s", "9 fallthrough"))
 
 
+def test_a_file_for_a_server_block_has_no_server_blocks():
+    """Else its template would announce every difference of the cluster's names."""
+    known = World({"egress.override": "template IN ANY cluster.local {\n  match ^x[.]y[.]$\n}\n"}, "", "cluster.local").known
+    head, match = known["egress.override", 1], known["egress.override", 2]
+    assert head.plugin == "template" and head.zones is None and match.head is head and head.body == [match]
+
+
 @needs_kubectl
 @pytest.mark.parametrize("port, other", [("8053", True), ("53", False)])
 def test_pods_of_coredns_with_another_port(tmp_path, port, other):
