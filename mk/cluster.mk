@@ -1,11 +1,14 @@
 # Tests against a real control plane, and the Go tools for tests: CoreDNS, Helm's engine, an SPDX reader.
 
+# The rules of the Go programs begin with $(needs_go). $(call go,FOLDER,ARGUMENTS) runs go in a folder.
+needs_go = @command -v go >/dev/null || { echo "make: $@ needs Go 1.26: https://go.dev/dl/" >&2; exit 1; }; mkdir -p $(@D)
+go = cd $(1) && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go $(2)
+
 # CoreDNS, built from its Go module. COREDNS=FILE in the environment selects another binary.
 COREDNS ?= $(BUILD)/coredns
 $(COREDNS):
-	@command -v go >/dev/null || { echo "make: CoreDNS needs Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	GOBIN=$(abspath $(@D)) GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go install github.com/coredns/coredns@v1.14.7
+	$(needs_go)
+	export GOBIN=$(abspath $(@D)) && $(call go,.,install github.com/coredns/coredns@v1.14.7)
 
 CORPUS ?= tests/migrate/corpus
 test-corpus: ## compare CoreDNS with kubedns-migrate's translation of Corefiles (CORPUS=FOLDER; Go, kubectl, root)
@@ -26,14 +29,14 @@ test-random-corefiles: ## the same for random Corefiles (RANDOM_COREFILES=N, SEE
 		BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py --coredns $(abspath $(COREDNS)) --results $$files.results --directory $$files.work $(CORPUS_ARGS) $$files
 .PHONY: test-random-corefiles
 
-# A real API server and its controllers as a Go program, only for the cluster tests. The first build takes minutes, later builds take seconds.
+# A real API server, its controllers and all other programs of Kubernetes as one Go program, only for the cluster tests. The first build takes
+# minutes, later builds take seconds.
 CTL := $(BUILD)/controlplane/ctl
 KUBE_VERSION := v1.36.3
+kube_ldflags = -s -w $(foreach v,gitVersion=$(KUBE_VERSION) gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION:v%=%))) gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION))),-X k8s.io/component-base/version.$v)
 $(CTL): $(wildcard tests/controlplane/*.go tests/controlplane/go.*)
-	@command -v go >/dev/null || { echo "make: tests against a cluster need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	cd tests/controlplane && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath \
-		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION)" -o $(abspath $@) .
+	$(needs_go)
+	$(call go,tests/controlplane,build -trimpath -ldflags "$(kube_ldflags)" -o $(abspath $@) .)
 
 controlplane: $(CTL)
 .PHONY: controlplane
@@ -43,8 +46,7 @@ controlplane: $(CTL)
 KUBE_VERSIONS ?= 1.26 1.33 1.37
 APISERVERS = $(KUBE_VERSIONS:%=$(BUILD)/controlplane/apiserver-%)
 $(BUILD)/controlplane/apiserver-%: tests/controlplane/older/k8s-%.mod tests/controlplane/older/k8s-%.sum tests/controlplane/older/main.go
-	@command -v go >/dev/null || { echo "make: tests against a cluster need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
+	$(needs_go)
 	cd tests/controlplane/older && version=$$(sed -n 's|.*k8s.io/kubernetes v\([0-9.]*\)$$|v\1|p' k8s-$*.mod) && \
 		GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 nice go build -trimpath -tags providerless -modfile=k8s-$*.mod \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/client-go/pkg/version.gitVersion=$$version" \
@@ -58,23 +60,20 @@ test-versions: $(APISERVERS) ## test with the API servers of KUBE_VERSIONS (Go, 
 .PHONY: test-versions
 
 vet: ## go vet of the control plane's program (Go; takes minutes the first time)
-	cd tests/controlplane && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go vet -trimpath .
+	$(call go,tests/controlplane,vet -trimpath .)
 .PHONY: vet
 
 # Helm's engine as a Go program, for the tests of the chart.
 HELM := $(BUILD)/helm
 $(HELM): $(wildcard tests/helm/*.go tests/helm/go.*)
-	@command -v go >/dev/null || { echo "make: the chart's tests need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	cd tests/helm && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath -o $(abspath $@) .
+	$(needs_go)
+	$(call go,tests/helm,build -trimpath -o $(abspath $@) .)
 
 # Helm itself, of the engine's version, for the switch with Helm.
 HELM_CLI := $(BUILD)/helm-cli/helm
 $(HELM_CLI): tests/helm/go.mod
-	@command -v go >/dev/null || { echo "make: the switch with Helm needs Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	GOBIN=$(abspath $(@D)) GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go install -trimpath \
-		helm.sh/helm/v3/cmd/helm@$$(sed -n 's|^require helm.sh/helm/v3 ||p' tests/helm/go.mod)
+	$(needs_go)
+	export GOBIN=$(abspath $(@D)) && $(call go,.,install -trimpath helm.sh/helm/v3/cmd/helm@$$(sed -n 's|^require helm.sh/helm/v3 ||p' tests/helm/go.mod))
 
 helm-cli: $(HELM_CLI)
 .PHONY: helm-cli
@@ -82,9 +81,8 @@ helm-cli: $(HELM_CLI)
 # SPDX's own library reads the SBOMs of the images.
 SPDX := $(BUILD)/spdx
 $(SPDX): $(wildcard tests/spdx/*.go tests/spdx/go.*)
-	@command -v go >/dev/null || { echo "make: the SBOMs' tests need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	cd tests/spdx && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath -o $(abspath $@) .
+	$(needs_go)
+	$(call go,tests/spdx,build -trimpath -o $(abspath $@) .)
 
 spdx: $(SPDX) ## build the SPDX reader for the tests of the SBOMs (Go)
 .PHONY: spdx

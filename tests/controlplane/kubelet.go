@@ -21,10 +21,10 @@ import (
 // termination is how long a deleted pod stays in its endpoints as "terminating", if its own grace period is not shorter.
 const termination = 2 * time.Second
 
-// kubelet stands in for the scheduler and the kubelets: it binds each pod to a node, gives it an address, reports it
+// standIn stands in for the scheduler and the kubelets: it binds each pod to a node, gives it an address, reports it
 // ready, and removes it some time after its deletion. No container runs. It ignores pods that have an address already,
 // and all pods of the namespaces in leave, where another stand-in starts real containers.
-func kubelet(ctx context.Context, client kubernetes.Interface, pods coreinformers.PodInformer, nodes int, leave []string) (func(), error) {
+func standIn(ctx context.Context, client kubernetes.Interface, pods coreinformers.PodInformer, nodes int, leave []string) (func(), error) {
 	work := make(chan *corev1.Pod, 1<<16)
 	add := func(o any) {
 		if p := o.(*corev1.Pod); !slices.Contains(leave, p.Namespace) {

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -18,12 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/component-base/cli"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 
 	corev1 "k8s.io/api/core/v1"
-	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
 	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/endpoint"
@@ -65,14 +62,6 @@ func etcd(ctx context.Context, args []string) error {
 	}
 	server.Close()
 	return err
-}
-
-// apiserver runs the real kube-apiserver command.
-func apiserver(_ context.Context, args []string) error {
-	cmd := apiserverapp.NewAPIServerCommand()
-	cmd.SetArgs(args)
-	os.Exit(cli.Run(cmd))
-	return nil
 }
 
 const allControllers = "endpointslice,endpointslicemirroring,endpoints,namespace,serviceaccount,rootca,gc,deployment,replicaset,statefulset,kubelet"
@@ -171,7 +160,7 @@ func controllers(ctx context.Context, args []string) error {
 		case "kubelet":
 			kc := rest.CopyConfig(cfg)
 			kc.UserAgent = "kubelet/ctl"
-			if run, err = kubelet(ctx, kubernetes.NewForConfigOrDie(kc), core.Pods(), *nodes, strings.Split(*leave, ",")); err != nil {
+			if run, err = standIn(ctx, kubernetes.NewForConfigOrDie(kc), core.Pods(), *nodes, strings.Split(*leave, ",")); err != nil {
 				return err
 			}
 		default:
