@@ -1,4 +1,4 @@
-"""A cluster for tests: control plane, network, stand-ins for kubelet and kube-proxy, and the operations that tests need."""
+"""The operations of tests on a cluster. Its pods run with stand-ins for kubelet and kube-proxy (standins.py) or on real nodes (nodes/)."""
 
 import concurrent.futures
 import json
@@ -10,17 +10,13 @@ import time
 
 import yaml
 
-from kubelet import Kubelet, Network
-from plane import Plane
-from proxy import Proxy
-from run import PREFIX, docker, json_lines, remove_leftovers, run
+from run import docker, json_lines, run
 from waiting import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REGISTRY = "suite.invalid/dns"  # the tests write this address into settings.yaml
 DNS_IP, BESIDE_LABEL = "10.96.0.10", "kube-dns-beside"
 DOMAIN = "cluster.local"
-LEFT = ["kube-system", "clients"]  # namespaces whose pods are real containers
 
 
 def version():
@@ -54,9 +50,8 @@ def objects(text):
 class Asker:
     """A client in a container. It sends queries until stop(), which returns the counts and each failure."""
 
-    def __init__(self, pod, *args):
-        self.process = subprocess.Popen(["docker", "exec", "-i", pod.container("client").id, "/client", *map(str, args)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, command, *args):
+        self.process = subprocess.Popen([*command, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.rate = float(args[2] if args[0].startswith("ask") else args[1])
         assert json_lines(self.process.stdout.readline()) == [{"begun": True}], args
 
@@ -68,33 +63,19 @@ class Asker:
 
 
 class Cluster:
-    def __init__(self, directory, ctl, leave=LEFT):
-        remove_leftovers()
-        self.installed, self.data = None, None
-        self.directory = pathlib.Path(directory)
-        self.network = Network()
-        self.plane = Plane(ctl, self.directory / "plane", leave, self.network.gateway)
-        try:
-            self.plane.start()
-            self.api = self.plane.api
-            self.proxy = Proxy(self.api)
-            self.kubelet = Kubelet(self.plane, self.network, self.proxy, self.directory / "pods", "dnst-musl", leave, DNS_IP, DOMAIN)
-            self.executor = concurrent.futures.ThreadPoolExecutor(32)
-        except BaseException:
-            self.close()
-            raise
+    """
+    `plane` and its `api` are the control plane (plane.py). `kubelet` lists the pods, and `proxy` says where the packets to Services go.
+    client_command(pod) returns the arguments that run the client program in a client pod. flows(pods) describes the ways of their queries.
+    """
+    workload_image = "none.invalid/x"
 
-    def close(self):
-        for part in ("kubelet", "proxy"):
-            if hasattr(self, part):
-                getattr(self, part).stop()
-        self.plane.stop()
-        remove_leftovers(everything_of=PREFIX.removeprefix("dnst"))
+    def __init__(self, directory, plane):
+        self.installed, self.data = None, None
+        self.directory, self.plane, self.api = pathlib.Path(directory), plane, plane.api
+        self.executor = concurrent.futures.ThreadPoolExecutor(32)
 
     def check(self):
-        """Fails if a stand-in could not do something that an object asked for."""
-        failures, self.kubelet.failures = self.kubelet.failures, []
-        assert not failures, "\n".join(failures)
+        """Fails if something that serves the tests went wrong."""
 
     # An operator's actions
 
@@ -178,21 +159,21 @@ class Cluster:
         except Exception:
             return None
 
-    def client(self, name, image="dnst-glibc", namespace="clients", **spec):
+    def client(self, name, image="dnst-glibc", namespace="clients", args=("pause",), **spec):
         """Starts a client pod with the cluster's resolv.conf. Returns it when it runs."""
         self.plane.apply(json.dumps({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
             "spec": {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
-                     "containers": [{"name": "client", "image": image, "args": ["pause"]}], **spec}}))
+                     "containers": [{"name": "client", "image": image, "imagePullPolicy": "Never", "args": args}], **spec}}))
 
         def ready():
             self.check()
             return next((p for p in self.kubelet.list(namespace) if p.name == name and p.ready()), None)
-        return wait_for(ready, 20, f"client {name}")
+        return wait_for(ready, 60, f"client {name}")
 
     def ask(self, pod, *args, timeout=90):
         """Runs the client program in a client pod and returns its lines."""
-        out = run("docker", "exec", pod.container("client").id, "/client", *args, check=False, timeout=timeout)
+        out = run(*self.client_command(pod), *args, check=False, timeout=timeout)
         return json_lines(out)
 
     def lookup(self, pod, name):
@@ -200,18 +181,6 @@ class Cluster:
 
     def await_answer(self, pod, name, expect, seconds=10):
         return self.ask(pod, "await", seconds, name, expect, timeout=seconds + 30)[0]
-
-    def flows(self, clients):
-        """Counts, for each client, the conntrack flows that still lead to each DNS pod. A flow to a pod that no longer exists explains a lost query."""
-        text = ""
-        for c in clients:
-            rows = run("nsenter", "-t", c.pid, "-n", "conntrack", "-L", "-p", "udp", "--orig-dst", DNS_IP, check=False)
-            counts = {}
-            for row in rows.splitlines():
-                address = row.split("src=")[2].split()[0]
-                counts[address] = counts.get(address, 0) + 1
-            text += f"flows of {c.name}: {counts}\n"
-        return text + f"DNS pods: {[(p.name, p.address) for p in self.kubelet.list('kube-system')]}\n"
 
     def measure(self, pods, name, expect, change, seconds=10):
         """
@@ -228,7 +197,7 @@ class Cluster:
         return [max(0, r["at"] - done) for r in results]
 
     def asker(self, pod, *args):
-        return Asker(pod, *args)
+        return Asker(self.client_command(pod), *args)
 
     @staticmethod
     def wait_asked(asker, asked):
@@ -248,31 +217,20 @@ class Cluster:
         """Waits until no pod with this prefix and no container of such a pod is left."""
         wait_for(lambda: not self.kubelet.list("kube-system", prefix), timeout, f"pods {prefix}* gone")
 
-    @staticmethod
-    def workload(name, namespace, kind="Deployment", replicas=3, headless=False, ports=None, pod=None, **service):
-        """Creates a Deployment or StatefulSet with its Service. Its pods are stand-ins with addresses."""
+    @classmethod
+    def workload(cls, name, namespace, kind="Deployment", replicas=3, headless=False, ports=None, pod=None, **service):
+        """Returns a Deployment or StatefulSet with its Service."""
         labels = {"app": name}
         meta = {"name": name, "namespace": namespace}
         spec = {"replicas": replicas, "selector": {"matchLabels": labels},
                 "template": {"metadata": {"labels": labels},
-                             "spec": {"containers": [{"name": "c", "image": "none.invalid/x"}], **(pod or {})}}}
+                             "spec": {"containers": [{"name": "c", "image": cls.workload_image}], **(pod or {})}}}
         if kind == "StatefulSet":
             spec.update(serviceName=name, podManagementPolicy="Parallel")
         ports = ports or [{"name": "http", "port": 80}]
         return [{"apiVersion": "v1", "kind": "Service", "metadata": meta,
                  "spec": {"selector": labels, "ports": ports, **({"clusterIP": "None"} if headless else {}), **service}},
                 {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": spec}]
-
-    def upstream(self, name, *args):
-        """Starts a dnsmasq as the server of a stub domain or as upstream server. Its arguments determine the answers. Returns its address."""
-        address = self.network.allocate()
-        docker("run", "-d", "--name", f"{PREFIX}-{name}", "--label", f"kube-dns-tests={PREFIX.removeprefix('dnst')}", "--network",
-               self.network.name, "--ip", address, "dnst-dnsmasq", "-k", "-C", "/dev/null", "--no-resolv", "--no-hosts",
-               "--log-facility=-", *args)
-        return address
-
-    def remove_upstream(self, name):
-        docker("rm", "-f", f"{PREFIX}-{name}", check=False)
 
 
 def query(server, name, rtype="A", tcp=False, port=53, timeout=5):

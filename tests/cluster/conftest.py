@@ -9,10 +9,11 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from cluster import REGISTRY, Cluster, image_tag  # noqa: E402
+from cluster import REGISTRY, image_tag  # noqa: E402
 from load import Load  # noqa: E402
 from plane import environment_ctl  # noqa: E402
 from run import docker  # noqa: E402
+from standins import StandIns  # noqa: E402
 
 ROW = "expected and observed"
 
@@ -30,7 +31,7 @@ def images():
 def cluster(tmp_path_factory):
     # SIGTERM (from timeout or CI) must also clean everything up.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    c = Cluster(tmp_path_factory.mktemp("cluster"), environment_ctl())
+    c = StandIns(tmp_path_factory.mktemp("cluster"), environment_ctl())
     try:
         c.namespace("clients")
         yield c

@@ -1,18 +1,14 @@
-"""The real control plane (tests/controlplane) as a fixture, and a small client of its API."""
+"""A control plane as tests use it: kubectl, and a small client of its API."""
 
 import http.client
 import json
 import os
-import shutil
-import signal
 import ssl
-import subprocess
 import threading
 import time
 import urllib.parse
 
 from run import Failed, run
-from waiting import free_port, wait_for
 
 
 class ApiError(Exception):
@@ -78,18 +74,15 @@ class Api:
 
 
 class Plane:
-    """etcd, kube-apiserver and controllers. The test's kubelet runs the pods in the namespaces `leave`."""
+    """What tests know of a control plane. Its credentials are in the folder `directory`. `ctl` is the program that contains kubectl."""
 
-    def __init__(self, ctl, directory, leave, advertise):
-        self.ctl, self.dir, self.leave = ctl, directory, leave
-        self.advertise = advertise
-        self.port = None
-        self.process = None
+    def __init__(self, ctl, directory, host, port):
+        self.ctl, self.dir, self.host, self.port = ctl, directory, host, port
         self.api = Api(self)
 
     @property
     def url(self):
-        return f"https://127.0.0.1:{self.port}"
+        return f"https://{self.host}:{self.port}"
 
     @property
     def token(self):
@@ -98,60 +91,6 @@ class Plane:
     @property
     def kubeconfig(self):
         return self.dir / "kubeconfig"
-
-    def start(self, port=None, advertise=None):
-        self.advertise = advertise or self.advertise
-        self.port = port or self.port or free_port()
-        (self.dir / "ready").unlink(missing_ok=True)
-        self.dir.mkdir(parents=True, exist_ok=True)
-        log = open(self.dir / "up.log", "a")
-        self.process = subprocess.Popen(
-            [self.ctl, "up", "--dir", self.dir, "--port", str(self.port), "--bind", "0.0.0.0", "--advertise", self.advertise,
-             "--san", self.advertise, "--leave", ",".join(self.leave), "--grace", "3s"], stdout=log, stderr=log)
-        self.wait_ready()
-
-    def wait_ready(self):
-        def ready():
-            if self.process.poll() is not None:
-                raise Failed(f"control plane ended: {(self.dir / 'up.log').read_text()[-3000:]}")
-            return (self.dir / "ready").exists()
-        wait_for(ready, 90, "control plane ready")
-
-    def stop(self):
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self.process = None
-
-    def kill_api(self):
-        """Kills the API server, which stays down until api_back()."""
-        (self.dir / "away").touch()
-        self.process.send_signal(signal.SIGUSR1)
-        wait_for(lambda: not (self.dir / "apiserver.pid").exists(), 10, "API server gone")
-
-    def api_back(self):
-        (self.dir / "away").unlink(missing_ok=True)
-        self.wait_ready()
-
-    def restart_api(self):
-        self.kill_api()
-        self.api_back()
-
-    def save_data(self, name):
-        """Copies etcd's data while it is stopped. Returns when the control plane is up again."""
-        self.stop()
-        shutil.copytree(self.dir / "etcd", self.dir / name)
-        self.start()
-
-    def restore_data(self, name):
-        self.stop()
-        shutil.rmtree(self.dir / "etcd")
-        shutil.copytree(self.dir / name, self.dir / "etcd")
-        self.start()
 
     def kubectl(self, *args, **kwargs):
         return run(self.ctl, "kubectl", "--kubeconfig", self.kubeconfig, *args, **kwargs)
