@@ -198,6 +198,7 @@ PACKAGES_bench := knot nsd unbound dnsperf valgrind linux-perf musl-tools python
 # Any container engine that exists on the machine is enough.
 PACKAGES_image := mmdebstrap
 PACKAGES_cluster := $(if $(shell command -v docker 2>/dev/null),,docker.io) mmdebstrap conntrack iptables
+PACKAGES_nodes := runc containernetworking-plugins conntrack iptables nftables iproute2
 DEPS ?= build run test lint
 deps = sh tests/deps.sh $(sort $(foreach purpose,$(1),$(PACKAGES_$(purpose))))
 
@@ -355,4 +356,4 @@ help: ## print this list
 # Benches, packages, images and cluster tests. conf/image/Dockerfile does not copy mk/, because building an image does not need it.
 include $(wildcard mk/*.mk)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -path $(BUILD)/nodes -prune -o -name '*.d' -print 2>/dev/null)

@@ -101,7 +101,7 @@ test-images:
 
 # Number of control planes that run at the same time. Each control plane has its own network and its own test files. The tests spend most of
 # their time waiting.
-CLUSTER_TESTS ?= tests/cluster
+CLUSTER_TESTS ?= $(wildcard tests/cluster/test_*.py)
 CLUSTER_JOBS ?= 3
 test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
 	@$(call deps,build run test cluster)
@@ -109,3 +109,41 @@ test-cluster: ## test the images and manifests against a real control plane (doc
 	@export CTL=$(abspath $(CTL)) COREDNS=$(abspath $(COREDNS)) HELM_CLI=$(abspath $(HELM_CLI)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
 	$(PYTHON) -m pytest -q -p no:cacheprovider --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS)
 .PHONY: test-cluster
+
+# A cluster with real nodes: tests/cluster/nodes/README.md.
+NODES := $(BUILD)/nodes
+NODE_LINKS := $(addprefix $(NODES)/bin/,ctl kubectl kubeadm kubelet kube-proxy)
+$(NODE_LINKS): | $(CTL)
+	@mkdir -p $(@D)
+	ln -sf $(abspath $(CTL)) $@
+$(NODES)/bin/coredns: | $(COREDNS)
+	@mkdir -p $(@D)
+	ln -sf $(abspath $(COREDNS)) $@
+
+CONTAINERD := github.com/containerd/containerd/v2
+$(NODES)/bin/containerd: tests/cluster/nodes/containerd/go.mod
+	$(needs_go)
+	$(call go,$(<D),build -trimpath -ldflags "-s -w -X $(CONTAINERD)/version.Version=$$(sed -n 's|^require $(CONTAINERD) ||p' $(abspath $<))" \
+		-o $(abspath $(@D))/ $(foreach p,containerd containerd-shim-runc-v2 ctr,$(CONTAINERD)/cmd/$p))
+
+node-images:
+	@mkdir -p $(NODES)/images
+	cp -f tests/cluster/nodes/Dockerfile $$(cd tests/controlplane && go list -m -f '{{.Dir}}' k8s.io/kubernetes)/build/pause/linux/pause.c $(NODES)/images
+	docker build -q --force-rm --build-arg BASE=$(BASE) --target pause -t registry.k8s.io/pause:3.10.2 $(NODES)/images
+.PHONY: node-images
+
+# The parts come one after the other, so that their times are meaningful.
+nodes: ## build a cluster with real nodes (kubelet, kube-proxy, containerd), and print times and sizes (docker, Go, root)
+	@$(call deps,build run test cluster nodes)
+	@for part in $(CTL) $(NODES)/bin/containerd $(NODES)/bin/coredns test-images node-images "$(NODE_LINKS)"; do \
+		begun=$$(date +%s); $(again) -s $$part || exit 1; echo "nodes: $$(($$(date +%s) - begun)) s for $${part%% *}"; done
+	@du -shL $(NODES)/bin $(CTL) "$$(go env GOMODCACHE)" "$$(go env GOCACHE)" | sed 's/^/nodes: /'
+.PHONY: nodes
+
+# One cluster at a time: its namespaces have fixed names.
+NODE_TESTS ?= tests/cluster/nodes
+test-nodes: nodes ## test pods on real nodes (docker, Go, root)
+	@$(again) all
+	@BED=$(abspath $(NODES)) CLUSTER_REPORT=$(BUILD)/nodes-report.txt \
+		$(PYTHON) -m pytest -q -p no:cacheprovider --durations=15 -n 0 $(NODE_TESTS) $(PYTEST_ARGS)
+.PHONY: test-nodes

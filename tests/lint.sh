@@ -33,7 +33,7 @@ analyse() {
 # This checks only the formatting. `make vet` looks for mistakes, but compiles 565 MB of modules the first time.
 # shellcheck disable=SC2317 # called by step
 check_go() {
-	unformatted=$(gofmt -l tests/controlplane tests/helm tests/spdx tests/bench/lookup) && [ -z "$unformatted" ] && return
+	unformatted=$(gofmt -l tests/controlplane tests/cluster/nodes tests/helm tests/spdx tests/bench/lookup) && [ -z "$unformatted" ] && return
 	echo "gofmt would change: $unformatted"
 	return 1
 }

@@ -97,7 +97,7 @@ class Container:
             "--mount", f"type=bind,src={pod.directory}/resolv.conf,dst=/etc/resolv.conf",
             "--mount", f"type=bind,src={pod.directory}/hosts,dst=/etc/hosts",
             "--mount", f"type=bind,src={message},dst={spec.get('terminationMessagePath', '/dev/termination-log')}",
-            *pod.kubelet.engine_args, *podspec.container_args(pod.spec, spec, env, pod.volumes.mounts, image_user)).strip()
+            *podspec.container_args(pod.spec, spec, env, pod.volumes.mounts, image_user)).strip()
         self.running, self.started = True, time.monotonic()
         self.probes = {k: Probe(spec[k], self.started) for k in ("readinessProbe", "livenessProbe") if k in spec}
         threading.Thread(target=self._wait, args=(self.id,), daemon=True).start()
@@ -357,7 +357,6 @@ class Kubelet:
         self.directory, self.pause_image = pathlib.Path(directory), pause_image
         self.cluster_dns, self.domain, self.node_resolv_conf = cluster_dns, domain, node_resolv_conf
         self.pods, self.failures, self.notes, self.exits = {}, [], [], []
-        self.engine_args = []  # additional arguments for each container, for tests that need them
         self._nodes, self._next_node = nodes, 0
         self.lock = threading.RLock()
         self.configmaps = Watcher(self.api, "/api/v1/configmaps", self._configmap)

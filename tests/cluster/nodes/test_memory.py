@@ -1,11 +1,6 @@
 """The memory of an idle pod, as the kernel counts it. A page that n processes share counts as 1/n page for each of them."""
 
 import pathlib
-import subprocess
-
-import pytest
-
-from run import docker
 
 GOAL_PSS_MB = 20
 KUBE_DNS_RSS_MB = 125  # memory of kube-dns's three idle containers in the same cluster
@@ -18,38 +13,14 @@ def memory(pid):
     return {r.split(":")[0]: int(r.split()[1]) for r in rows}
 
 
-@pytest.fixture
-def shared_layer(suite, images, tmp_path):
-    """
-    With overlayfs, all containers share the pages of a layer, as on a node. With fuse-overlayfs, each container has its own pages. In this
-    case the test mounts the images' libraries from one directory, so that the containers share the pages again.
-    """
-    if docker("info", "-f", "{{.Driver}}").strip() != "fuse-overlayfs":
-        yield
-        return
-    for name in ("kubedns", "nanny", "sidecar"):
-        container = docker("create", f"{name}:{images}").strip()
-        try:
-            with subprocess.Popen(["docker", "export", container], stdout=subprocess.PIPE) as p:
-                subprocess.run(["tar", "-x", "-C", tmp_path, "--wildcards", "lib*"], stdin=p.stdout, check=True)
-        finally:
-            docker("rm", container)
-    directories = sorted({f.parent for f in tmp_path.rglob("*.so*")})
-    suite.kubelet.engine_args = [x for d in directories
-                                 for x in ("--mount", f"type=bind,src={d},dst=/{d.relative_to(tmp_path)},readonly")]
-    yield
-    suite.kubelet.engine_args = []
-
-
-def test_idle_pod(suite, shared_layer, report):
+def test_idle_pod(suite, report):
     """The pod is new and has read the cluster. It gets no queries except from its own probes."""
     suite.ensure("replace-kube-dns", 1)
     suite.plane.kubectl("-n", "kube-system", "delete", "pod", "-l", "k8s-app=kube-dns", "--wait=true")
     pod = suite.await_rollout("kube-dns")[0]
     total = {}
     for c in pod.containers:
-        for line in docker("top", c.id, "-eo", "pid,comm").splitlines()[1:]:
-            pid, name = line.split()
+        for pid, name in c.processes().items():
             m = memory(pid)
             report(f"memory of {name}", "", "PSS {:.1f} MB, RSS {:.1f} (anonymous {:.1f}, files {:.1f})".format(
                 *(m[k] / 1024 for k in ("Pss", "VmRSS", "RssAnon", "RssFile"))))
