@@ -397,7 +397,7 @@ def in_cgroups(pattern):
 def kill(pids):
     for pid in pids:
         try:
-            kill([pid])
+            os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
 
