@@ -95,8 +95,11 @@ struct module {
 
 	/* Stages of answering (answer/stage.h). The order of each is ORDER_MISSING (names that the
 	 * cluster's zone does not have) or ORDER_OUTSIDE (names outside this zone). They come after the
-	 * core's stages of the same order. Each has `sentence` or `explain`, for explanations. A stage may try
-	 * several names for a query, also at other servers (struct claim in answer/answer.h). */
+	 * core's stages of the same order, which deny the names of reverse and external zones. A stage
+	 * of ORDER_MISSING gets only the name that the client asked, not the target of an alias: an
+	 * alias to a name that only a module has is answered with NXDOMAIN. Each has `sentence` or
+	 * `explain`, for explanations. A stage may try several names for a query, also at other servers
+	 * (struct claim in answer/answer.h). */
 	const struct stage *stages;
 	size_t stage_count;
 

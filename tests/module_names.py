@@ -2,7 +2,7 @@
 The core of kubedns names no module (kubedns/module.h). Takes the names that each module declares in its folder, and looks for them in the
 core and in the code that the programs share:
 
-- flags, as `--flag`, as `Fl -flag` in a manual page, or as a C string;
+- flags, as `--flag`, as `Fl -flag` in a manual page, or as a C string in a row, rule or call of lib/flags.h. Other strings may be words;
 - metric families, which are C strings that begin with kubedns_ or skydns_;
 - structs, enumerators, macros and functions of the module's headers, if their names have an underscore. A name without one may be an
   ordinary word. A file that declares an enumerator of the same name itself does not name the module's.
@@ -20,6 +20,7 @@ import sys
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
 CORE = ("kubedns", "lib", "treecache", "nanny", "sidecar")
+FLAG_STRING = r'(?:\{ "|\bEXCLUDES\("|\bNEEDS\("(?:[^"]*\|)?|\bflags_(?:given|refuse)\((?:[^"()]+, )?")'
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
 
@@ -31,7 +32,7 @@ def enumerators(code):
 def declared(folder):
     """Returns {name: pattern that finds a use of it}."""
     table = subprocess.run(["sh", ROOT / "kubedns/modules/table.sh", "--flags", folder], capture_output=True, text=True, check=True).stdout
-    found = {f"--{flag}": rf'(--|Fl -|"){flag}(?![\w-])' for flag in table.split()}
+    found = {f"--{flag}": rf'(--|Fl -|{FLAG_STRING}){flag}(?![\w-])' for flag in table.split()}
     for path in sorted(folder.glob("*.[ch]")):
         code = COMMENT.sub("", path.read_text(encoding="utf-8"))
         strings = re.findall(r'"((?:kubedns|skydns)_[a-z_]+[a-z])"', code)
