@@ -128,9 +128,11 @@ zones_pattern(const struct scope *scope, const char *domain)
 }
 
 /* Converts a pattern to a suffix rewrite if the pattern rewrites `(.*)\.NAME`, with optional
- * anchors, to `{1}.NAME`. Returns false if it is another kind of pattern. */
+ * anchors, to `{1}.NAME`. Sets *any if NAME has a dot without a backslash, which matches any
+ * character in CoreDNS. Returns false if it is another kind of pattern. */
 static bool
-as_suffix(const char *from, const char *to, char suffix[CONF_HOST_MAX], char other[CONF_HOST_MAX])
+as_suffix(const char *from, const char *to, char suffix[CONF_HOST_MAX], char other[CONF_HOST_MAX],
+    bool *any)
 {
 	static const char *const heads[] = { "(.*)\\.", "(.+)\\.", "(.*)[.]", "(.+)[.]" };
 	const char *why, *rest = NULL;
@@ -142,9 +144,16 @@ as_suffix(const char *from, const char *to, char suffix[CONF_HOST_MAX], char oth
 			rest = from + strlen(heads[i]);
 	if (rest == NULL || strncmp(to, "{1}.", 4) != 0)
 		return false;
-	for (; *rest != '\0' && *rest != '$' && len + 1 < sizeof name; rest++)
-		if (*rest != '\\')
-			name[len++] = *rest;
+	*any = false;
+	for (; *rest != '\0' && *rest != '$' && len + 1 < sizeof name; rest++) {
+		bool escaped = *rest == '\\';
+
+		rest += escaped;
+		if (escaped && *rest != '.')
+			return false; /* a class, such as \d */
+		*any |= !escaped && *rest == '.';
+		name[len++] = *rest;
+	}
 	name[len] = '\0';
 	return (*rest == '\0' || strcmp(rest, "$") == 0) &&
 	       conf_name_parse(name, suffix, &why) == 0 &&
@@ -456,14 +465,18 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		return;
 	}
 	if (report_topology(scope->report) == TOPOLOGY_CLASSIC) {
-		bool fits = as_suffix(w->from, w->to, suffix, other) && scope_serves(scope, suffix);
+		bool any = false;
+		bool fits =
+		    as_suffix(w->from, w->to, suffix, other, &any) && scope_serves(scope, suffix);
 
 		if (fits && plugin_rewrite_has_room(scope, w->line, false) &&
 		    add_rewrite(scope, w, "suffix", suffix, other)) {
 			report_line(scope->report, w->line, VERDICT_CHANGES,
 			    "the ConfigMap's key rewrites, as a suffix: it also applies to %s "
-			    "itself%s%s%s%s",
+			    "itself%s%s%s%s%s",
 			    suffix,
+			    any ? "; a dot without a backslash matched any character in CoreDNS"
+				: "",
 			    restores_names(scope, w) ? ""
 						     : "; the answer has the name of the query, "
 						       "not the new name",

@@ -1248,6 +1248,15 @@ def test_a_pattern_that_becomes_a_suffix_in_the_classic_topology():
     assert "the answer has the name of the query, not the new name; CoreDNS also rewrote names that go on after the end of the pattern" in out
 
 
+@pytest.mark.parametrize("name, suffix, any_character", [
+    ("a\\.example", "a.example", False), ("a.example", "a.example", True), ("a\\.example\\.$", "a.example", False), ("a\\d\\.example", None, False), ("a[.]example", None, False)])  # fmt: skip
+def test_in_the_classic_topology_a_suffix_is_only_what_the_pattern_says(name, suffix, any_character):
+    out, data, _, _ = of(configmap("coredns", Corefile=in_root(f"rewrite name regex (.*)\\.{name} {{1}}.shop.svc.cluster.local")), flags=["--topology=classic"])
+    assert data.get("rewrites", []) == ([f"suffix {suffix} shop.svc.cluster.local"] if suffix else [])
+    assert ("a dot without a backslash matched any character in CoreDNS" in out) is any_character
+    assert ("NO EQUIVALENT: no patterns in the classic topology" in out) is (suffix is None)
+
+
 @pytest.mark.parametrize("topology, stub", [("front", False), ("classic", True)])
 def test_a_template_for_a_stub_domain_itself(topology, stub):
     answer = '{\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }'
