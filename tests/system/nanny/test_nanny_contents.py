@@ -209,7 +209,8 @@ def test_dnsmasq_answers_whatever_is_written():
         world.start(args=ARGS)
         refused = 0
         for number, (key, text, reason) in enumerate(BAD):
-            before = world.config()
+            world.write(**good)  # ends the changes of a value that was refused in part
+            before = world.wait_config(lambda c: c["confirmed"] and not c["refused"] and all(c["keys"][k]["inForce"] == good[k] for k in good))
             world.write(**{**good, key: content(world, text)})
             config = world.wait_config(lambda c, r=reason, k=key: c["keys"][k]["error"] and r in c["keys"][k]["error"])
             refused += 1
