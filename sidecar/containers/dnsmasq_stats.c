@@ -237,14 +237,16 @@ update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample 
 	cache->upstreams_dropped += sample->dropped;
 }
 
-/* Counts the open hits as hits of clients. */
+/* Counts at most `most` of the open hits as hits of clients. */
 static void
-settle_hits(struct dnsmasq_stats *cache, int64_t now_ns)
+settle_hits(struct dnsmasq_stats *cache, int64_t most, int64_t now_ns)
 {
-	if (cache->open_hits <= 0)
+	int64_t hits = cache->open_hits < most ? cache->open_hits : most;
+
+	if (hits <= 0)
 		return;
-	buckets_add(&cache->recent_hits, now_ns, (uint64_t)cache->open_hits);
-	cache->open_hits = 0;
+	buckets_add(&cache->recent_hits, now_ns, (uint64_t)hits);
+	cache->open_hits -= hits;
 }
 
 void
@@ -257,7 +259,8 @@ dnsmasq_stats_nanny(struct dnsmasq_stats *cache, uint64_t hits, int64_t now_ns)
 		    (int64_t)(hits < cache->nanny_hits ? hits : hits - cache->nanny_hits);
 	cache->nanny_seen = true;
 	cache->nanny_hits = hits;
-	settle_hits(cache, now_ns);
+	settle_hits(cache, cache->aged_hits, now_ns);
+	cache->aged_hits = cache->open_hits;
 }
 
 static void
@@ -270,12 +273,12 @@ update_recent(struct dnsmasq_stats *cache, const uint32_t *grown, bool restarted
 		return;
 	/* After a restart, an unknown part of the nanny's probes went to the former dnsmasq. */
 	if (cache->nanny_seen && (cache->rebase || restarted))
-		cache->open_hits = 0;
+		cache->open_hits = cache->aged_hits = 0;
 	else if (grown[STAT_HITS] > own)
 		cache->open_hits += grown[STAT_HITS] - own;
 	cache->rebase = false;
 	if (!cache->nanny_seen)
-		settle_hits(cache, now_ns);
+		settle_hits(cache, cache->open_hits, now_ns);
 	buckets_add(&cache->recent_misses, now_ns,
 	    grown[STAT_MISSES] > cache->own_misses ? grown[STAT_MISSES] - cache->own_misses : 0);
 	cache->own_misses = 0;

@@ -76,11 +76,14 @@ struct dnsmasq_stats {
 	 * caller */
 	uint64_t own_misses;
 	/* The nanny's and its guard's probes are hits too. Their number is known later than the hits, so
-	 * hits are open until the nanny's next count. Negative: more probes are known than hits. */
+	 * hits are open until the nanny has counted them. The nanny may have made its next count before the
+	 * reading of the hits, so they are open until the count after the next. Negative: more probes are
+	 * known than hits. */
 	bool nanny_seen;
 	bool rebase; /* the next reading is the first whose probes are all counted */
 	uint64_t nanny_hits;
 	int64_t open_hits;
+	int64_t aged_hits; /* open hits at the nanny's newest count */
 };
 
 /* Takes the number of queries of the nanny and its guard that dnsmasq has counted as hits so far. Without
