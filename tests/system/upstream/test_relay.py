@@ -463,7 +463,8 @@ def test_a_query_that_is_lost_is_sent_again_after_250_ms_and_a_second(tmp_path):
         k.wait(lambda: len(u.asked) == 1)
         for step_ms, sent in ((249, 1), (2, 2), (250, 2), (250, 2), (249, 2), (2, 3), (250, 3), (250, 3), (250, 3), (47, 3)):
             clock.forward(step_ms / 1000)
-            assert addresses(udp(k, query(WEB))) == [WEB_IP]
+            for _ in range(4):  # the first may be answered in an iteration that has read the clock before it moved
+                assert addresses(udp(k, query(WEB))) == [WEB_IP]
             k.wait(lambda sent=sent: len(u.asked) >= sent)
             assert len(u.asked) == sent
         s.setblocking(False)
