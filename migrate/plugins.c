@@ -4,6 +4,7 @@
 
 #include "migrate/module_flags.h"
 #include "migrate/plugins.h"
+#include "lib/spelling.h"
 #include "lib/xalloc.h"
 
 /* A plugin. `read` is set if the verdict depends on the plugin's arguments. Otherwise, one verdict
@@ -138,12 +139,15 @@ static void
 read_directive(struct scope *scope, const struct corefile_directive *d)
 {
 	const struct corefile_line *line = &d->head;
+	struct spelling known = spelling_of(line->words[0], strlen(line->words[0]));
 
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		const struct plugin *p = &table[i];
 
-		if (strcmp(p->name, line->words[0]) != 0)
+		if (strcmp(p->name, line->words[0]) != 0) {
+			spelling_try(&known, p->name);
 			continue;
+		}
 		if (p->flag != NULL && !module_has_flag(p->flag)) {
 			report_without_module(scope->report, d, p->flag);
 			return;
@@ -158,8 +162,10 @@ read_directive(struct scope *scope, const struct corefile_directive *d)
 			    scope->report, &d->body[k], p->verdict, "part of %s above", p->name);
 		return;
 	}
-	report_unknown(
-	    scope->report, line, "not a plugin of CoreDNS's default build: " KEEP_COREDNS);
+	bool near = known.word != NULL;
+	report_unknown(scope->report, line,
+	    "not a plugin of CoreDNS's default build%s%s%s: " KEEP_COREDNS,
+	    near ? " (did you mean " : "", near ? known.word : "", near ? "?)" : "");
 	for (size_t k = 0; k < d->body_count; k++)
 		report_unknown(scope->report, &d->body[k], "part of %s above", line->words[0]);
 }

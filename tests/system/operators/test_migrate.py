@@ -1248,6 +1248,12 @@ def test_a_pattern_that_becomes_a_suffix_in_the_classic_topology():
     assert "the answer has the name of the query, not the new name; CoreDNS also rewrote names that go on after the end of the pattern" in out
 
 
+@pytest.mark.parametrize("name, near", [("rewirte", " (did you mean rewrite?)"), ("acme", "")])
+def test_a_plugin_that_may_be_misspelt_gets_a_suggestion(name, near):
+    out = of(configmap("coredns", Corefile=in_root(f"{name} name a.example b.example")))[0]
+    assert f"not a plugin of CoreDNS's default build{near}: keep a small CoreDNS" in out
+
+
 @pytest.mark.parametrize("name, suffix, any_character", [
     ("a\\.example", "a.example", False), ("a.example", "a.example", True), ("a\\.example\\.$", "a.example", False), ("a\\d\\.example", None, False), ("a[.]example", None, False)])  # fmt: skip
 def test_in_the_classic_topology_a_suffix_is_only_what_the_pattern_says(name, suffix, any_character):
