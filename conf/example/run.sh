@@ -39,6 +39,11 @@ alive() {
 	done
 }
 
+# True if a program listens on TCP port $1.
+listens() {
+	(exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
+}
+
 # Waits for at most 10 seconds until the server on port $1 answers for $name.
 wait_for() {
 	for _ in $(seq 100); do
@@ -53,7 +58,7 @@ wait_for() {
 # Checks the ports before starting anything. A second kubedns could share the DNS port of a running kubedns for a moment. The script would
 # then take an answer of the running kubedns for an answer of its own.
 for port in KUBEDNS_PORT DNSMASQ_PORT HEALTHZ_PORT SIDECAR_PORT NANNY_PORT; do
-	if (exec 3<>"/dev/tcp/127.0.0.1/${!port}") 2>/dev/null; then
+	if listens "${!port}"; then
 		holder=$(ss -Hltnp "sport = :${!port}" 2>/dev/null | sed -n 's/.*users:(("\([^"]*\)",pid=\([0-9]*\).*/ by \1 (pid \2)/p' | head -1)
 		echo "run.sh: port ${!port} is in use$holder: end that program (another make run?), or choose another port: $port=$((${!port} + 10000)) make run" >&2
 		exit 1
@@ -79,6 +84,11 @@ if [ -x "$BUILD/bin/sidecar" ]; then
 		--probe="kubedns,127.0.0.1:$KUBEDNS_PORT,kubernetes.default.svc.cluster.local,5,A" \
 		--probe="dnsmasq,127.0.0.1:$DNSMASQ_PORT,kubernetes.default.svc.cluster.local,5,A" \
 		--kubedns-url="http://127.0.0.1:$HEALTHZ_PORT" --nanny-url="http://127.0.0.1:$NANNY_PORT"
+	for _ in $(seq 100); do # the text below has the page's address
+		alive || exit 1
+		! listens "$SIDECAR_PORT" || break
+		sleep 0.1
+	done
 fi
 
 cat <<TEXT
