@@ -140,7 +140,7 @@ nodes: ## build a cluster with real nodes (kubelet, kube-proxy, containerd), and
 	@du -shL $(NODES)/bin $(CTL) "$$(go env GOMODCACHE)" "$$(go env GOCACHE)" | sed 's/^/nodes: /'
 .PHONY: nodes
 
-# One cluster at a time: its namespaces have fixed names.
+# The tests run one after the other in one cluster.
 NODE_TESTS ?= tests/cluster/nodes
 test-nodes: nodes ## test pods on real nodes (docker, Go, root)
 	@$(again) all

@@ -82,7 +82,8 @@ class Plane:
 
     @property
     def url(self):
-        return f"https://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"https://{host}:{self.port}"
 
     @property
     def token(self):

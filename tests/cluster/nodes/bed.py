@@ -2,9 +2,9 @@
 """
 bed.py COMMAND: a Kubernetes cluster with real nodes on this machine, in namespaces of its own. `make nodes` builds its programs and images.
 
-    up [--nodes N] [--proxy iptables|nftables] [--single]
+    up [--nodes N] [--proxy iptables|nftables] [--families dual|ipv4|ipv6]
                      start etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and N nodes (2) with containerd, kubelet and
-                     kube-proxy. --single: IPv4 only; the default is dual stack
+                     kube-proxy. The default is dual stack with iptables
     load IMAGE...    copy images of docker to every node
     kubectl ARG...   kubectl as administrator
     sh COMMAND       a shell command in the control plane's network, with kubectl and KUBECONFIG
@@ -16,8 +16,9 @@ bed.py COMMAND: a Kubernetes cluster with real nodes on this machine, in namespa
     status           the parts and their processes
     down             stop everything, and remove the namespaces, cgroups and state. The logs stay in last-log
 
-BED, by default build/nodes, is the folder of the programs (bin) and of the state and logs (run). The host's network, sysctls and
-iptables stay as they are: each part runs in a network namespace. kubelet sees the kernel settings that it requires in files of its node.
+BED, by default build/nodes, is the folder of the programs (bin) and of the state and logs (run). Clusters with different folders can run
+at the same time. The host's network, sysctls and iptables stay as they are: each part runs in a network namespace. kubelet sees the kernel
+settings that it requires in files of its node.
 """
 
 import json
@@ -29,6 +30,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
@@ -37,10 +39,17 @@ from waiting import wait_for  # noqa: E402
 
 BED = pathlib.Path(os.environ.get("BED", HERE.parents[2] / "build/nodes")).resolve()
 BIN, RUN = BED / "bin", BED / "run"
-CONTROL_PLANE = "rk-cp"  # its network namespace. Those of the nodes are rk-n1, rk-n2, ...
+# The names of the network namespaces and cgroups begin with this, so another bed has others.
+NAME = f"bed-{zlib.crc32(bytes(BED)):08x}"
+CONTROL_PLANE = f"{NAME}-cp"  # its network namespace
 VERSION = "v1.36.3"
 PAUSE = "registry.k8s.io/pause:3.10.2"
-API, UPSTREAM = "10.10.0.1", "10.10.0.53"
+# Addresses by IP version. The control plane is 1 in the network of the nodes, their name server is 53, and the nodes are 11 and up.
+FAMILIES = {"dual": [4, 6], "ipv4": [4], "ipv6": [6]}
+NODES, PREFIX_LENGTH = {4: "10.10.0.", 6: "fd10:10::"}, {4: 24, 6: 64}
+PODS, POD_MASK = {4: "10.244.0.0/16", 6: "fd00:10:244::/64"}, {4: 24, 6: 80}
+SERVICES = {4: "10.96.0.0/16", 6: "fd00:10:96::/112"}
+CLUSTER_DNS = {4: "10.96.0.10", 6: "fd00:10:96::a"}
 # kubelet reads these settings and would change them. On a node, a file with the expected value covers each.
 KERNEL = {
     "vm/overcommit_memory": "1",
@@ -74,6 +83,30 @@ def config():
 
 def node_numbers():
     return range(1, config()["nodes"] + 1)
+
+
+def node_name(number):
+    """The name of a node's network namespace and cgroup."""
+    return f"{NAME}-n{number}"
+
+
+def versions():
+    """The IP versions of the cluster. The first one is that of its Services' first addresses."""
+    return FAMILIES[config()["families"]]
+
+
+def per_version(table):
+    return ",".join(table[v] for v in versions())
+
+
+def address(number):
+    """The first address of a machine in the network of the nodes."""
+    return f"{NODES[versions()[0]]}{number}"
+
+
+def api_endpoint():
+    host = address(1)
+    return f"[{host}]:6443" if ":" in host else f"{host}:6443"
 
 
 def in_control_plane(command):
@@ -143,36 +176,42 @@ def parts():
 
 def network(nodes):
     """A bridge in the control plane's namespace connects the nodes."""
-    sh(f"ip netns add {CONTROL_PLANE}")
-    on = f"ip netns exec {CONTROL_PLANE}"
+    def give(namespace, device, number):
+        for v in versions():
+            nodad = " nodad" if v == 6 else ""
+            sh(f"ip -n {namespace} address add {NODES[v]}{number}/{PREFIX_LENGTH[v]} dev {device}{nodad}")
+
     sh(f"""set -e
-{on} ip link set lo up; {on} ip link add br0 type bridge; {on} ip link set br0 up
-{on} ip address add {API}/24 dev br0; {on} ip address add {UPSTREAM}/24 dev br0; {on} ip -6 address add fd10:10::1/64 dev br0 nodad
+ip netns add {CONTROL_PLANE}; ip -n {CONTROL_PLANE} link set lo up
+ip -n {CONTROL_PLANE} link add br0 type bridge; ip -n {CONTROL_PLANE} link set br0 up
 nsenter --net=/run/netns/{CONTROL_PLANE} sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1""")
+    give(CONTROL_PLANE, "br0", 1)
+    give(CONTROL_PLANE, "br0", 53)
     for n in range(1, nodes + 1):
-        ns = f"rk-n{n}"
+        ns = node_name(n)
         sh(f"""set -e
-ip netns add {ns}; ip link add rkn{n} netns {CONTROL_PLANE} type veth peer name eth0 netns {ns}
-{on} ip link set rkn{n} master br0; {on} ip link set rkn{n} up
-ip -n {ns} link set lo up; ip -n {ns} address add 10.10.0.1{n}/24 dev eth0; ip -n {ns} -6 address add fd10:10::1{n}/64 dev eth0 nodad
-ip -n {ns} link set eth0 up; ip -n {ns} route add default via {API}; ip -n {ns} -6 route add default via fd10:10::1
-nsenter --net=/run/netns/{ns} sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.bridge.bridge-nf-call-iptables=1 \
-net.bridge.bridge-nf-call-ip6tables=1""")
+ip netns add {ns}; ip link add n{n} netns {CONTROL_PLANE} type veth peer name eth0 netns {ns}
+ip -n {CONTROL_PLANE} link set n{n} master br0 up; ip -n {ns} link set lo up; ip -n {ns} link set eth0 up""")
+        give(ns, "eth0", f"1{n}")
+        for v in versions():
+            sh(f"ip -n {ns} -{v} route add default via {NODES[v]}1")
+        sh(f"""nsenter --net=/run/netns/{ns} sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
+net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1""")
 
 
 def keys(nodes):
     """Keys, certificates and kubeconfigs by kubeadm, and a token of an administrator for the tests' own client."""
     certs = RUN / "pki"
     sh(in_control_plane([
-        "kubeadm", "init", "phase", "certs", "all", "--cert-dir", str(certs), "--apiserver-advertise-address", API,
-        "--kubernetes-version", VERSION, "--service-cidr", "10.96.0.0/16", "--apiserver-cert-extra-sans", f"127.0.0.1,{API}"]),
+        "kubeadm", "init", "phase", "certs", "all", "--cert-dir", str(certs), "--apiserver-advertise-address", address(1),
+        "--kubernetes-version", VERSION, "--service-cidr", per_version(SERVICES), "--apiserver-cert-extra-sans", f"127.0.0.1,{address(1)}"]),
         stdout=subprocess.DEVNULL)
     (RUN / "kubeadm.yaml").write_text(f"""apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 kubernetesVersion: {VERSION}
 certificatesDir: {certs}
-controlPlaneEndpoint: {API}:6443
-networking: {{ serviceSubnet: 10.96.0.0/16, podSubnet: 10.244.0.0/16, dnsDomain: cluster.local }}
+controlPlaneEndpoint: "{api_endpoint()}"
+networking: {{ serviceSubnet: "{per_version(SERVICES)}", podSubnet: "{per_version(PODS)}", dnsDomain: cluster.local }}
 """)
     users = {"admin": ("admin", "system:masters"), "controller-manager": ("system:kube-controller-manager", ""),
              "scheduler": ("system:kube-scheduler", ""), "proxy": ("system:kube-proxy", "")}
@@ -186,16 +225,15 @@ networking: {{ serviceSubnet: 10.96.0.0/16, podSubnet: 10.244.0.0/16, dnsDomain:
     (RUN / "tokens.csv").write_text(f"{(RUN / 'token').read_text()},admin,admin,system:masters\n")
 
 
-def control_plane(dual):
-    certs, services = RUN / "pki", "10.96.0.0/16" + (",fd00:10:96::/112" if dual else "")
+def control_plane():
+    certs, services = RUN / "pki", per_version(SERVICES)
 
     def run(part, *command):
         start(part, ["nsenter", f"--net=/run/netns/{CONTROL_PLANE}", *map(str, command)])
 
-    (RUN / "upstream.Corefile").write_text((HERE / "upstream.Corefile").read_text())
-    run("upstream", BIN / "coredns", "-conf", RUN / "upstream.Corefile")
+    run("upstream", "env", f"ADDRESS={address(53)}", BIN / "coredns", "-conf", HERE / "upstream.Corefile")
     run("etcd", BIN / "ctl", "etcd", "-data", RUN / "etcd", "-port", 2379)
-    run("kube-apiserver", BIN / "ctl", "apiserver", f"--advertise-address={API}", "--allow-privileged=true", "--authorization-mode=Node,RBAC",
+    run("kube-apiserver", BIN / "ctl", "apiserver", f"--advertise-address={address(1)}", "--allow-privileged=true", "--authorization-mode=Node,RBAC",
         f"--client-ca-file={certs}/ca.crt", "--enable-admission-plugins=NodeRestriction", "--etcd-servers=http://127.0.0.1:2379",
         f"--kubelet-client-certificate={certs}/apiserver-kubelet-client.crt", f"--kubelet-client-key={certs}/apiserver-kubelet-client.key",
         "--kubelet-preferred-address-types=InternalIP,Hostname", f"--requestheader-client-ca-file={certs}/front-proxy-ca.crt",
@@ -212,8 +250,8 @@ def control_plane(dual):
             "--user=kube-apiserver-kubelet-client", check=False)
     run("kube-controller-manager", BIN / "ctl", "kube-controller-manager", f"--kubeconfig={RUN}/controller-manager.conf",
         f"--authentication-kubeconfig={RUN}/controller-manager.conf", f"--authorization-kubeconfig={RUN}/controller-manager.conf",
-        "--allocate-node-cidrs=true", "--cluster-cidr=10.244.0.0/16" + (",fd00:10:244::/64" if dual else ""),
-        *(["--node-cidr-mask-size-ipv4=24", "--node-cidr-mask-size-ipv6=80"] if dual else []), "--cluster-name=bed",
+        "--allocate-node-cidrs=true", f"--cluster-cidr={per_version(PODS)}",
+        *(f"--node-cidr-mask-size-ipv{v}={POD_MASK[v]}" for v in versions()), "--cluster-name=bed",
         f"--client-ca-file={certs}/ca.crt", f"--cluster-signing-cert-file={certs}/ca.crt", f"--cluster-signing-key-file={certs}/ca.key",
         "--controllers=*,bootstrapsigner,tokencleaner", "--leader-elect=false", f"--requestheader-client-ca-file={certs}/front-proxy-ca.crt",
         f"--root-ca-file={certs}/ca.crt", f"--service-account-private-key-file={certs}/sa.key", f"--service-cluster-ip-range={services}",
@@ -244,7 +282,7 @@ def hierarchies():
     return [pathlib.Path(line.split()[4]) for line in open("/proc/self/mountinfo", encoding="utf-8") if " - cgroup" in line]
 
 
-def add_node(n, proxy, dual):
+def add_node(n, proxy):
     kernel = RUN / f"n{n}" / "kernel"
     kernel.mkdir(parents=True, exist_ok=True)
     mounts = ["mount --make-rprivate /", f"hostname n{n}"]
@@ -258,10 +296,10 @@ def add_node(n, proxy, dual):
     # This process keeps the node's namespaces.
     anchor = RUN / f"n{n}" / "anchor.pid"
     script = "\n".join(["set -e", *mounts, f"echo $$ >{anchor}.new", f"mv {anchor}.new {anchor}", "exec sleep infinity"])
-    start(f"n{n}-anchor", ["nsenter", f"--net=/run/netns/rk-n{n}", "unshare", "--mount", "--uts", "sh", "-c", script])
+    start(f"n{n}-anchor", ["nsenter", f"--net=/run/netns/{node_name(n)}", "unshare", "--mount", "--uts", "sh", "-c", script])
     wait_for(anchor.exists, 30, f"namespaces of n{n}; see {RUN}/log")
 
-    write(n, "/etc/kubernetes/resolv.conf", f"nameserver {UPSTREAM}\nsearch lab.example\n")
+    write(n, "/etc/kubernetes/resolv.conf", f"nameserver {address(53)}\nsearch lab.example\n")
     write(n, "/etc/kubernetes/kubelet.conf", (RUN / f"kubelet-n{n}.conf").read_text())
     write(n, "/etc/kubernetes/proxy.conf", (RUN / "proxy.conf").read_text())
     shutil.copy2(RUN / "pki" / "ca.crt", own_folder(n, "/etc/kubernetes"))
@@ -284,8 +322,8 @@ SystemdCgroup = false
 kind: KubeletConfiguration
 failCgroupV1: false
 cgroupDriver: cgroupfs
-cgroupRoot: /rk-n{n}
-clusterDNS: [10.96.0.10]
+cgroupRoot: /{node_name(n)}
+clusterDNS: ["{CLUSTER_DNS[versions()[0]]}"]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 resolvConf: /etc/kubernetes/resolv.conf
@@ -304,20 +342,20 @@ imageGCLowThresholdPercent: 99
 kind: KubeProxyConfiguration
 clientConnection: {{ kubeconfig: /etc/kubernetes/proxy.conf }}
 mode: {proxy}
-clusterCIDR: 10.244.0.0/16{",fd00:10:244::/64" if dual else ""}
+clusterCIDR: {per_version(PODS)}
 hostnameOverride: n{n}
 conntrack: {{ maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s }}
 """)
     for hierarchy in hierarchies():
-        (hierarchy / f"rk-n{n}").mkdir(exist_ok=True)
+        (hierarchy / node_name(n)).mkdir(exist_ok=True)
         for name in ("cpuset.cpus", "cpuset.mems"):
             # Version 1 gives a new cpuset no processor and no memory.
             if (hierarchy / "cpuset.cpu_exclusive").exists():
-                (hierarchy / f"rk-n{n}" / name).write_text((hierarchy / name).read_text())
+                (hierarchy / node_name(n) / name).write_text((hierarchy / name).read_text())
     start(f"n{n}-containerd", on_node(n, [f"{BIN}/containerd", "-c", "/etc/kubernetes/containerd.toml"]))
     wait_for(lambda: succeeds(on_node(n, ["ctr", "version"])), 60, f"containerd of n{n}; see {RUN}/log")
     load(PAUSE, nodes=[n])
-    addresses = f"10.10.0.1{n}" + (f",fd10:10::1{n}" if dual else "")
+    addresses = ",".join(f"{NODES[v]}1{n}" for v in versions())
     start(f"n{n}-kubelet", on_node(n, [f"{BIN}/kubelet", "--kubeconfig=/etc/kubernetes/kubelet.conf", "--config=/etc/kubernetes/kubelet.yaml",
                                        f"--hostname-override=n{n}", f"--node-ip={addresses}", "-v=2"]))
     start(f"n{n}-kube-proxy", on_node(n, [f"{BIN}/kube-proxy", "--config=/etc/kubernetes/proxy.yaml", "-v=2"]))
@@ -336,9 +374,10 @@ def pod_network():
                     "routes": [{"dst": "::/0" if ":" in r else "0.0.0.0/0"} for r in ranges[n]]}},
                 {"type": "portmap", "capabilities": {"portMappings": True}}]}))
     for n, subnets in ranges.items():
-        for other in [CONTROL_PLANE, *(f"rk-n{m}" for m in ranges if m != n)]:
+        for other in [CONTROL_PLANE, *(node_name(m) for m in ranges if m != n)]:
             for r in subnets:
-                sh(f"ip -n {other} {'-6 ' if ':' in r else ''}route replace {r} via {'fd10:10::1' if ':' in r else '10.10.0.1'}{n}")
+                v = 6 if ":" in r else 4
+                sh(f"ip -n {other} -{v} route replace {r} via {NODES[v]}1{n}")
 
 
 def load(*images, nodes=None):
@@ -354,19 +393,19 @@ def load(*images, nodes=None):
             file.write_text(json.dumps({**loaded, **{image: ids[image] for image in missing}}))
 
 
-def up(nodes=2, proxy="iptables", dual=True):
+def up(nodes=2, proxy="iptables", families="dual"):
     if RUN.exists():
         sys.exit(f"bed.py: {RUN} exists: use `bed.py down` first")
     for name in ("ctl", "containerd", "coredns"):
         if not (BIN / name).exists():
             sys.exit(f"bed.py: no {BIN / name}: use `make nodes`")
     RUN.mkdir(parents=True)
-    (RUN / "config").write_text(json.dumps({"nodes": nodes, "proxy": proxy, "dual": dual}))
+    (RUN / "config").write_text(json.dumps({"nodes": nodes, "proxy": proxy, "families": families}))
     network(nodes)
     keys(nodes)
-    control_plane(dual)
+    control_plane()
     for n in node_numbers():
-        add_node(n, proxy, dual)
+        add_node(n, proxy)
     pod_network()
     wait_for(lambda: kubectl("get", "nodes").count(" Ready ") == nodes, 120, f"all nodes ready; see {RUN}/log")
 
@@ -382,11 +421,11 @@ def set_proxy(mode):
     (RUN / "config").write_text(json.dumps({**config(), "proxy": mode}))
 
 
-def in_cgroups(pattern):
-    """Process IDs in the cgroups of all nodes whose path below rk-nN matches `pattern`."""
+def in_cgroups(node, pattern):
+    """Process IDs in the cgroups of a node, or of each node if `node` is "*". The path below the node's cgroup matches `pattern`."""
     top = pathlib.Path("/sys/fs/cgroup")
     found = set()
-    for file in (top / "pids" if (top / "pids").exists() else top).glob(f"{pattern}/cgroup.procs"):
+    for file in (top / "pids" if (top / "pids").exists() else top).glob(f"{node_name(node)}/{pattern}/cgroup.procs"):
         try:
             found.update(map(int, file.read_text().split()))
         except OSError:
@@ -405,7 +444,7 @@ def kill(pids):
 def remove_node(n):
     """Ends the pods, the shims and the namespaces of a node."""
     for _ in range(50):
-        pids = in_cgroups(f"rk-n{n}/**")
+        pids = in_cgroups(n, "**")
         if not pids:
             break
         kill(pids)
@@ -422,12 +461,12 @@ def remove_node(n):
                 pass  # the process ended meanwhile
         stop(f"n{n}-anchor", signal.SIGKILL)
     for hierarchy in hierarchies():
-        for folder in sorted((hierarchy / f"rk-n{n}").glob("**/"), key=lambda f: -len(f.parts)):
+        for folder in sorted((hierarchy / node_name(n)).glob("**/"), key=lambda f: -len(f.parts)):
             try:
                 folder.rmdir()
             except OSError:
                 pass
-    sh(f"ip netns del rk-n{n}", check=False)
+    sh(f"ip netns del {node_name(n)}", check=False)
 
 
 def down():
@@ -453,7 +492,7 @@ def status():
 def main(name="", *args):
     if name == "up":
         value = dict(zip(args, args[1:]))
-        up(int(value.get("--nodes", 2)), value.get("--proxy", "iptables"), "--single" not in args)
+        up(int(value.get("--nodes", 2)), value.get("--proxy", "iptables"), value.get("--families", "dual"))
         print(kubectl("get", "nodes", "-o", "wide"), end="")
     elif name == "kubectl":
         os.execvp("nsenter", in_control_plane(["kubectl", *args]))

@@ -28,7 +28,7 @@ class Plane(plane.Plane):
     """The control plane of the bed. Its processes are parts of the bed."""
 
     def __init__(self):
-        super().__init__(bed.BIN / "ctl", bed.RUN, bed.API, 6443)
+        super().__init__(bed.BIN / "ctl", bed.RUN, bed.address(1), 6443)
 
     @property
     def kubeconfig(self):
@@ -65,7 +65,7 @@ class Container:
     def processes(self):
         """{process ID: name} of the container's processes. The IDs are those of this machine."""
         found = {}
-        for pid in bed.in_cgroups(f"rk-n*/kubepods/**/{self.id}"):
+        for pid in bed.in_cgroups("*", f"kubepods/**/{self.id}"):
             with contextlib.suppress(OSError):  # the process ended meanwhile
                 found[pid] = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
         return found
@@ -111,7 +111,7 @@ class Pod:
     @property
     def pid(self):
         """One of its processes: all of them are in the pod's network."""
-        return next(iter(bed.in_cgroups(f"rk-n{self.node}/kubepods/**/pod{self.uid}/*")))
+        return next(iter(bed.in_cgroups(self.node, f"kubepods/**/pod{self.uid}/*")))
 
     def container(self, name):
         return next(c for c in self.containers if c.spec["name"] == name)
