@@ -232,6 +232,14 @@ class Upstream:
         self.close()
 
 
+def addresses(reply):
+    return [rr.address for rrset in reply.answer for rr in rrset]
+
+
+def drops(kubedns, reason):
+    return kubedns.metric("kubedns_dns_dropped_total", reason=reason)
+
+
 def silent(_request, _tcp):
     """The behaviour of a dead server on a live host."""
 

@@ -118,6 +118,33 @@ config_map_event(struct kubedns *k, enum event_type type, const char *key, const
 	event_sink_take(k, OBJECT_CONFIGMAP, type, &object);
 }
 
+/* The setup of a cmocka test: the state after the first sync. */
+static inline int
+main_thread_begin_synced(void **state)
+{
+	struct kubedns *k = main_thread_new(NULL, false);
+
+	k->status.synced = true;
+	publish_iteration(k);
+	*state = k;
+	return 0;
+}
+
+/* The teardown of a cmocka test. */
+static inline int
+main_thread_end(void **state)
+{
+	main_thread_free(*state);
+	return 0;
+}
+
+/* Returns the settings of the tree that the main thread changes. */
+static inline const struct answer_context *
+context(const struct kubedns *k)
+{
+	return treecache_next(k->cache)->context;
+}
+
 /* Returns the newest tree that readers see. The test must have called rcu_join(). */
 static inline struct tree
 seen(const struct kubedns *k)

@@ -4,30 +4,6 @@
 
 #include "kubedns/answer/answer.h"
 
-static int
-begin(void **state)
-{
-	struct kubedns *k = main_thread_new(NULL, false);
-
-	k->status.synced = true;
-	publish_iteration(k);
-	*state = k;
-	return 0;
-}
-
-static int
-end(void **state)
-{
-	main_thread_free(*state);
-	return 0;
-}
-
-static const struct answer_context *
-context(const struct kubedns *k)
-{
-	return treecache_next(k->cache)->context;
-}
-
 /* --- objects --- */
 
 static void
@@ -154,17 +130,21 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_service_goes_to_the_store_and_changes_no_settings,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_listing_without_a_service_removes_it,
+		    main_thread_begin_synced, main_thread_end),
 		cmocka_unit_test_setup_teardown(
-		    a_service_goes_to_the_store_and_changes_no_settings, begin, end),
-		cmocka_unit_test_setup_teardown(a_listing_without_a_service_removes_it, begin, end),
-		cmocka_unit_test_setup_teardown(the_config_map_goes_to_the_settings, begin, end),
+		    the_config_map_goes_to_the_settings, main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_listing_of_the_config_map_changes_nothing,
+		    main_thread_begin_synced, main_thread_end),
 		cmocka_unit_test_setup_teardown(
-		    a_listing_of_the_config_map_changes_nothing, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    a_config_map_among_manifests_is_not_the_configuration, begin, end),
+		    a_config_map_among_manifests_is_not_the_configuration, main_thread_begin_synced,
+		    main_thread_end),
 		cmocka_unit_test(a_namespace_is_offered_for_one_that_is_wanted_and_missing),
 		cmocka_unit_test_setup_teardown(
-		    a_config_map_of_a_namespace_gives_names_and_no_settings, begin, end),
+		    a_config_map_of_a_namespace_gives_names_and_no_settings,
+		    main_thread_begin_synced, main_thread_end),
 	};
 
 	rcu_join();

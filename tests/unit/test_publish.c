@@ -16,24 +16,6 @@ begin(void **state)
 	return 0;
 }
 
-static int
-begin_synced(void **state)
-{
-	struct kubedns *k = main_thread_new(NULL, false);
-
-	k->status.synced = true;
-	publish_iteration(k);
-	*state = k;
-	return 0;
-}
-
-static int
-end(void **state)
-{
-	main_thread_free(*state);
-	return 0;
-}
-
 static void
 many_services(struct kubedns *k, enum event_type type, unsigned net)
 {
@@ -219,24 +201,26 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-		    before_the_first_sync_readers_get_settings_and_no_names, begin, end),
+		    before_the_first_sync_readers_get_settings_and_no_names, begin,
+		    main_thread_end),
 		cmocka_unit_test_setup_teardown(
-		    the_first_sync_shows_all_that_came_before_it, begin, end),
+		    the_first_sync_shows_all_that_came_before_it, begin, main_thread_end),
 		cmocka_unit_test_setup_teardown(
-		    a_sync_that_takes_too_long_is_noted_and_waited_for, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    all_changes_of_a_turn_are_one_publish, begin_synced, end),
-		cmocka_unit_test_setup_teardown(
-		    a_turn_without_a_change_publishes_nothing, begin_synced, end),
+		    a_sync_that_takes_too_long_is_noted_and_waited_for, begin, main_thread_end),
+		cmocka_unit_test_setup_teardown(all_changes_of_a_turn_are_one_publish,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_turn_without_a_change_publishes_nothing,
+		    main_thread_begin_synced, main_thread_end),
 		cmocka_unit_test(the_table_of_visibility_comes_with_its_namespaces),
+		cmocka_unit_test_setup_teardown(the_serial_is_the_unix_time_of_the_change,
+		    main_thread_begin_synced, main_thread_end),
 		cmocka_unit_test_setup_teardown(
-		    the_serial_is_the_unix_time_of_the_change, begin_synced, end),
-		cmocka_unit_test_setup_teardown(
-		    a_clock_that_is_set_back_does_not_set_the_serial_back, begin_synced, end),
-		cmocka_unit_test_setup_teardown(
-		    a_few_replaced_nodes_wait_for_a_quiet_second, begin_synced, end),
-		cmocka_unit_test_setup_teardown(
-		    many_replaced_nodes_are_freed_at_once, begin_synced, end),
+		    a_clock_that_is_set_back_does_not_set_the_serial_back, main_thread_begin_synced,
+		    main_thread_end),
+		cmocka_unit_test_setup_teardown(a_few_replaced_nodes_wait_for_a_quiet_second,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(many_replaced_nodes_are_freed_at_once,
+		    main_thread_begin_synced, main_thread_end),
 	};
 
 	rcu_join();

@@ -4,24 +4,6 @@
 
 #include "kubedns/answer/answer.h"
 
-static int
-begin(void **state)
-{
-	struct kubedns *k = main_thread_new(NULL, false);
-
-	k->status.synced = true;
-	publish_iteration(k);
-	*state = k;
-	return 0;
-}
-
-static int
-end(void **state)
-{
-	main_thread_free(*state);
-	return 0;
-}
-
 static uint64_t
 node_event(struct kubedns *k, const char *zone, const char *region)
 {
@@ -40,12 +22,6 @@ config_map(struct kubedns *k, const char *key, const char *value)
 {
 	config_map_event(k, EVENT_MODIFIED, key, value);
 	return iterate(k);
-}
-
-static const struct answer_context *
-context(const struct kubedns *k)
-{
-	return treecache_next(k->cache)->context;
 }
 
 /* --- the location of the cluster --- */
@@ -250,27 +226,32 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_node_that_says_the_same_again_publishes_nothing,
+		    main_thread_begin_synced, main_thread_end),
 		cmocka_unit_test_setup_teardown(
-		    a_node_that_says_the_same_again_publishes_nothing, begin, end),
+		    a_zone_that_is_no_dns_label_publishes_nothing_with_each_event,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_usable_region_counts_beside_a_zone_that_is_not,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_label_that_becomes_unusable_is_forgotten_once,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_key_that_is_the_same_publishes_nothing,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_misspelt_key_that_asks_for_tls_closes_its_names,
+		    main_thread_begin_synced, main_thread_end),
 		cmocka_unit_test_setup_teardown(
-		    a_zone_that_is_no_dns_label_publishes_nothing_with_each_event, begin, end),
+		    each_misspelling_of_a_key_that_asks_for_tls_closes_its_names,
+		    main_thread_begin_synced, main_thread_end),
 		cmocka_unit_test_setup_teardown(
-		    a_usable_region_counts_beside_a_zone_that_is_not, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    a_label_that_becomes_unusable_is_forgotten_once, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    a_key_that_is_the_same_publishes_nothing, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    a_misspelt_key_that_asks_for_tls_closes_its_names, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    each_misspelling_of_a_key_that_asks_for_tls_closes_its_names, begin, end),
-		cmocka_unit_test_setup_teardown(a_bad_key_keeps_its_last_value, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    a_hosts_file_of_another_machine_is_taken, begin, end),
-		cmocka_unit_test_setup_teardown(an_emptied_key_takes_its_names_along, begin, end),
-		cmocka_unit_test_setup_teardown(tls_upstreams_are_left_to_the_resolver, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    a_deleted_config_map_takes_its_names_along, begin, end),
+		    a_bad_key_keeps_its_last_value, main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_hosts_file_of_another_machine_is_taken,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(an_emptied_key_takes_its_names_along,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(tls_upstreams_are_left_to_the_resolver,
+		    main_thread_begin_synced, main_thread_end),
+		cmocka_unit_test_setup_teardown(a_deleted_config_map_takes_its_names_along,
+		    main_thread_begin_synced, main_thread_end),
 	};
 
 	rcu_join();

@@ -13,6 +13,7 @@ from dnsnet import Upstream, query, udp
 from kubedns_process import PROGRAM
 from nanny_world import World as NannyWorld
 from objects import endpoint_slice, namespace, service
+from test_hosts import write
 from test_relay import Dnsmasq
 from waiting import free_port
 from world import Z, ask, expect, start
@@ -50,17 +51,12 @@ def there(request, _tcp):
     return reply
 
 
-def write(directory, text, key="rewrites"):
-    (directory / f".{key}").write_text(text)
-    os.rename(directory / f".{key}", directory / key)
-
-
 @pytest.fixture
 def conf(tmp_path):
     directory = tmp_path / "conf"
     directory.mkdir()
-    write(directory, REWRITES)
-    write(directory, "10.9.9.9 own.example\n", "hosts")
+    write(directory, REWRITES, "rewrites")
+    write(directory, "10.9.9.9 own.example\n")
     return directory
 
 
@@ -118,12 +114,12 @@ def test_a_change_is_live_and_a_bad_pattern_keeps_the_last_good_rewrites(tmp_pat
     with start(tmp_path, WORLD, f"--config-dir={conf}", "--config-period=1s") as k:
         k.wait_ready()
         assert k.ask("a.old.example") == {"10.96.0.10"}
-        write(conf, "regex (a b.example\nexact a.example b.example\n")
+        write(conf, "regex (a b.example\nexact a.example b.example\n", "rewrites")
         k.wait(lambda: k.metric("kubedns_config_error", key="rewrites") == 1)
         assert "rewrites: line 1: the pattern, at character 3: missing closing parenthesis; keeping previous" in k.log(), k.log()
         assert k.ask("a.old.example") == {"10.96.0.10"}
         for i in range(20):  # each replacement frees the old rules while queries arrive
-            write(conf, f"exact n{i}.example web.default.svc.{Z}\nregex (x+){i}.example web.default.svc.{Z}\n")
+            write(conf, f"exact n{i}.example web.default.svc.{Z}\nregex (x+){i}.example web.default.svc.{Z}\n", "rewrites")
             ask_until(k.port, f"n{i}.example", "A", {"10.96.0.10"})
             assert k.ask(f"xx{i}.example") == {"10.96.0.10"}
         os.unlink(conf / "rewrites")
@@ -131,7 +127,7 @@ def test_a_change_is_live_and_a_bad_pattern_keeps_the_last_good_rewrites(tmp_pat
 
 
 def test_check_says_what_is_wrong_with_a_line(tmp_path, conf):
-    write(conf, "exact a.example\n")
+    write(conf, "exact a.example\n", "rewrites")
     done = subprocess.run([PROGRAM, "--check", f"--objects-dir={tmp_path}", f"--config-dir={conf}"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 2 and 'rewrites: line 1: "exact": must be followed by the queried name and the name that replaces it' in done.stderr
 
@@ -168,7 +164,7 @@ def test_classic_dnsmasq_asks_kubedns_for_exact_names_and_suffixes(tmp_path):
 def test_classic_search_resolver_does_not_loop_on_a_rewritten_name(tmp_path, rewrites, name, asked):
     port, directory = free_port(), tmp_path / "conf"
     directory.mkdir()
-    write(directory, rewrites)
+    write(directory, rewrites, "rewrites")
     with Upstream(there) as up, start(tmp_path, WORLD, f"--config-dir={directory}", f"--nameservers={up.address}", "--threads=1",
                                       f"--search-resolver=127.0.0.1:{port}") as k:  # fmt: skip
         k.wait_ready()
@@ -184,7 +180,7 @@ def test_classic_search_resolver_does_not_loop_on_a_rewritten_name(tmp_path, rew
 def test_classic_a_stub_domain_is_asked_for_what_a_name_is_rewritten_to(tmp_path):
     port, directory = free_port(), tmp_path / "conf"
     directory.mkdir()
-    write(directory, "suffix example.com int.example.com")
+    write(directory, "suffix example.com int.example.com", "rewrites")
     with Upstream(there) as up, Upstream(there) as stub:
         write(directory, f'{{"int.example.com": ["{stub.address}"]}}', "stubDomains")
         with start(tmp_path, WORLD, f"--config-dir={directory}", f"--nameservers={up.address}", f"--search-resolver=127.0.0.1:{port}") as k:

@@ -21,13 +21,6 @@ pytestmark = pytest.mark.spread
 
 
 @pytest.fixture
-def world():
-    w = World()
-    yield w
-    w.close()
-
-
-@pytest.fixture
 def upstream():
     s = Server(constant("10.9.0.1"))
     yield s

@@ -13,15 +13,8 @@ import dns.message
 import dns.rcode
 import pytest
 from hurry import Clock
-from nanny_world import ARGS, ENGINE, Server, World, constant, only_dnsmasq
+from nanny_world import ARGS, ENGINE, Server, constant, only_dnsmasq
 from waiting import wait_for
-
-
-@pytest.fixture
-def world():
-    w = World()
-    yield w
-    w.close()
 
 
 @pytest.fixture

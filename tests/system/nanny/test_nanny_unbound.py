@@ -21,7 +21,7 @@ import dns.rrset
 import pytest
 import test_sandbox
 from kubedns_process import Kubedns
-from nanny_world import ARGS, ENGINE, UNBOUND, Server, World, constant
+from nanny_world import ARGS, ENGINE, UNBOUND, Server, constant
 from netns import Namespace, has_ipv6
 from objects import namespace, service
 from sidecar_world import Sidecar
@@ -30,13 +30,6 @@ from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(ENGINE != "unbound", reason="about unbound: make test ENGINE=unbound")
 library, outside = test_sandbox.library, test_sandbox.outside  # fixtures
-
-
-@pytest.fixture
-def world():
-    w = World()
-    yield w
-    w.close()
 
 
 @pytest.fixture

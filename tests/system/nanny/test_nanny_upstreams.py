@@ -23,13 +23,6 @@ KUBE_DNS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--
             "--server=/in-addr.arpa/127.0.0.1#10053", "--server=/ip6.arpa/127.0.0.1#10053"]  # fmt: skip
 
 
-@pytest.fixture
-def world():
-    w = World()
-    yield w
-    w.close()
-
-
 def inside(function):
     """Calls the function in a network namespace of its own, because servers of resolv.conf always use port 53. Its programs are inside, too."""
     with Namespace() as space:

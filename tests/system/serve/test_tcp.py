@@ -15,7 +15,7 @@ import dns.message
 import dns.rcode
 import pytest
 from bulk_asking import parse
-from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, answered, framed, query, udp, world
+from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, addresses, answered, drops, framed, query, udp, world
 from hurry import Clock
 from netns import run
 from waiting import sanitized
@@ -40,14 +40,6 @@ def kubedns(tmp_path_factory, slow_upstream):
     with world(tmp_path_factory.mktemp("tcp"), "--threads=1", f"--nameservers={slow_upstream.address}") as k:
         k.wait_ready()
         yield k
-
-
-def addresses(reply):
-    return [rr.address for rrset in reply.answer for rr in rrset]
-
-
-def drops(kubedns, reason):
-    return kubedns.metric("kubedns_dns_dropped_total", reason=reason)
 
 
 def denied(request, _tcp):

@@ -15,7 +15,7 @@ import dns.flags
 import dns.message
 import dns.rcode
 import pytest
-from dnsnet import MANY, WEB, WEB_IP, Tcp, query, udp, world
+from dnsnet import MANY, WEB, WEB_IP, Tcp, addresses, drops, query, udp, world
 from kubedns_process import PROGRAM
 from netns import needs_ipv6
 from waiting import free_port
@@ -29,14 +29,6 @@ def kubedns(tmp_path_factory):
     with world(tmp_path_factory.mktemp("udp"), "--threads=2") as k:
         k.wait_ready()
         yield k
-
-
-def addresses(reply):
-    return [rr.address for rrset in reply.answer for rr in rrset]
-
-
-def drops(kubedns, reason):
-    return kubedns.metric("kubedns_dns_dropped_total", reason=reason)
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::"])
