@@ -93,13 +93,10 @@ struct module {
 	 * 0, or -EINVAL after a line for each mistake (flags_refuse()). --check ends after this. */
 	int (*check)(void *options, const struct module_given *given, struct module_wants *wants);
 
-	/* Stages of answering (answer/stage.h). The order of each is ORDER_MISSING (names that the
-	 * cluster's zone does not have) or ORDER_OUTSIDE (names outside this zone). They come after the
-	 * core's stages of the same order, which deny the names of reverse and external zones. A stage
-	 * of ORDER_MISSING gets only the name that the client asked, not the target of an alias: an
-	 * alias to a name that only a module has is answered with NXDOMAIN. Each has `sentence` or
-	 * `explain`, for explanations. A stage may try several names for a query, also at other servers
-	 * (struct claim in answer/answer.h). */
+	/* Stages of answering (answer/stage.h). They get names that the cluster's zone does not have,
+	 * after the core's stage for such names (ORDER_MISSING). Each has `sentence` or `explain`, for
+	 * explanations. A stage may try several names for a query, also at other servers (struct claim
+	 * in answer/answer.h). */
 	const struct stage *stages;
 	size_t stage_count;
 

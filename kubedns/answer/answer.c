@@ -128,17 +128,6 @@ first_of(const struct stage *const *stage, struct lookup *l)
 	return step;
 }
 
-/* Calls the stages of modules. */
-static inline enum step
-first_of_modules(const struct stage *const *stage, struct lookup *l)
-{
-	enum step step = first_of(stage, l);
-
-	if (step != STEP_NEXT)
-		lookup_reason(l, STAGE_MODULE, REASON_EXISTS, l->stage);
-	return step;
-}
-
 /* Calls the stages for the target of an alias in an external or clusterset zone. */
 OWN_FRAME static enum step
 beside_stages(struct lookup *l)
@@ -171,8 +160,6 @@ pass_stages(struct lookup *l)
 	if (l->below < 0) {
 		enum step step = first_of(stages->outside, l);
 
-		if (step == STEP_NEXT)
-			step = first_of_modules(stages->modules.outside, l);
 		return step == STEP_NEXT ? STEP_OTHERS : step;
 	}
 	enum step step = zone_answer(l);
@@ -182,9 +169,13 @@ pass_stages(struct lookup *l)
 	if ((stages->missing_lengths >> length & 1) == 0)
 		return zone_deny(l);
 	step = first_of(stages->missing, l);
+	if (step != STEP_NEXT)
+		return step;
+	step = first_of(stages->modules, l);
 	if (step == STEP_NEXT)
-		step = first_of_modules(stages->modules.missing, l);
-	return step == STEP_NEXT ? zone_deny(l) : step;
+		return zone_deny(l);
+	lookup_reason(l, STAGE_MODULE, REASON_EXISTS, l->stage);
+	return step;
 }
 
 /* Passes the query's name through the stages. Then passes the targets of its aliases and the candidates of a stage through the stages. */

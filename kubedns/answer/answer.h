@@ -35,7 +35,9 @@ struct answer_config {
 	 * stage is disabled. The stage's header declares the type and a function that returns
 	 * it: zone_config(), reverse_config(), ... */
 	const void *stage_config[STAGE_COUNT];
-	struct module_stages module_stages;
+	/* The stages of enabled modules, in a list that ends with NULL, or NULL. They get the names that
+	 * the cluster's zone does not have (ORDER_MISSING). kubedns/config/module_set.c makes the list. */
+	const struct stage *const *module_stages;
 	struct stages stages; /* stages_build() fills them */
 	/* The message handlers of enabled modules, in a list that ends with NULL, or NULL (message.h) */
 	const struct message_handler *const *handlers;

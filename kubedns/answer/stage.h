@@ -92,8 +92,8 @@ struct stage {
 	 * claims queries has the function. If the reason is of another stage, the function writes why the stage has left the query. */
 	const char *sentence;
 	void (*explain)(const struct stage *stage, FILE *out, const struct stage_explanation *what);
-	/* The core sets these for a stage of a module: the module's options and state, the index of its first counter, and the flag of
-	 * namespaces' nodes that have its label. */
+	/* The core sets these and `order` for a stage of a module: the module's options and state, the index of its first counter, and
+	 * the flag of namespaces' nodes that have its label. */
 	const void *options;
 	void *state;
 	size_t first_counter;

@@ -53,11 +53,10 @@ stages_build(struct answer_config *config)
 	static const struct stage *const none[] = { NULL };
 	const struct external_zones *external = external_config(config);
 	bool beside_only = external != NULL && external->alone;
-	struct module_stages modules = config->module_stages;
+	const struct stage *const *modules =
+	    config->module_stages == NULL || beside_only ? none : config->module_stages;
 	struct places at = { 0 };
 
-	if (modules.missing == NULL || beside_only)
-		modules = (struct module_stages){ none, none };
 	config->stages = (struct stages){ .beside_only = beside_only, .modules = modules };
 	for (unsigned i = 0; i < STAGE_COUNT; i++) {
 		if (config->stage_config[i] == NULL)
@@ -66,6 +65,6 @@ stages_build(struct answer_config *config)
 		    (!beside_only || table[i]->order == ORDER_BESIDE))
 			add_stage(config, &at, table[i]);
 	}
-	for (const struct stage *const *stage = modules.missing; *stage != NULL; stage++)
+	for (const struct stage *const *stage = modules; *stage != NULL; stage++)
 		config->stages.missing_lengths |= (*stage)->lengths((*stage)->options);
 }

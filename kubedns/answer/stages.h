@@ -58,14 +58,8 @@ enum stage_id {
 	STAGE_MODULE /* any stage of a module */
 };
 
-/* The stages of enabled modules, in NULL-terminated lists. kubedns/config/module_set.c makes them. If the
- * pointers are NULL, there are none. */
-struct module_stages {
-	const struct stage *const *missing, *const *outside;
-};
-
 /* The enabled stages, in NULL-terminated lists. Each list has the stages for one kind of name
- * (enum stage_order), in order. The stages of modules come after the stages of the core. */
+ * (enum stage_order), in order. */
 struct stages {
 	/* Stages in `missing` only answer names that end in LABEL.ZONE, for a few LABELs. Bit n
 	 * of this bitmap is set if one of these LABELs has n bytes. Most missing names end in
@@ -75,7 +69,8 @@ struct stages {
 	bool beside_only;
 	const struct stage *context[STAGE_COUNT + 1], *missing[STAGE_COUNT + 1],
 	    *outside[STAGE_COUNT + 1];
-	struct module_stages modules; /* neither pointer is NULL */
+	/* The stages of enabled modules, which come after `missing`. Not NULL. */
+	const struct stage *const *modules;
 };
 
 /* Fills in config->stages. A stage that is always enabled gets its standard configuration if no

@@ -95,39 +95,34 @@ modules_check(struct module_set *set, const struct module_given *given)
 	return rc;
 }
 
-/* Makes the module's stages, and adds each of them to the list for its order. */
+/* Makes the module's stages, and adds them to the list. */
 static void
-add_stages(struct module_set *set, struct module_instance *m, size_t *missing, size_t *outside)
+add_stages(struct module_set *set, struct module_instance *m, size_t *count)
 {
 	m->stages = xcalloc(m->module->stage_count + 1, sizeof *m->stages);
 	for (size_t i = 0; i < m->module->stage_count; i++) {
 		struct stage *stage = &m->stages[i];
 
 		*stage = m->module->stages[i];
+		stage->order = ORDER_MISSING;
 		stage->options = m->options;
 		stage->first_counter = m->first_counter;
 		stage->namespace_flag = NODE_LABELLED;
+		assert(stage->lengths != NULL);
 		assert(stage->sentence != NULL || stage->explain != NULL);
-		if (stage->order == ORDER_MISSING) {
-			assert(stage->lengths != NULL);
-			set->missing[(*missing)++] = stage;
-		} else {
-			assert(stage->order == ORDER_OUTSIDE);
-			set->outside[(*outside)++] = stage;
-		}
+		set->stages[(*count)++] = stage;
 	}
 }
 
 void
 modules_add_answers(struct module_set *set, struct answer_config *config)
 {
-	size_t stages = 0, missing = 0, outside = 0, handlers = 0;
+	size_t stages = 0, added = 0, handlers = 0;
 
 	for (size_t i = 0; i < set->count; i++)
 		stages += set->instances[i].module->stage_count;
 	/* The lists end with NULL. */
-	set->missing = xcalloc(stages + 1, sizeof(const struct stage *));
-	set->outside = xcalloc(stages + 1, sizeof(const struct stage *));
+	set->stages = xcalloc(stages + 1, sizeof(const struct stage *));
 	set->handlers = xcalloc(set->count + 1, sizeof(const struct message_handler *));
 	for (size_t i = 0; i < set->count; i++) {
 		struct module_instance *m = &set->instances[i];
@@ -140,9 +135,9 @@ modules_add_answers(struct module_set *set, struct answer_config *config)
 			m->messages = *m->module->messages;
 			set->handlers[handlers++] = &m->messages;
 		}
-		add_stages(set, m, &missing, &outside);
+		add_stages(set, m, &added);
 	}
-	config->module_stages = (struct module_stages){ set->missing, set->outside };
+	config->module_stages = set->stages;
 	config->handlers = set->handlers;
 }
 
@@ -253,8 +248,7 @@ modules_free(struct module_set *set)
 		free(m->options);
 	}
 	free(set->instances);
-	free(set->missing);
-	free(set->outside);
+	free(set->stages);
 	free(set->handlers);
 	free(set->flags);
 	free(set->names);

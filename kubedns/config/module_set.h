@@ -24,7 +24,7 @@ struct module_set {
 	size_t count;
 	/* Of the enabled modules: their stages and handlers for struct answer_config, and the number of
 	 * their counters. */
-	const struct stage **missing, **outside;
+	const struct stage **stages;
 	const struct message_handler **handlers;
 	size_t counters;
 	struct module_wants wants; /* what at least one of them wants */

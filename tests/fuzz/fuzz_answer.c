@@ -36,7 +36,7 @@ enum {
 };
 
 #ifndef MODULE_STAGES /* A target of a module includes this file, and defines its stages. */
-#define MODULE_STAGES(option) ((void)(option), (struct module_stages){ NULL, NULL })
+#define MODULE_STAGES(option) ((void)(option), NULL)
 enum { CANDIDATES = 0 /* number of candidates at other servers */ };
 #endif
 

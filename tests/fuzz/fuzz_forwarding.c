@@ -47,7 +47,7 @@ enum {
 static const int64_t ms_ns = 1000000;
 
 #ifndef MODULE_STAGES /* A target of a module includes this file, and defines its stages, and a name for them. */
-#define MODULE_STAGES(option) ((void)(option), (struct module_stages){ NULL, NULL })
+#define MODULE_STAGES(option) ((void)(option), NULL)
 #define MODULE_NAME           "e.example.org."
 #endif
 

@@ -32,7 +32,7 @@ enum {
 };
 
 #ifndef MODULE_STAGES /* A target of a module includes this file, and defines its stages. */
-#define MODULE_STAGES(option) ((void)(option), (struct module_stages){ NULL, NULL })
+#define MODULE_STAGES(option) ((void)(option), NULL)
 #endif
 
 /* --- the clusters --- */

@@ -74,8 +74,7 @@ replied(const struct answer_info *info, uint64_t *counters)
 }
 
 static const uint8_t label[] = "\3try";
-static const struct stage stage = { .order = ORDER_MISSING,
-	.lengths = lengths,
+static const struct stage stage = { .lengths = lengths,
 	.answer = answer_try,
 	.denied = denied,
 	.finish = finish,
@@ -87,10 +86,10 @@ static const struct stage stage = { .order = ORDER_MISSING,
 static int
 begin(void **state)
 {
-	static const struct stage *const missing[] = { &stage, NULL }, *const outside[] = { NULL };
+	static const struct stage *const stages[] = { &stage, NULL };
 
 	bed_begin(state);
-	bed.config.module_stages = (struct module_stages){ missing, outside };
+	bed.config.module_stages = stages;
 	stages_build(&bed.config);
 	finished = 0;
 	return 0;

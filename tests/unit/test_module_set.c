@@ -66,15 +66,11 @@ snapshot_complete(void *state)
 	completed++;
 }
 
-#define MISSING                                                                                    \
+#define STAGE                                                                                      \
 	{                                                                                          \
-		.order = ORDER_MISSING, .lengths = lengths, .sentence = "missing"                  \
+		.lengths = lengths, .sentence = "a test"                                           \
 	}
-#define OUTSIDE                                                                                    \
-	{                                                                                          \
-		.order = ORDER_OUTSIDE, .sentence = "outside"                                      \
-	}
-static const struct stage stages[] = { MISSING, OUTSIDE, MISSING };
+static const struct stage stages[] = { STAGE, STAGE, STAGE };
 static struct stage many_stages[MANY];
 static const struct message_handler messages = { .takes = takes };
 static const struct module first = { .name = "first",
@@ -111,7 +107,7 @@ begin(bool first_on, bool second_on)
 	const struct module_given given = { .zone = &zone };
 
 	for (size_t i = 0; i < MANY; i++)
-		many_stages[i] = (struct stage)OUTSIDE;
+		many_stages[i] = (struct stage)STAGE;
 	completed = 0;
 	config = (struct answer_config){ 0 };
 	modules_init(&set, &none);
@@ -136,8 +132,7 @@ the_numbers_of_modules_stages_and_counters_have_no_limit(void **state)
 {
 	(void)state;
 	begin(true, true);
-	assert_int_equal(length(config.module_stages.missing), 2);
-	assert_int_equal(length(config.module_stages.outside), 1 + MANY);
+	assert_int_equal(length(config.module_stages), 3 + MANY);
 	assert_int_equal(set.counters, 1002);
 	assert_ptr_equal(config.handlers[1]->takes, takes);
 	assert_null(config.handlers[2]);
@@ -153,9 +148,10 @@ a_stage_gets_what_the_core_has_for_its_module(void **state)
 
 	(void)state;
 	begin(true, true);
-	const struct stage *last = config.module_stages.outside[MANY];
-	assert_ptr_equal(config.module_stages.missing[1]->options, set.instances[0].options);
-	assert_int_equal(config.module_stages.missing[1]->namespace_flag, NODE_LABELLED);
+	const struct stage *last = config.module_stages[2 + MANY];
+	assert_ptr_equal(config.module_stages[2]->options, set.instances[0].options);
+	assert_int_equal(config.module_stages[2]->namespace_flag, NODE_LABELLED);
+	assert_int_equal(config.module_stages[2]->order, ORDER_MISSING);
 	assert_ptr_equal(last->options, set.instances[1].options);
 	assert_int_equal(last->first_counter, 2);
 	assert_null(last->state);
@@ -173,8 +169,8 @@ a_module_that_is_not_enabled_adds_nothing(void **state)
 
 	(void)state;
 	begin(false, true);
-	assert_int_equal(length(config.module_stages.missing), 0);
-	assert_int_equal(config.module_stages.outside[0]->first_counter, 0);
+	assert_int_equal(length(config.module_stages), MANY);
+	assert_int_equal(config.module_stages[0]->first_counter, 0);
 	assert_null(config.handlers[1]);
 	assert_null(set.wants.namespace_label.key);
 	modules_free(&set);

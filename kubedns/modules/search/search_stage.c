@@ -619,8 +619,7 @@ search_explain(const struct stage *stage, FILE *out, const struct stage_explanat
 	say_refusal(out, (const void *)what->info->claim.block);
 }
 
-const struct stage search_stage = { .order = ORDER_MISSING,
-	.lengths = search_lengths,
+const struct stage search_stage = { .lengths = search_lengths,
 	.answer = search_answer,
 	.resume = search_resume,
 	.denied = search_denied,

@@ -12,18 +12,16 @@ static struct stage search_copy;
 
 /* Returns the stage for a configuration of answers. Call stages_build() afterwards, and after a change of
  * `search_options.inferred`. */
-static inline struct module_stages
+static inline const struct stage *const *
 search_stages(bool inferred)
 {
-	static const struct stage *const missing[] = { &search_copy, NULL }, *const outside[] = {
-		NULL
-	};
+	static const struct stage *const stages[] = { &search_copy, NULL };
 
 	search_copy = search_stage;
 	search_copy.options = &search_options;
 	search_copy.namespace_flag = NODE_LABELLED;
 	search_options.inferred = inferred;
-	return (struct module_stages){ missing, outside };
+	return stages;
 }
 
 static inline void

@@ -1,7 +1,7 @@
 /* fuzz_forwarding.c with search completion. */
 #include "tests/modules/search/search_parts.h"
 
-static inline struct module_stages
+static inline const struct stage *const *
 module_stages(bool inferred)
 {
 	if (search_options.extra_count == 0) {
