@@ -77,24 +77,6 @@ find_handler(const struct answer_config *config, const struct query *query, bool
 	return NULL;
 }
 
-/* Returns the same for a query with a TSIG. The stages do not answer it if a module takes it. */
-OWN_FRAME static unsigned
-refusal_of_signed(const struct answer_config *config, const struct query *query)
-{
-	unsigned rcode = refusal_of_kind(query);
-
-	return rcode == RCODE_NOERROR && find_handler(config, query, true) != NULL ? RCODE_REFUSED
-										   : rcode;
-}
-
-static inline unsigned
-refusal(const struct answer_config *config, const struct query *query, enum query_result read)
-{
-	if (read >= QUERY_FORMERR)
-		return read == QUERY_FORMERR ? RCODE_FORMERR : refusal_of_signed(config, query);
-	return refusal_of_kind(query);
-}
-
 /* Continues with the target of an alias. The target's name is the last one in the message. The chain ends if the client asked for the
  * CNAME itself, or if the chain is a loop or too long. */
 OWN_FRAME static enum step
@@ -267,15 +249,20 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	const struct query *q = &info->query;
 
 	info->claim.owner = NULL;
+	info->handler = NULL;
+	info->below = -1;
 	info->read = query_read(&info->query, query, query_len);
 	path->labels = 0;
 	if (info->read == QUERY_IGNORE)
 		return;
-	info->refused = (uint8_t)refusal(config, q, info->read);
+	info->refused = (uint8_t)(info->read == QUERY_FORMERR ? RCODE_FORMERR : refusal_of_kind(q));
 	if (config->stages.beside_only && info->refused == RCODE_NOERROR &&
 	    (q->qclass == CLASS_CH || !is_in_zone_beside(config, q)))
 		info->refused = RCODE_REFUSED;
-	if (info->refused != RCODE_NOERROR || q->qclass == CLASS_CH)
+	if (info->refused == RCODE_REFUSED ||
+	    (info->refused == RCODE_NOERROR && info->read == QUERY_SIGNED))
+		info->handler = find_handler(config, q, info->read == QUERY_SIGNED);
+	if (info->refused != RCODE_NOERROR || info->handler != NULL || q->qclass == CLASS_CH)
 		return;
 	const struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
 	info->below = name_labels_below(&name, &config->zone);
@@ -316,14 +303,10 @@ answer_found(
 	info->rewritten = info->rewrite_limit = info->fell_through = info->until_synced = false;
 	if (info->read == QUERY_IGNORE)
 		return ANSWER_DROP;
+	if (info->handler != NULL)
+		return ANSWER_MODULE;
 	reply_begin(&reply, request, &info->query, forwarding);
 	if (info->refused != RCODE_NOERROR) {
-		info->handler =
-		    info->refused == RCODE_REFUSED
-			? find_handler(request->config, &info->query, info->read == QUERY_SIGNED)
-			: NULL;
-		if (info->handler != NULL)
-			return ANSWER_MODULE;
 		/* The flags RD and CD exist only for the opcode QUERY (RFC 8906 section 3). */
 		if (info->refused == RCODE_NOTIMP)
 			reply.flags &= ~(unsigned)(FLAG_RA | FLAG_RD | FLAG_CD);

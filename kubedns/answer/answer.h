@@ -150,8 +150,8 @@ struct answer_info {
 	enum query_result read;
 	/* rcode of a query that was rejected regardless of its name, otherwise 0 */
 	uint8_t refused;
-	/* If `refused` is 0: number of labels of the name before our zone's name, or -1 if the
-	 * name is outside our zone. */
+	/* Number of labels of the name before our zone's name. -1 if the name is outside our zone, or
+	 * if the stages do not answer the query. */
 	int below;
 	size_t len; /* length of the reply in `out` */
 	enum answer_system system;
@@ -169,7 +169,8 @@ struct answer_info {
 	bool rewrite_limit; /* a pattern of the rewrites reached its limit */
 	struct claim claim;
 	bool until_synced; /* before the first sync: send the query to --until-synced */
-	const struct message_handler *handler; /* set with ANSWER_MODULE */
+	/* The handler of the module that answers the query instead of the stages, or NULL */
+	const struct message_handler *handler;
 };
 
 enum { EXPLANATIONS = 4 /* see explanation_stage.h */ };

@@ -135,6 +135,8 @@ random_and_mutated_packets_get_replies_that_ldns_reads(void **state)
 	}
 }
 
+static unsigned offered; /* number of calls of takes() */
+
 /* The module of this test takes IXFR, and TXT queries with a TSIG. */
 static bool
 takes(const void *state, const struct answer_config *answers, const struct query *query,
@@ -142,6 +144,7 @@ takes(const void *state, const struct answer_config *answers, const struct query
 {
 	assert_ptr_equal(state, &world);
 	assert_ptr_equal(answers, &world.config);
+	offered++;
 	return query->qtype == TYPE_IXFR || (has_tsig && query->qtype == TYPE_TXT);
 }
 
@@ -173,7 +176,10 @@ a_module_takes_refused_queries_and_queries_with_a_tsig_and_no_others(void **stat
 	assert_ptr_equal(world.info.handler, &handler);
 	assert_int_equal(ask_with_tsig(TYPE_IXFR, true), ANSWER_MODULE);
 	assert_int_equal(ask_with_tsig(TYPE_TXT, true), ANSWER_MODULE);
+	assert_int_equal(world.info.below, -1); /* the query has no name that the stages look up */
+	assert_int_equal(offered, 3);           /* once for each query */
 	assert_int_equal(ask_with_tsig(TYPE_TXT, false), ANSWER_REPLY);
+	assert_null(world.info.handler);
 	assert_int_equal(world.info.rcode, RCODE_NOERROR);
 	assert_int_equal(ask_with_tsig(TYPE_A, true), ANSWER_REPLY);
 	assert_int_equal(world.info.rcode, RCODE_NOERROR);

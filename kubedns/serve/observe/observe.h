@@ -101,7 +101,7 @@ ring_begin(struct ring *ring, const struct observed *seen, uint8_t made)
 	RING_PUT(header->predecessor, (uint32_t)ring->newest_position);
 	RING_PUT(header->info.system, (uint8_t)info->system);
 	RING_PUT(header->info.made, made);
-	RING_PUT(header->info.below, (uint8_t)(info->refused != 0 ? -1 : info->below));
+	RING_PUT(header->info.below, (uint8_t)info->below);
 	RING_PUT(header->info.kind, RECORD_ANSWER);
 	RING_PUT(header->info.rcode, info->rcode);
 	RING_PUT(header->info.truncated, info->truncated);
