@@ -156,7 +156,7 @@ void inflight_cache(struct inflight_table *table, struct forwarded_cache *cache)
 struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*
- * Takes a query for which answer() returned FORWARD, CHASE or WAIT. Replies REFUSED if a limit of the
+ * Takes a query for which answer() returned FORWARD or CHASE. Replies REFUSED if a limit of the
  * table is reached. If queries that the other server could not answer take all of its places, replies
  * SERVFAIL with the extended error 22.
  */
