@@ -94,9 +94,9 @@ struct module {
 	int (*check)(void *options, const struct module_given *given, struct module_wants *wants);
 
 	/* Stages of answering (answer/stage.h). They get names that the cluster's zone does not have,
-	 * after the core's stage for such names (ORDER_MISSING). Each has `sentence` or `explain`, for
-	 * explanations. A stage may try several names for a query, also at other servers (struct claim
-	 * in answer/answer.h). */
+	 * after the core's stage for such names (ORDER_MISSING). If lookup->asked is false, the name is
+	 * the target of an alias. Each stage has `sentence` or `explain`, for explanations. A stage may
+	 * try several names for a query, also at other servers (struct claim in answer/answer.h). */
 	const struct stage *stages;
 	size_t stage_count;
 

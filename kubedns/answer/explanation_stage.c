@@ -135,7 +135,7 @@ explanation_answer(struct lookup *l)
 	static const uint8_t label[] = "\10_explain";
 	const uint8_t *top = l->name.wire + l->name.offsets[l->below - 1];
 
-	return memcmp(top, label, sizeof label - 1) == 0 ? explain_name(l) : STEP_NEXT;
+	return l->asked && memcmp(top, label, sizeof label - 1) == 0 ? explain_name(l) : STEP_NEXT;
 }
 
 const struct stage stage_explanation = { .id = STAGE_explanation,

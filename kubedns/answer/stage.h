@@ -17,7 +17,7 @@ enum step {
 	STEP_ALIAS, /* the last record is a CNAME to info->target, where the lookup continues */
 	/* The stage has set another name, which passes all stages from local names on. */
 	STEP_AGAIN,
-	/* only from the zone stage: the name does not exist; call the stages that complete it */
+	/* only from the zone stage: the name does not exist; call the stages for missing names */
 	STEP_MISSING,
 	STEP_OTHERS, /* other servers must be queried for the query's name or for info->target */
 };
@@ -45,7 +45,7 @@ struct lookup {
 	int below;    /* number of labels before the cluster zone's name; -1 if outside that zone */
 	size_t owner; /* offset of the name in the message */
 	const struct tree_path *path; /* path of the name in the tree, or NULL */
-	/* True if `name` is the query's name or its rewritten form. False if it is a target or a candidate. */
+	/* True if `name` is the query's name or its rewritten form. False if it is the target of an alias, or a candidate. */
 	bool asked;
 	bool beside; /* an alias of an ORDER_BESIDE stage led here: other stages are not called */
 	uint8_t alias_count;
@@ -183,7 +183,8 @@ lookup_reason(struct lookup *lookup, enum stage_id stage, unsigned kind, const v
 /* The zone stage, which always exists, for answer.c. */
 enum step zone_answer(struct lookup *lookup);
 
-/* Gives the negative answer for a name for which zone_answer() returned STEP_MISSING. */
+/* Gives the negative answer for a name for which zone_answer() returned STEP_MISSING. With --fallthrough, other servers may be
+ * queried for the target of an alias instead. */
 enum step zone_deny(struct lookup *lookup);
 
 /* Writes the records of the query's type for a name that has no records in the external tree, but exists because of endpoints. Returns

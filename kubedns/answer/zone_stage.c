@@ -159,6 +159,10 @@ zone_deny(struct lookup *l)
 	const struct answer_config *config = reply->config;
 	const struct resolved *resolved = &l->resolved;
 	unsigned below = (unsigned)l->below;
+
+	/* The target of an alias, or a candidate. For the query's name, answer_found() does this. */
+	if (!l->asked && answer_falls_through(config, &l->name))
+		return STEP_OTHERS;
 	enum denial denial = denial_of(config, reply->tree, &l->name, below, resolved);
 
 	reply_negative(reply, NXDOMAIN, l->apex, denial_ttl_s(config, denial));
@@ -166,15 +170,6 @@ zone_deny(struct lookup *l)
 	if (reply_has_reason(reply))
 		give_reason(reply, &l->name, below, resolved, reply->query->qtype);
 	return STEP_DONE;
-}
-
-/* Gives the negative answer for the target of an alias or a candidate of a search list. */
-OWN_FRAME static enum step
-deny_target(struct lookup *l)
-{
-	if (!answer_falls_through(l->reply->config, &l->name))
-		return zone_deny(l);
-	return STEP_OTHERS;
 }
 
 enum step
@@ -206,7 +201,7 @@ zone_answer(struct lookup *l)
 	}
 	resolve(config, reply->tree, &l->name, below, l->path, resolved);
 	if (resolved->kind == RESOLVED_NOTHING)
-		return l->asked ? STEP_MISSING : deny_target(l);
+		return STEP_MISSING;
 	lookup_reason(l, STAGE_zone, REASON_EXISTS, resolved);
 	if (put_cname(reply, l->owner, resolved, &l->info->target))
 		return STEP_ALIAS;

@@ -415,8 +415,8 @@ begin(struct lookup *l)
 	struct reply *reply = l->reply;
 	unsigned below = (unsigned)l->below;
 
-	/* The target of a rewrite does not come from a search list. */
-	if (reply->rewritten)
+	/* The target of a rewrite or of an alias does not come from a search list. */
+	if (reply->rewritten || !l->asked)
 		return STEP_NEXT;
 	const bool declared = is_declared(&l->name, below);
 	if (below < 3 && declared) { /* `s`, or a namespace below it */
