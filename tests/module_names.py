@@ -10,7 +10,9 @@ core and in the code that the programs share:
 Modules have no keys of the ConfigMap: lib/conf_keys.c has all of them. Also compares the packages of each module.mk with the Dockerfile and debian/control, which nothing generates. Prints a line for each
 finding, and fails if there is one.
 
-	module_names.py [FOLDER]    # default: this tree
+	module_names.py [FOLDER]            # default: this tree
+	module_names.py --outside MODULE    # prints the files outside of the module's folders that name it, with the names. To delete the module,
+	                                    # look at these files
 """
 
 import pathlib
@@ -18,7 +20,7 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
+ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else pathlib.Path(__file__).parents[1])
 CORE = ("kubedns", "lib", "treecache", "nanny", "sidecar")
 FLAG_STRING = r'(?:\{ "|\bEXCLUDES\("|\bNEEDS\("(?:[^"]*\|)?|\bflags_(?:given|refuse)\((?:[^"()]+, )?")'
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
@@ -59,7 +61,25 @@ def packages(folder):
                 yield f"{name}: does not have {package}, which kubedns/modules/{folder.name}/module.mk needs"
 
 
+def outside(module):
+    """Prints each file of the tree, outside of the module's folders, that has its flags, metrics, manual page, folders or tests."""
+    own = (f"kubedns/modules/{module}/", f"tests/modules/{module}/")
+    names = [name for name in declared(ROOT / own[0]) if name.startswith(("--", "kubedns_", "skydns_"))]
+    names += [path.name for path in (ROOT / own[1]).rglob("test_*.*")]
+    names += [f"kubedns-{module}", f"modules/{module}"]
+    pattern = re.compile("|".join(rf'(?:--|Fl -|"){name[2:]}(?![\w-])' if name.startswith("--") else rf"(?<![\w-]){re.escape(name)}(?![\w-])"
+                                  for name in sorted(names, key=len, reverse=True)))  # fmt: skip
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    for file in (file for file in files if not file.startswith(own) and (ROOT / file).is_file()):
+        found = sorted(set(pattern.findall((ROOT / file).read_text(encoding="utf-8", errors="replace"))))
+        if found:
+            print(f"{file}: {', '.join(found)}")
+
+
 def main():
+    if sys.argv[1:2] == ["--outside"]:
+        outside(sys.argv[2])
+        return
     core = list(texts())
     shared = "\n".join(text for path, text in core if path.suffix == ".h")
     own = {path: enumerators(text) for path, text in core}

@@ -4,7 +4,8 @@
 #                    module. Then adds the example of docs/contributing.md to a copy of the tree, and tests it.
 # modules.sh example the last part of `none` again.
 # modules.sh each    for each module: copies the tree without the module's folder, its tests and its line in the list. Compiles the copy, and
-#                    runs the core's unit tests. The flags of the module must be unknown.
+#                    runs the core's unit tests. The flags of the module must be unknown. The documents whose links, metrics or tests do
+#                    not exist in the copy must be among the files that `module_names.py --outside` prints.
 # modules.sh all     runs the system tests for `none`, too.
 # The last line is "N passed, N failed".
 set -u
@@ -72,6 +73,11 @@ unit() {
 	count "$2/unit.log"
 }
 
+# Runs the unit test test_$1 in $none.
+unit_test() {
+	"$none/tests/unit/test_$1" >"$none/test_$1.log" 2>&1 || { cat "$none/test_$1.log" && return 1; }
+}
+
 says_none() {
 	"$none/bin/kubedns" --version | grep -qx 'modules: none'
 }
@@ -101,9 +107,9 @@ reads_list() {
 
 # Writes the files of the example to the tree $1. A file is the code block after the line that names it.
 write_example() {
-	mkdir -p "$1/kubedns/modules/whoami"
+	mkdir -p "$1/kubedns/modules/whoami" "$1/tests/modules/whoami/unit"
 	awk -v to="$1/" '
-		/^[0-9]\. Write `kubedns\/modules\/whoami\// { split($0, quoted, "`"); file = to quoted[2] }
+		/^[0-9]\. Write `.*\/modules\/whoami\// { split($0, quoted, "`"); file = to quoted[2] }
 		/^```/ { inside = !inside && file != ""; if (!inside) file = ""; next }
 		inside { print > file }' docs/contributing.md
 }
@@ -118,7 +124,9 @@ example() {
 	echo whoami >>"$copy/kubedns/modules/list"
 	rm -f "$none"/kubedns/module_table.* # its dependencies have names in this folder
 	check "make does not read a list of several modules" reads_list "$copy"
-	MODULES=whoami VERSION=$(cat "$none/version") check "the example of docs/contributing.md does not compile" build "$copy" "$none" "$none/bin/kubedns"
+	MODULES=whoami VERSION=$(cat "$none/version") check "the example of docs/contributing.md does not compile" \
+		build "$copy" "$none" "$none/bin/kubedns" "$none/tests/unit/test_whoami"
+	check "the unit test of the example fails" unit_test whoami
 	test_with "$none/example.log" "$copy/tests/system/release/test_example_module.py"
 }
 
@@ -147,6 +155,18 @@ is_unknown() {
 	! "$1" --help=all | grep -q -e "--$2[ =]" && "$1" "--$2" 2>&1 | grep -q "unknown flag --$2"
 }
 
+# Whether `module_names.py --outside` prints each document that fails the checks of documents in the copy $2, which has no module $1.
+knows_documents() {
+	"$PYTHON" tests/module_names.py --outside "$1" >"$2/outside" || return
+	(cd "$2" && git init -q && git add -A && COLUMNS=400 "$PYTHON" -m pytest -c tests/pytest.ini -q -rf -p no:cacheprovider tests/documents/test_documents.py \
+		-k "links_lead or name_exist or promise or metrics_that") </dev/null >"$2/documents.log" 2>&1
+	tail -1 "$2/documents.log" | grep -q passed || { cat "$2/documents.log" && return 1; }
+	documents=$(sed -n 's/^FAILED .* AssertionError: \([^: ]*\).*/\1/p' "$2/documents.log" | sort -u)
+	for document in $documents; do
+		grep -q "^$document: " "$2/outside" || { echo "$document: names the module $1" && return 1; }
+	done
+}
+
 each() {
 	while read -r module; do
 		copy=$(mktemp -d)
@@ -158,6 +178,7 @@ each() {
 			for flag in $(sh kubedns/modules/table.sh --flags "kubedns/modules/$module"); do
 				check "without the module $module there is still --$flag" is_unknown "$copy/build/bin/kubedns" "$flag"
 			done
+			check "module_names.py --outside $module does not print a document that names the module" knows_documents "$module" "$copy"
 		fi
 		rm -rf "$copy"
 	done <kubedns/modules/list

@@ -353,6 +353,7 @@ request_now(void)
 		.query_len = asked_len,
 		.out = bed.out,
 		.max = sizeof bed.out,
+		.client = bed.client,
 		.tcp = true };
 }
 

@@ -17,10 +17,11 @@ struct bed {
 	/* Tests may change `config`, and the objects that it points at, between queries. */
 	struct answer_config config;
 	struct answer_parts parts;
-	const char *namespace;     /* namespace of new objects */
-	int64_t now_ns;            /* the time for bed_why() */
-	uint64_t counters[32];     /* of modules, for bed_why() */
-	struct rewrites *rewrites; /* made by bed_context() */
+	const char *namespace;         /* namespace of new objects */
+	const struct sockaddr *client; /* who sends the queries of bed_ask(), or NULL */
+	int64_t now_ns;                /* the time for bed_why() */
+	uint64_t counters[32];         /* of modules, for bed_why() */
+	struct rewrites *rewrites;     /* made by bed_context() */
 	struct local_names *hosts;
 	uint8_t out[DNS_TCP_MAX];
 	struct answer_info info;
