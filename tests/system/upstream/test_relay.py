@@ -1,6 +1,7 @@
 """In the front topology, kubedns forwards external names to dnsmasq (--resolver). Also everything that may be wrong with this dnsmasq."""
 
 import json
+import os
 import signal
 import select
 import socket
@@ -63,16 +64,16 @@ def no_such_name(request, _tcp):
 
 
 class Dnsmasq:
-    def __init__(self, upstream, port=None, args=("--cache-size=1000", "--dns-forward-max=6000")):
+    def __init__(self, upstream, port=None, args=("--cache-size=1000", "--dns-forward-max=6000"), env=None):
         self.port = port or free_port()
         self.host = "127.0.0.1"
         self.address, self.upstream = f"127.0.0.1:{self.port}", f"127.0.0.1:{upstream.port}"
         self.process = subprocess.Popen(["dnsmasq", "-k", "-C", "/dev/null", "--pid-file=", "--no-resolv", "--no-hosts", "--bind-interfaces",
             "--listen-address=127.0.0.1", f"--port={self.port}", f"--server=127.0.0.1#{upstream.port}", "--log-facility=-", "--user=root",
-            *args], stderr=subprocess.DEVNULL)  # fmt: skip
+            *args], env={**os.environ, **(env or {})}, stderr=subprocess.DEVNULL)  # fmt: skip
 
     def __enter__(self):
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
