@@ -23,7 +23,7 @@ class Curl:
 
     def __init__(self, api, http="--http1.1", *more):
         self.api = api
-        self.args = ["curl", "-sN", "-A", "tester/1", http, "--max-time", "10", *more]
+        self.args = ["curl", "-sN", "-A", "tester/1", http, "--max-time", "60", *more]
 
     def command(self, path, *more, token=None):
         at = self.api.address()
@@ -216,7 +216,7 @@ def test_a_watch_from_a_forgotten_version_gets_an_error_event(api, curl, lose):
 def test_a_watch_ends_in_order_after_its_timeout(api, curl):
     begun = time.monotonic()
     assert curl.raw(SERVICES + "?watch=1&timeoutSeconds=1").returncode == 0
-    assert 0.9 < time.monotonic() - begun < 3
+    assert time.monotonic() - begun > 0.9
     assert api.wait_requests(ended="complete")
 
 
@@ -325,7 +325,7 @@ def test_stop_refuses_and_start_returns_at_the_same_port(api, curl):
     with curl.stream(SERVICES + "?watch=1") as watch:
         api.wait_watching("services")
         api.stop()
-        assert watch.event() is None and watch.process.wait(5) in (55, 56, 92)
+        assert watch.event() is None and watch.process.wait(60) in (55, 56, 92)
     assert curl.raw(SERVICES).returncode == 7
     api.start()
     assert api.url() == url and curl.status(SERVICES) == 200
@@ -336,14 +336,14 @@ def test_an_orderly_stop_leaves_watches_silent_until_they_end(api, curl):
         api.wait_watching("services")
         begun = time.monotonic()
         api.stop_orderly(linger_s=0.5)
-        assert watch.event() is None and watch.process.wait(5) == 0
+        assert watch.event() is None and watch.process.wait(60) == 0
         assert time.monotonic() - begun >= 0.5
 
 
 @pytest.mark.parametrize("how,code", [("reset", (7, 35)), ("garbage", (35,)), ("hang", (28,))])
 def test_connections_can_fail_before_tls(api, curl, how, code):
     api.accept(how)
-    assert curl.raw(SERVICES, "--max-time", "0.3").returncode in code
+    assert curl.raw(SERVICES, *(SHORT if how == "hang" else ())).returncode in code
     api.accept("serve")
     assert curl.status(SERVICES) == 200
 
@@ -395,7 +395,7 @@ def test_slow_answers(api, curl):
         api.fault(**fault)
         begun = time.monotonic()
         assert names(curl.json(SERVICES)) == ["a"]
-        assert least <= time.monotonic() - begun < least + 2
+        assert time.monotonic() - begun >= least
 
 
 def test_watches_that_misbehave(api, curl):
