@@ -5,15 +5,17 @@
  * `hostile udp SOURCE PORT FILE SECONDS RATE` sends the messages of FILE over UDP without waiting for replies. FILE has one message in
  * hexadecimal on each line. RATE is the number of messages per second, and 0 means as many as possible.
  *
- * `hostile tcp SOURCE PORT FILE SECONDS CONNECTIONS` sends the messages over CONNECTIONS connections without waiting, and reads the
- * replies. `hostile mute ...` does not read the replies. `hostile connect ...` opens and closes connections, at most CONNECTIONS at a time.
+ * `hostile tcp SOURCE PORT FILE SECONDS CONNECTIONS [WAIT]` sends the messages over CONNECTIONS connections without waiting, and reads the
+ * replies. `hostile mute ...` does not read the replies. `hostile connect ...` opens and closes connections, at most CONNECTIONS at a time. If
+ * these commands have sent nothing after SECONDS, they go on for WAIT seconds (0) at most, because on a busy machine they begin late.
  *
  * These commands print one JSON object: the number of messages sent or connections opened.
  *
- * `hostile ask SOURCE PORT FILE SECONDS RATE` plays the victim. The victim sends RATE messages a second over UDP (`asktcp` uses one TCP
- * connection). Like a stub resolver, the victim repeats a message that has no reply after 1 s. The output is the numbers of messages sent,
- * repeated and finally lost, the rcodes, and the latency. In this program, the latency counts from the time when a message was first sent.
- * In asker.c, the latency counts from the time when the message was due. The two differ if timers are coarse.
+ * `hostile ask SOURCE PORT FILE SECONDS RATE [WAIT]` plays the victim. The victim sends RATE messages a second over UDP (`asktcp` uses one
+ * TCP connection). Like a stub resolver, the victim repeats a message that has no reply after 1 s. A message is lost if it has no reply WAIT
+ * seconds (2) after the last message. The output is the numbers of messages sent, repeated and lost, the rcodes, and the latency. In this
+ * program, the latency counts from the time when a message was first sent. In asker.c, the latency counts from the time when the message was
+ * due. The two differ if timers are coarse.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -43,6 +45,7 @@ static struct {
 } messages;
 
 static const int64_t VICTIM_WAIT_NS = 2000000000, VICTIM_REPEAT_NS = 1000000000;
+static int64_t wait_ns; /* WAIT, or 0 */
 static struct sockaddr_in source, server;
 static int64_t end_ns;
 static uint64_t sent;
@@ -286,7 +289,7 @@ be_victim(bool tcp, double rate)
 	victim.tcp = tcp;
 	victim_connect();
 	int64_t gap_ns = (int64_t)(1e9 / (rate > 0 ? rate : 100)), due_ns = now_ns();
-	int64_t last_ns = end_ns + VICTIM_WAIT_NS;
+	int64_t last_ns = end_ns + (wait_ns > 0 ? wait_ns : VICTIM_WAIT_NS);
 	for (int64_t now = due_ns; now < last_ns && (now < end_ns || victim.answered < victim.sent);
 	     now = now_ns()) {
 		if (now >= due_ns && now < end_ns) {
@@ -363,7 +366,7 @@ flood_tcp(unsigned count, bool reads, bool leaves)
 
 	for (unsigned i = 0; i < count; i++)
 		connections[i].fd = -1;
-	while (now_ns() < end_ns)
+	while (now_ns() < end_ns || (sent == 0 && now_ns() < end_ns + wait_ns))
 		for (unsigned i = 0; i < count; i++)
 			use_connection(&connections[i], chunk, len, reads, leaves);
 	free(connections);
@@ -372,9 +375,11 @@ flood_tcp(unsigned count, bool reads, bool leaves)
 int
 main(int argc, char **argv)
 {
-	if (argc != 7)
+	if (argc != 7 && argc != 8)
 		errx(2, "usage: hostile udp|tcp|mute|connect|ask|asktcp SOURCE PORT FILE SECONDS "
-			"RATE|CONNECTIONS");
+			"RATE|CONNECTIONS [WAIT]");
+	if (argc == 8)
+		wait_ns = atoll(argv[7]) * 1000000000;
 	double seconds = atof(argv[5]);
 	int count = atoi(argv[6]);
 	source = (struct sockaddr_in){ .sin_family = AF_INET };

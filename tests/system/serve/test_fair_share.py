@@ -27,8 +27,8 @@ def write(path, messages):
     return str(path)
 
 
-def hostile(how, source, kubedns, messages, seconds, count, prefix=()):
-    return subprocess.Popen([*prefix, HOSTILE, how, source, str(kubedns.port), messages, str(seconds), str(count)], stdout=subprocess.PIPE, text=True)
+def hostile(how, source, kubedns, messages, seconds, count, *wait, prefix=()):
+    return subprocess.Popen([*prefix, HOSTILE, how, source, *map(str, (kubedns.port, messages, seconds, count, *wait))], stdout=subprocess.PIPE, text=True)
 
 
 def pointers(i):
@@ -53,15 +53,16 @@ ATTACKS = {
 @pytest.mark.quiet
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_takes_nothing_from_others(tmp_path, attack):
+    """A victim repeats a message once. On a busy machine an answer may be late, so the victim waits for a minute."""
     how, count, messages = ATTACKS[attack]
     with world(tmp_path, "--threads=1") as k:
         k.wait_ready()
         asked = write(tmp_path / "asked", [query(WEB)])
-        victims = [hostile(way, "127.0.0.1", k, asked, 2, 100) for way in ("ask", "asktcp")]
-        attacker = hostile(how, ATTACKER, k, write(tmp_path / "attack", messages), 1, count)
-        assert json.loads(attacker.communicate(timeout=30)[0])["sent"] > 0
+        victims = [hostile(way, "127.0.0.1", k, asked, 2, 100, 60) for way in ("ask", "asktcp")]
+        attacker = hostile(how, ATTACKER, k, write(tmp_path / "attack", messages), 1, count, 60)
+        assert json.loads(attacker.communicate(timeout=120)[0])["sent"] > 0
         for victim in victims:
-            seen = json.loads(victim.communicate(timeout=30)[0])
+            seen = json.loads(victim.communicate(timeout=120)[0])
             assert seen["lost"] == 0 and set(seen["rcodes"]) == {"NOERROR"}, seen
         assert k.http("/healthz")[0] == 200
 
@@ -71,17 +72,17 @@ def overloaded(tmp_path, *args):
     cpu = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
     k = world(tmp_path, "--threads=1", *args, prefix=[*cpu, "nice", "-n", "19"])
     k.wait_ready()
-    attacker = hostile("udp", ATTACKER, k, write(tmp_path / "attack", [query(WEB, id=i) for i in range(64)]), 3, 0, cpu)
+    attacker = hostile("udp", ATTACKER, k, write(tmp_path / "attack", [query(WEB, id=i) for i in range(64)]), 3, 0, prefix=cpu)
     return k, attacker
 
 
 def test_held_back_clients_are_logged_and_released(tmp_path):
     k, attacker = overloaded(tmp_path)
     with k:
-        k.wait(lambda: k.metric("kubedns_client_shed_total") > 0, 15)
-        attacker.wait(30)
+        k.wait(lambda: k.metric("kubedns_client_shed_total") > 0)
+        attacker.wait(120)
         assert f"packets from {ATTACKER} are answered" in k.log()
-        k.wait(lambda: k.metric("kubedns_clients_held") == 0, 10)
+        k.wait(lambda: k.metric("kubedns_clients_held") == 0)
         assert k.http("/readiness") == (200, "ok\n")
         assert "all packets are answered again" in k.log()
 
@@ -89,6 +90,6 @@ def test_held_back_clients_are_logged_and_released(tmp_path):
 def test_off_holds_nobody_back(tmp_path):
     k, attacker = overloaded(tmp_path, "--fair-share=off")
     with k:
-        attacker.wait(30)
+        attacker.wait(120)
         assert k.metric("kubedns_dns_dropped_total", reason="receive_queue") > 0
         assert k.metric("kubedns_client_shed_total") == 0 and "held back" not in k.log()
