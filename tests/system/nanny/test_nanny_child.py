@@ -319,13 +319,15 @@ def test_metrics_tell_the_version_that_dnsmasq_says(world):
     wait_for(lambda: f'nanny_dnsmasq_info{{version="{said}",package=""}} 1' in world.get("/metrics")[1])
 
 
-def test_silence_while_draining_is_answered_by_a_new_child(world):
-    world.start("-silence=1s", "-drain=60s")  # the drain ends at the second SIGTERM, not after 60 s
+def test_silence_while_draining_is_answered_by_a_new_child(world, tmp_path):
+    clock = Clock(tmp_path)
+    with clock.running(1):
+        world.start("-silence=1s", "-drain=60s", env={**os.environ, **clock.env})  # the drain ends at the second SIGTERM, not after 60 s
     pid = world.pid()
     world.process.send_signal(signal.SIGTERM)
     wait_for(lambda: state(world) == "draining")
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: world.config()["dnsmasq"]["pid"] not in (0, pid))
+    clock.run_until(lambda: world.config()["dnsmasq"]["pid"] not in (0, pid), 30, what=world.log)
     wait_for(world.answers, what=world.log)
     world.process.send_signal(signal.SIGTERM)
     assert world.wait_exit() == 0
