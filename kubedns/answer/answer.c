@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/message.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/upstream_stage.h"
@@ -239,7 +238,7 @@ is_in_zone_beside(const struct answer_config *config, const struct query *query)
 		query->label_count };
 
 	return name_below(&name, &config->zone) < 0 &&
-	       external_zone_of(external_config(config), &name) != NULL;
+	       external_zone_of(config, &name).kind != ZONE_NONE;
 }
 
 void

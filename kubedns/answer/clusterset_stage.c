@@ -98,11 +98,11 @@ put_imported(struct lookup *l, const struct dname *zone, const struct tree *tree
 static enum step
 clusterset_answer(struct lookup *l)
 {
-	const struct external_zones *zones = clusterset_config(l->reply->config);
+	const struct zone zone = external_zone_of(l->reply->config, &l->name);
 
-	if (external_zone_of(zones, &l->name) != zones->clusterset)
+	if (zone.kind != ZONE_CLUSTERSET)
 		return STEP_NEXT;
-	return external_answer(l, STAGE_clusterset, zones->clusterset, put_imported);
+	return external_answer(l, STAGE_clusterset, zone, put_imported);
 }
 
 const struct stage stage_clusterset = {

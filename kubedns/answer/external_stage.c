@@ -5,32 +5,38 @@
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/soa.h"
 #include "kubedns/answer/stage.h"
 #include "lib/own_frame.h"
 
 static void
-put_soa(struct lookup *l, const struct dname *zone, const struct tree *tree, uint32_t ttl_s)
+put_soa(struct lookup *l, struct zone zone, const struct tree *tree, uint32_t ttl_s)
 {
 	struct reply *reply = l->reply;
-	const struct external_zones *zones = external_config(reply->config);
-	const struct soa soa = { .zone = zone,
-		.primary = external_primary(zones, zone),
-		.serial = external_serial(zones, reply->tree, tree),
-		.minimum_s = reply->config->negative_ttl_s };
+	const struct zone_trees trees = { reply->tree, tree };
+	uint32_t serial = zone_serial(reply->config, zone, &trees);
 	uint8_t rdata[SOA_RDATA_MAX];
 
-	reply_record(reply, zone_in_message(reply, &l->name, l->owner, zone), TYPE_SOA, ttl_s,
-	    rdata, soa_write(&soa, rdata));
+	reply_record(reply, zone_in_message(reply, &l->name, l->owner, zone.name), TYPE_SOA, ttl_s,
+	    rdata, zone_soa(reply->config, zone, serial, rdata));
 }
 
 /* Makes the negative answer for a name in the zone. */
 static enum step
-deny(struct lookup *l, const struct dname *zone, const struct tree *tree, enum existence existence)
+deny(struct lookup *l, struct zone zone, const struct tree *tree, enum existence existence)
 {
 	reply_denial(l->reply, existence);
 	put_soa(l, zone, tree, l->reply->config->negative_ttl_s);
 	return STEP_DONE;
+}
+
+static const struct node *
+find_target(const struct reply *reply, const struct tree *tree, const struct name *target)
+{
+	const struct zone zone = external_zone_of(reply->config, target);
+
+	return zone.kind == ZONE_NONE
+		   ? NULL
+		   : external_find_name(reply->config, reply->tree, tree, target, zone).node;
 }
 
 /* Registers the targets of the NS or SRV records from offset `begin` on, if they are in our zones. Their addresses are then added to
@@ -45,14 +51,11 @@ add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tr
 		const uint8_t *record = reply->w.buf + begin;
 		size_t len = 12u + wire_get16(record + 10) - fixed;
 		const struct name target = name_copy(&buf, record + fixed, len);
-		const struct dname *zone =
-		    name_below(&target, &reply->config->zone) >= 0
-			? NULL /* the cluster's zone, which may be inside an external zone */
-			: external_zone_of(external_config(reply->config), &target);
-		const struct node *node =
-		    zone == NULL
-			? NULL
-			: external_find_name(reply->config, reply->tree, tree, &target, zone).node;
+		const struct node *node = NULL;
+
+		/* The cluster's zone may be inside an external zone. */
+		if (name_below(&target, &reply->config->zone) < 0)
+			node = find_target(reply, tree, &target);
 
 		if (node != NULL)
 			reply_target(reply, begin + fixed, len, node);
@@ -62,15 +65,14 @@ add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tr
 
 /* Writes the records of this type at a node. Returns false if it has none. */
 static bool
-put_node(
-    struct lookup *l, const struct dname *zone, const struct node *node, const struct tree *tree)
+put_node(struct lookup *l, struct zone zone, const struct node *node, const struct tree *tree)
 {
 	struct reply *reply = l->reply;
 	uint16_t qtype = reply->query->qtype;
 	const struct rrset *set;
 	size_t begin = reply->w.len;
 
-	if (qtype == TYPE_SOA && l->name.len == zone->len) {
+	if (qtype == TYPE_SOA && l->name.len == zone.name->len) {
 		put_soa(l, zone, tree, reply->config->ttl_s);
 		return true;
 	}
@@ -151,7 +153,7 @@ put_alias(struct lookup *l, const struct rrset *cname)
 
 enum step
 external_answer(
-    struct lookup *l, enum stage_id stage, const struct dname *zone, external_put *put_endpoints)
+    struct lookup *l, enum stage_id stage, struct zone zone, external_put *put_endpoints)
 {
 	struct reply *reply = l->reply;
 	const struct tree *tree = tree_current(external_config(reply->config)->tree);
@@ -159,22 +161,23 @@ external_answer(
 	const struct rrset *cname;
 
 	if (tree == NULL || !tree->synced) {
-		lookup_reason(l, stage, REASON_NOT_SYNCED, zone);
+		lookup_reason(l, stage, REASON_NOT_SYNCED, zone.name);
 		reply_existence(reply, NOT_READY, 0);
 		return STEP_DONE;
 	}
 	struct external_name found =
 	    external_find_name(reply->config, reply->tree, tree, &l->name, zone);
 	bool has_records = found.node != NULL && !found.wildcard && found.node->records != NULL;
-	if (!has_records && put_endpoints(l, zone, tree)) {
-		lookup_reason(l, stage, EXTERNAL_ENDPOINTS, zone);
+	if (!has_records && put_endpoints(l, zone.name, tree)) {
+		lookup_reason(l, stage, EXTERNAL_ENDPOINTS, zone.name);
 		if (reply->counts[SECTION_ANSWER] == before && !reply->truncated)
 			return deny(l, zone, tree, NODATA);
 	} else if (found.node == NULL) {
-		lookup_reason(l, stage, REASON_MISSING, zone);
+		lookup_reason(l, stage, REASON_MISSING, zone.name);
 		return deny(l, zone, tree, NXDOMAIN);
 	} else {
-		lookup_reason(l, stage, found.wildcard ? REASON_WILDCARD : REASON_EXISTS, zone);
+		lookup_reason(
+		    l, stage, found.wildcard ? REASON_WILDCARD : REASON_EXISTS, zone.name);
 		cname = node_rrset(found.node, TYPE_CNAME);
 		if (cname != NULL && reply->query->qtype != TYPE_ANY)
 			return put_alias(l, cname);
@@ -188,10 +191,9 @@ external_answer(
 static enum step
 external_pass(struct lookup *l)
 {
-	const struct external_zones *zones = external_config(l->reply->config);
-	const struct dname *zone = external_zone_of(zones, &l->name);
+	const struct zone zone = external_zone_of(l->reply->config, &l->name);
 
-	if (zone == NULL || zone == zones->clusterset)
+	if (zone.kind != ZONE_EXTERNAL)
 		return STEP_NEXT;
 	return external_answer(l, STAGE_external, zone, put_headless);
 }

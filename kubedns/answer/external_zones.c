@@ -4,20 +4,6 @@
 
 #include "kubedns/answer/reply.h"
 
-const struct dname *
-external_zone_of(const struct external_zones *zones, const struct name *name)
-{
-	const struct dname *best = NULL;
-
-	for (size_t i = 0; i < zones->zone_count; i++) {
-		const struct dname *zone = &zones->zones[i];
-
-		if ((best == NULL || zone->len > best->len) && name_below(name, zone) >= 0)
-			best = zone;
-	}
-	return best;
-}
-
 struct external_name
 external_lookup(const struct tree *tree, const struct name *name, const struct dname *zone)
 {
@@ -75,44 +61,20 @@ external_find_headless(const struct answer_config *config, const struct tree *tr
  * Service or namespace (RFC 4592 section 3.3.1). */
 struct external_name
 external_find_name(const struct answer_config *config, const struct tree *tree,
-    const struct tree *external, const struct name *name, const struct dname *zone)
+    const struct tree *external, const struct name *name, struct zone zone)
 {
-	struct external_name found = external_lookup(external, name, zone);
+	struct external_name found = external_lookup(external, name, zone.name);
 	struct name_buf buf;
 	struct resolved resolved;
 
 	if (found.node == NULL || !found.wildcard || !external_config(config)->headless ||
-	    zone == external_config(config)->clusterset)
+	    zone.kind != ZONE_EXTERNAL)
 		return found;
-	unsigned below = (unsigned)name_below(name, zone);
+	unsigned below = (unsigned)name_below(name, zone.name);
 	for (unsigned skip = below > 4 ? below - 4 : 1; skip < found.missing; skip++)
-		if (external_find_headless(config, tree, name, skip, zone, &buf, &resolved))
+		if (external_find_headless(config, tree, name, skip, zone.name, &buf, &resolved))
 			return (struct external_name){ .node = NULL };
 	return found;
-}
-
-/* Returns the later of two serials (RFC 1982). */
-static uint32_t
-serial_later(uint32_t a, uint32_t b)
-{
-	return (int32_t)(a - b) > 0 ? a : b;
-}
-
-uint32_t
-external_serial(
-    const struct external_zones *zones, const struct tree *tree, const struct tree *external)
-{
-	return zones->headless ? serial_later(tree->serial, external->serial) : external->serial;
-}
-
-uint32_t
-reverse_serial(
-    const struct external_zones *zones, const struct tree *tree, const struct tree *external)
-{
-	bool both = zones != NULL && zones->clusterset != NULL && external != NULL;
-
-	return both && external->synced ? serial_later(tree->serial, external->serial)
-					: tree->serial;
 }
 
 /* --- names of a cluster set --- */

@@ -8,6 +8,7 @@
 #define KUBEDNS_ANSWER_EXTERNAL_ZONES_H
 
 #include "kubedns/answer/reason.h"
+#include "kubedns/answer/zones.h"
 
 struct treecache;
 
@@ -50,16 +51,6 @@ external_zones_set(struct answer_config *config, const struct external_zones *zo
 	    zones != NULL && zones->clusterset != NULL ? zones : NULL;
 }
 
-/* Returns the MNAME of this zone's SOA, or NULL. */
-static inline const struct dname *
-external_primary(const struct external_zones *zones, const struct dname *zone)
-{
-	return zone == zones->clusterset ? NULL : zones->primary;
-}
-
-/* Returns the longest zone that contains the name, or NULL. */
-const struct dname *external_zone_of(const struct external_zones *zones, const struct name *name);
-
 struct external_name {
 	const struct node *node; /* node of the name or of the wildcard, or NULL for NXDOMAIN */
 	bool wildcard;
@@ -74,7 +65,7 @@ struct external_name external_lookup(
 /* Looks up a name in `external`. With --external-headless, names of the cluster's `tree` exist too,
  * so no wildcard matches names below them. */
 struct external_name external_find_name(const struct answer_config *config, const struct tree *tree,
-    const struct tree *external, const struct name *name, const struct dname *zone);
+    const struct tree *external, const struct name *name, struct zone zone);
 
 /*
  * --external-headless: looks up the name without its first `skip` labels. In the zone, the name has
@@ -109,16 +100,5 @@ struct import_ptrs {
 
 void import_ptrs_find(struct import_ptrs *walk, const struct tree *tree, const struct addr *addr);
 bool import_ptrs_next(struct import_ptrs *walk, struct dname *name);
-
-/* Returns the serial of the external zones, which is the serial of their tree. With
- * --external-headless, it is the later serial of the two trees. */
-uint32_t external_serial(
-    const struct external_zones *zones, const struct tree *tree, const struct tree *external);
-
-/* Returns the serial of the reverse zones, which is the serial of the cluster's tree. PTR
- * records of a cluster set are in the reverse zones too. With a cluster set, it is therefore the
- * later serial of the two trees. `zones` and `external` may be NULL. */
-uint32_t reverse_serial(
-    const struct external_zones *zones, const struct tree *tree, const struct tree *external);
 
 #endif

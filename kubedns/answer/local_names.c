@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/zones.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
@@ -140,8 +140,7 @@ own_ask(const struct answer_config *config, const struct tree *tree, const struc
 	/* If a local zone or wildcard contains one of the cluster's zones, it does not answer for names in the cluster's zone. */
 	return local_names_ask(names, name,
 	    !names->walks || name_below(name, &config->zone) >= 0 ||
-		(external_config(config) != NULL &&
-		    external_zone_of(external_config(config), name) != NULL));
+		external_zone_of(config, name).kind != ZONE_NONE);
 }
 
 const char *

@@ -288,12 +288,12 @@ find_imported(struct reply *reply, size_t owner, const struct addr *addr, unsign
 static const struct tree *
 tree_of_soa(const struct reply *reply, struct tree *snapshot)
 {
-	const struct external_zones *zones = clusterset_config(reply->config);
-
-	if (zones == NULL)
+	if (clusterset_config(reply->config) == NULL)
 		return reply->tree;
+	const struct zone_trees trees = zone_trees_now(reply->config, reply->tree);
+	const struct zone any = { ZONE_REVERSE, NULL };
 	*snapshot = *reply->tree;
-	snapshot->serial = reverse_serial(zones, reply->tree, tree_current(zones->tree));
+	snapshot->serial = zone_serial(reply->config, any, &trees);
 	return snapshot;
 }
 

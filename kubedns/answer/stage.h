@@ -9,6 +9,7 @@
 
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/zones.h"
 
 /* The result of a stage for a name. */
 enum step {
@@ -192,8 +193,8 @@ enum step zone_deny(struct lookup *lookup);
 typedef bool external_put(struct lookup *lookup, const struct dname *zone, const struct tree *tree);
 
 /* Answers a name in `zone`, for `stage`, which is external or clusterset. */
-enum step external_answer(struct lookup *lookup, enum stage_id stage, const struct dname *zone,
-    external_put *put_endpoints);
+enum step external_answer(
+    struct lookup *lookup, enum stage_id stage, struct zone zone, external_put *put_endpoints);
 
 /*
  * Returns the offset of `zone` in the message. `name` is in this zone, and is at offset `owner`. If the query was rewritten, its name may

@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/upstream_stage.h"
@@ -77,14 +76,14 @@ static bool
 is_ours(const struct reply *reply, const struct record *record)
 {
 	const struct answer_config *config = reply->config;
-	const struct reverse_config *reverse = reverse_config(config);
-	const struct external_zones *set = clusterset_config(config);
 	const uint8_t *owner = record->owner.wire;
-	bool ours = dname_in_zone(owner, config->zone.wire) >= 0 ||
-		    (set != NULL && dname_in_zone(owner, set->clusterset->wire) >= 0);
+	bool ours = false;
 
-	for (size_t i = 0; i < reverse->zone_count && !ours; i++)
-		ours = dname_in_zone(owner, reverse->zones[i].name.wire) >= 0;
+	for (size_t i = 0; i < zone_count(config) && !ours; i++) {
+		const struct zone zone = zone_at(config, i);
+
+		ours = zone.kind != ZONE_EXTERNAL && dname_in_zone(owner, zone.name->wire) >= 0;
+	}
 	return ours && !reply->from_peers &&
 	       !answer_stub_takes(config, reply->tree->context, owner) &&
 	       (upstream_config(config)->fallthrough_count == 0 ||

@@ -123,10 +123,9 @@ note_replaced(void *arg, const struct zone_record *record)
 static bool
 has_ptrs(const struct differ *d)
 {
-	const struct external_zones *zones = external_config(d->config);
+	enum zone_kind kind = zone_at(d->config, d->zone).kind;
 
-	return d->zone == 0 || (zones != NULL && zones->clusterset != NULL &&
-				   zone_name(d->config, d->zone) == zones->clusterset);
+	return kind == ZONE_CLUSTER || kind == ZONE_CLUSTERSET;
 }
 
 static void
@@ -358,7 +357,7 @@ diff_headless(struct differ *d)
 		qsort(d->services, d->service_count, sizeof *d->services, by_name);
 	for (size_t i = 0; i < d->service_count; i++)
 		for (d->zone = 0; d->zone < zone_count(d->config) && !d->stopped; d->zone++) {
-			if (!zone_is_external(d->config, d->zone) ||
+			if (zone_at(d->config, d->zone).kind != ZONE_EXTERNAL ||
 			    (i > 0 && by_name(&d->services[i], &d->services[i - 1]) == 0))
 				continue;
 			for (int side = BEFORE; side <= AFTER; side++)
@@ -378,9 +377,10 @@ diff_external(struct differ *d, const struct zone_snapshots *snapshots)
 	/* External zones have no local names, as in zone_walk_zone(). */
 	d->walks[BEFORE].own = d->walks[AFTER].own = NULL;
 	for (size_t zone = 0; zone < zone_count(d->config); zone++) {
-		const struct dname *name = zone_name(d->config, zone);
+		const struct zone at = zone_at(d->config, zone);
+		const struct dname *name = at.name;
 
-		if (!zone_is_external(d->config, zone))
+		if (at.kind != ZONE_EXTERNAL && at.kind != ZONE_CLUSTERSET)
 			continue;
 		const struct node *before = tree_find(snapshots->before.external, name->wire),
 				  *after = tree_find(snapshots->after.external, name->wire);

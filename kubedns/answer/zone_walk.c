@@ -229,8 +229,7 @@ put_cluster_ptrs(struct zone_walk *walk, const struct dname *owner, const struct
 static const struct tree *
 imports_of(const struct zone_walk *walk)
 {
-	const struct external_zones *zones = external_config(walk->config);
-	bool known = zones != NULL && zones->clusterset != NULL && walk->trees.external != NULL;
+	bool known = clusterset_config(walk->config) != NULL && walk->trees.external != NULL;
 
 	return known && walk->trees.external->synced ? walk->trees.external : NULL;
 }
@@ -683,7 +682,7 @@ is_taken(const struct zone_walk *walk, const struct dname *owner)
 
 	const struct name name = name_copy(&buf, owner->wire, owner->len);
 	if (name_below(&name, &walk->config->zone) >= 0 ||
-	    external_zone_of(external_config(walk->config), &name) != walk->headless->zone)
+	    external_zone_of(walk->config, &name).name != walk->headless->zone)
 		return true;
 	struct external_name found =
 	    external_lookup(walk->trees.external, &name, walk->headless->zone);
@@ -734,9 +733,9 @@ put_service(
 static bool
 has_headless(const struct zone_walk *walk, size_t index)
 {
-	return zone_is_external(walk->config, index) && external_config(walk->config)->headless &&
-	       zone_name(walk->config, index) != external_config(walk->config)->clusterset &&
-	       walk->trees.tree->synced && walk->trees.external != NULL;
+	return zone_at(walk->config, index).kind == ZONE_EXTERNAL &&
+	       external_config(walk->config)->headless && walk->trees.tree->synced &&
+	       walk->trees.external != NULL;
 }
 
 void
@@ -815,28 +814,34 @@ zone_walk_end(struct zone_walk *walk)
 bool
 zone_walk_zone(struct zone_walk *walk, size_t index)
 {
-	const struct dname *zone = zone_name(walk->config, index);
+	const struct zone zone = zone_at(walk->config, index);
 	uint8_t soa[SOA_RDATA_MAX];
-	bool external = zone_is_external(walk->config, index);
-	uint32_t serial = zone_serial(walk->config, index, &walk->trees);
-	size_t len = zone_soa(walk->config, index, serial, soa);
-	const struct zone_record first = { zone, walk->config->ttl_s, TYPE_SOA, (uint16_t)len,
+	uint32_t serial = zone_serial(walk->config, zone, &walk->trees);
+	size_t len = zone_soa(walk->config, zone, serial, soa);
+	const struct zone_record first = { zone.name, walk->config->ttl_s, TYPE_SOA, (uint16_t)len,
 		soa };
 	const struct local_names *own = walk->own;
 
-	if (external)
-		walk->own = NULL;
 	walk->stopped = !walk->take(walk->arg, &first);
-	if (external) {
-		walk_external(walk, zone);
+	switch (zone.kind) {
+	case ZONE_EXTERNAL:
+	case ZONE_CLUSTERSET:
+		walk->own = NULL; /* local names are not in these zones */
+		walk_external(walk, zone.name);
 		put_all_headless(walk, index);
-	} else if (index > 0) {
+		walk->own = own;
+		break;
+	case ZONE_REVERSE:
 		walk_reverse(walk, index);
-	} else {
-		zone_walk_node(walk, walk->plain.root, zone);
-		zone_walk_below(walk, walk->plain.root, zone);
+		walk_own(walk, zone.name);
+		break;
+	case ZONE_CLUSTER:
+		zone_walk_node(walk, walk->plain.root, zone.name);
+		zone_walk_below(walk, walk->plain.root, zone.name);
+		walk_own(walk, zone.name);
+		break;
+	case ZONE_NONE:
+		break;
 	}
-	walk_own(walk, zone);
-	walk->own = own;
 	return !walk->stopped;
 }

@@ -13,20 +13,40 @@ zone_count(const struct answer_config *config)
 	       (external == NULL ? 0 : external->zone_count);
 }
 
-bool
-zone_is_external(const struct answer_config *config, size_t index)
+static struct zone
+external_zone(const struct external_zones *zones, size_t i)
 {
-	return index > reverse_config(config)->zone_count;
+	const struct dname *name = &zones->zones[i];
+
+	return (struct zone){ name == zones->clusterset ? ZONE_CLUSTERSET : ZONE_EXTERNAL, name };
 }
 
-const struct dname *
-zone_name(const struct answer_config *config, size_t index)
+struct zone
+zone_at(const struct answer_config *config, size_t index)
 {
 	const struct reverse_config *reverse = reverse_config(config);
 
-	if (zone_is_external(config, index))
-		return &external_config(config)->zones[index - 1 - reverse->zone_count];
-	return index == 0 ? &config->zone : &reverse->zones[index - 1].name;
+	if (index == 0)
+		return (struct zone){ ZONE_CLUSTER, &config->zone };
+	if (index <= reverse->zone_count)
+		return (struct zone){ ZONE_REVERSE, &reverse->zones[index - 1].name };
+	return external_zone(external_config(config), index - 1 - reverse->zone_count);
+}
+
+struct zone
+external_zone_of(const struct answer_config *config, const struct name *name)
+{
+	const struct external_zones *zones = external_config(config);
+	struct zone best = { ZONE_NONE, NULL };
+
+	for (size_t i = 0; zones != NULL && i < zones->zone_count; i++) {
+		const struct dname *zone = &zones->zones[i];
+
+		if ((best.name == NULL || zone->len > best.name->len) &&
+		    name_below(name, zone) >= 0)
+			best = external_zone(zones, i);
+	}
+	return best;
 }
 
 int
@@ -84,41 +104,54 @@ zones_held_bytes(const struct answer_config *config, const struct treecache *cac
 	return treecache_held(cache) + (zones == NULL ? 0 : treecache_held(zones->tree));
 }
 
+static bool
+is_in_own_tree(const struct answer_config *config, enum zone_kind kind)
+{
+	return kind == ZONE_CLUSTER || kind == ZONE_REVERSE ||
+	       (kind == ZONE_EXTERNAL && external_config(config)->headless);
+}
+
+static bool
+is_in_external_tree(const struct answer_config *config, enum zone_kind kind)
+{
+	return kind == ZONE_EXTERNAL || kind == ZONE_CLUSTERSET ||
+	       (kind == ZONE_REVERSE && clusterset_config(config) != NULL);
+}
+
 uint32_t
-zone_serial(const struct answer_config *config, size_t index, const struct zone_trees *trees)
+zone_serial(const struct answer_config *config, struct zone zone, const struct zone_trees *trees)
 {
-	const struct external_zones *zones = external_config(config);
+	const struct tree *tree = trees->tree, *external = trees->external;
 
-	return zone_is_external(config, index)
-		   ? external_serial(zones, trees->tree, trees->external)
-	       : index > 0 ? reverse_serial(zones, trees->tree, trees->external)
-			   : trees->tree->serial;
+	if (!is_in_own_tree(config, zone.kind))
+		return external->serial;
+	/* the later of two serials (RFC 1982) */
+	return is_in_external_tree(config, zone.kind) && external != NULL && external->synced &&
+		       (int32_t)(external->serial - tree->serial) > 0
+		   ? external->serial
+		   : tree->serial;
 }
 
 bool
-zone_is_synced(const struct answer_config *config, size_t index, const struct zone_trees *trees)
+zone_is_synced(const struct answer_config *config, struct zone zone, const struct zone_trees *trees)
 {
-	const struct tree *external = trees->external;
-	bool imports = clusterset_config(config) != NULL;
-
-	return (zone_is_external(config, index) || trees->tree->synced) &&
-	       (index == 0 || (!zone_is_external(config, index) && !imports) ||
-		   (external != NULL && external->synced));
+	return (!is_in_own_tree(config, zone.kind) || trees->tree->synced) &&
+	       (!is_in_external_tree(config, zone.kind) ||
+		   (trees->external != NULL && trees->external->synced));
 }
 
 bool
-zone_is_answered(const struct answer_config *config, size_t index)
+zone_is_answered(const struct answer_config *config, struct zone zone)
 {
-	return !config->stages.beside_only || zone_is_external(config, index);
+	return !config->stages.beside_only || zone.kind == ZONE_EXTERNAL;
 }
 
 size_t
-zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint8_t *rdata)
+zone_soa(const struct answer_config *config, struct zone zone, uint32_t serial, uint8_t *rdata)
 {
-	bool external = zone_is_external(config, index);
-	const struct dname *zone = external ? zone_name(config, index) : &config->zone;
-	const struct soa soa = { .zone = zone,
-		.primary = external ? external_primary(external_config(config), zone) : NULL,
+	bool own = zone.kind == ZONE_CLUSTER || zone.kind == ZONE_REVERSE;
+	const struct soa soa = { .zone = own ? &config->zone : zone.name,
+		.primary = zone.kind == ZONE_EXTERNAL ? external_config(config)->primary : NULL,
 		.serial = serial,
 		.minimum_s = config->negative_ttl_s };
 
@@ -160,13 +193,11 @@ bool
 answer_falls_through(const struct answer_config *config, const struct name *name)
 {
 	const struct upstream_config *upstream = upstream_config(config);
-	const struct external_zones *external = external_config(config);
 	bool listed = false;
 
 	for (size_t i = 0; i < upstream->fallthrough_count && !listed; i++)
 		listed = name_below(name, &upstream->fallthrough[i]) >= 0;
-	if (!listed || external == NULL || name_below(name, &config->zone) >= 0)
+	if (!listed || name_below(name, &config->zone) >= 0)
 		return listed;
-	const struct dname *zone = external_zone_of(external, name);
-	return zone == NULL || zone == external->clusterset;
+	return external_zone_of(config, name).kind != ZONE_EXTERNAL;
 }

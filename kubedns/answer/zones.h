@@ -1,6 +1,14 @@
 /*
  * The zones for which this server is authoritative, numbered. The cluster's zone is 0. The reverse zones of --reverse-cidrs follow, then
  * the external zones and the zone of a cluster set. Pure.
+ *
+ *	kind		its records are in			who may have names in it
+ *	CLUSTER		the cluster's tree			pods and Services
+ *	REVERSE		the cluster's tree			addresses
+ *			and with a cluster set, the external tree
+ *	EXTERNAL	the external tree			what clients outside of the cluster may see
+ *			and with --external-headless, the cluster's tree
+ *	CLUSTERSET	the external tree			Services of all clusters
  */
 #ifndef KUBEDNS_ANSWER_ZONES_H
 #define KUBEDNS_ANSWER_ZONES_H
@@ -10,6 +18,13 @@
 
 struct name; /* kubedns/answer/name.h */
 struct treecache;
+
+enum zone_kind { ZONE_NONE, ZONE_CLUSTER, ZONE_REVERSE, ZONE_EXTERNAL, ZONE_CLUSTERSET };
+
+struct zone {
+	enum zone_kind kind;      /* ZONE_NONE if a function has found no zone */
+	const struct dname *name; /* lower case, or NULL */
+};
 
 /* Snapshots of all trees that have records of our zones: the cluster's tree, and the tree of external zones or NULL. A read section or a
  * hold (struct zone_hold) protects both, or the caller is the writer. */
@@ -38,12 +53,18 @@ reverse_config(const struct answer_config *config)
 	return config->stage_config[STAGE_reverse];
 }
 
-/* zone_count() returns the number of zones, and zone_name() the name of a zone. Zone 0 is the cluster's. */
+/* zone_count() returns the number of zones. zone_at() returns the zone with a number below that. */
 size_t zone_count(const struct answer_config *config);
-const struct dname *zone_name(const struct answer_config *config, size_t index);
+struct zone zone_at(const struct answer_config *config, size_t index);
 
-/* Returns whether the zone is an external zone. External zones are in the external tree and have the serial of that tree. */
-bool zone_is_external(const struct answer_config *config, size_t index);
+static inline const struct dname *
+zone_name(const struct answer_config *config, size_t index)
+{
+	return zone_at(config, index).name;
+}
+
+/* Returns the closest zone of the external tree that contains the name, or ZONE_NONE. */
+struct zone external_zone_of(const struct answer_config *config, const struct name *name);
 
 /* Returns the snapshots that belong to `tree`, a published snapshot of the cluster's tree. */
 struct zone_trees zone_trees_now(const struct answer_config *config, const struct tree *tree);
@@ -66,21 +87,21 @@ void zone_hold_drop(const struct zone_hold *hold);
 /* Returns the number of bytes of replaced blocks that are kept for holds. */
 size_t zones_held_bytes(const struct answer_config *config, const struct treecache *cache);
 
-/* Returns the zone's serial in these snapshots. With --external-headless, an external zone has records of both trees, and the later
- * serial of the two. With --clusterset-domain, the same applies to a reverse zone. */
+/* Returns the zone's serial in these snapshots. If its records are in both trees, it is the later serial of the two. */
 uint32_t zone_serial(
-    const struct answer_config *config, size_t index, const struct zone_trees *trees);
+    const struct answer_config *config, struct zone zone, const struct zone_trees *trees);
 
 /* Returns whether all sources of the zone's records have been read. */
 bool zone_is_synced(
-    const struct answer_config *config, size_t index, const struct zone_trees *trees);
+    const struct answer_config *config, struct zone zone, const struct zone_trees *trees);
 
 /* Returns whether these answers include the zone. At --external-address, only external zones are answered. */
-bool zone_is_answered(const struct answer_config *config, size_t index);
+bool zone_is_answered(const struct answer_config *config, struct zone zone);
 
 /* Writes the RDATA of the zone's SOA (RFC 1035 section 3.3.13) with this serial to `rdata`, which
  * has SOA_RDATA_MAX bytes. Returns its length. */
-size_t zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint8_t *rdata);
+size_t zone_soa(
+    const struct answer_config *config, struct zone zone, uint32_t serial, uint8_t *rdata);
 
 /* Returns the index of the zone with exactly this name (wire format, any case), or -1. */
 int zone_index(const struct answer_config *config, const uint8_t *name);

@@ -6,7 +6,7 @@
 #include <sys/random.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/zones.h"
 #include "kubedns/answer/local_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "lib/clock.h"
@@ -84,7 +84,6 @@ static bool
 is_forbidden(const struct answer_config *answers, const struct dname *wire, const char **why)
 {
 	static const uint8_t reverse4[] = "\7in-addr\4arpa", reverse6[] = "\3ip6\4arpa";
-	const struct external_zones *zones = external_config(answers);
 	struct name_buf buf;
 
 	const struct name name = name_copy(&buf, wire->wire, wire->len);
@@ -94,11 +93,11 @@ is_forbidden(const struct answer_config *answers, const struct dname *wire, cons
 	*why = "is a reverse name, which only the cluster and the operator may have";
 	if (dname_in_zone(wire->wire, reverse4) >= 0 || dname_in_zone(wire->wire, reverse6) >= 0)
 		return true;
-	const struct dname *zone = zones == NULL ? NULL : external_zone_of(zones, &name);
-	*why = zone != NULL && zone == zones->clusterset
+	const struct zone zone = external_zone_of(answers, &name);
+	*why = zone.kind == ZONE_CLUSTERSET
 		   ? "is in --clusterset-domain, whose names come from other objects"
 		   : "is in one of --external-zones, whose names come from other objects";
-	return zone != NULL;
+	return zone.kind != ZONE_NONE;
 }
 
 static bool

@@ -283,7 +283,7 @@ take_ptr(void *arg, size_t index, bool added, const struct zone_record *record)
 {
 	struct ptr_change *change = arg;
 
-	if (record->type == TYPE_PTR && !zone_is_external(&bed.config, index)) {
+	if (record->type == TYPE_PTR && zone_at(&bed.config, index).kind == ZONE_REVERSE) {
 		char target[DNAME_TEXT_MAX];
 		size_t len = strlen(change->text[added]);
 
@@ -342,9 +342,54 @@ ptrs_of_the_set_are_in_the_reverse_zones(void **state)
 	add(IMPORT("late", "ClusterSetIP", "'10.3.0.3'", HTTPS));
 	const struct tree *own = tree_current(bed.cache), *imports = tree_current(cache);
 	const struct zone_trees trees = { own, imports };
-	assert_int_equal(zone_serial(&bed.config, index, &trees),
+	assert_int_equal(zone_serial(&bed.config, zone_at(&bed.config, index), &trees),
 	    own->serial > imports->serial ? own->serial : imports->serial);
-	assert_int_equal(zone_serial(&bed.config, 0, &trees), own->serial);
+	assert_int_equal(zone_serial(&bed.config, zone_at(&bed.config, 0), &trees), own->serial);
+}
+
+/* Returns the serial of each zone, with a `?` if not all of its sources have been read. */
+static const char *
+serials(const struct tree *own, const struct tree *external)
+{
+	const struct zone_trees trees = { own, external };
+	static char text[64];
+	size_t len = 0;
+
+	for (size_t i = 0; i < zone_count(&bed.config); i++) {
+		const struct zone at = zone_at(&bed.config, i);
+
+		len += (size_t)snprintf(text + len, sizeof text - len, "%s%u%s", i > 0 ? " " : "",
+		    zone_serial(&bed.config, at, &trees),
+		    zone_is_synced(&bed.config, at, &trees) ? "" : "?");
+	}
+	return text;
+}
+
+/* The zones are, in this order: the cluster's, a reverse zone, an external zone and the cluster set's. */
+static void
+the_serial_of_a_zone_is_the_latest_of_the_trees_that_have_its_records(void **state)
+{
+	const struct tree seven = { .serial = 7, .synced = true },
+			  nine = { .serial = 9, .synced = true }, unread = { .serial = 0 };
+	struct dname names[2] = { [1] = zone };
+	struct external_zones both = zones;
+
+	(void)state;
+	assert_int_equal(dname_from_text(&names[0], "apps.example."), 0);
+	both.zones = names;
+	both.zone_count = 2;
+	both.clusterset = &names[1];
+	bed_reverse_zone("10.3.0.0/16");
+	external_zones_set(&bed.config, &both);
+	assert_string_equal(serials(&seven, &nine), "7 9 9 9");
+	assert_string_equal(serials(&nine, &seven), "9 9 7 7");
+	assert_string_equal(serials(&seven, &unread), "7 7? 0? 0?");
+	both.headless = true;
+	assert_string_equal(serials(&seven, &nine), "7 9 9 9");
+	assert_string_equal(serials(&nine, &seven), "9 9 9 7");
+	both.clusterset = NULL;
+	external_zones_set(&bed.config, &both);
+	assert_string_equal(serials(&seven, &nine), "7 7 9 9");
 }
 
 static void
@@ -391,7 +436,9 @@ main(void)
 		ROW(import_of_any_size_has_all_its_names),
 		ROW(ports_times_endpoints_are_never_in_memory), ROW(name_too_long_is_left_out),
 		ROW(before_it_is_synced_nothing_is_denied),
-		ROW(ptrs_of_the_set_are_in_the_reverse_zones), ROW(explanations_name_the_import) };
+		ROW(ptrs_of_the_set_are_in_the_reverse_zones),
+		ROW(the_serial_of_a_zone_is_the_latest_of_the_trees_that_have_its_records),
+		ROW(explanations_name_the_import) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,7 @@ changes_of(const struct answer_config *config, const struct zone_snapshots *snap
 	*changes = xcalloc(zones, sizeof **changes);
 	*count = 0;
 	for (size_t zone = 0; zone < zones; zone++) {
-		uint32_t to = zone_serial(config, zone, &snapshots->after);
+		uint32_t to = zone_serial(config, zone_at(config, zone), &snapshots->after);
 
 		if (whole && maker.zones[zone][0].len + maker.zones[zone][1].len > 0)
 			(*changes)[(*count)++] = make_change(&maker, zone, to);

@@ -175,9 +175,10 @@ static size_t
 put_message(const struct notify *n, const struct notice *notice, size_t zone, uint8_t *out)
 {
 	const struct answer_config *answers = n->config.answers;
-	const struct dname *name = zone_name(answers, zone);
+	const struct zone at = zone_at(answers, zone);
+	const struct dname *name = at.name;
 	uint8_t soa[SOA_RDATA_MAX];
-	size_t soa_len = zone_soa(answers, zone, notice->serial, soa);
+	size_t soa_len = zone_soa(answers, at, notice->serial, soa);
 	struct writer w = { .buf = out, .max = DATAGRAM_MAX };
 
 	writer_put16(&w, notice->id);

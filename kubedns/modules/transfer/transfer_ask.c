@@ -151,7 +151,7 @@ newest_serial(const struct transfer *t, const struct asked *asked, size_t zone)
 {
 	const struct zone_trees now = zone_trees_now(t->answers, asked->ask->tree);
 
-	return zone_serial(t->answers, zone, &now);
+	return zone_serial(t->answers, zone_at(t->answers, zone), &now);
 }
 
 /* Writes the answer to an SOA query. IXFR over UDP gets the same answer, and the client then retries over TCP (RFC 1995 section 2). */
@@ -159,7 +159,8 @@ static size_t
 put_soa(const struct transfer *t, struct asked *asked, size_t zone)
 {
 	uint8_t rdata[SOA_RDATA_MAX];
-	size_t len = zone_soa(t->answers, zone, newest_serial(t, asked, zone), rdata);
+	size_t len =
+	    zone_soa(t->answers, zone_at(t->answers, zone), newest_serial(t, asked, zone), rdata);
 	struct writer w = asked_begin(asked, FLAG_AA);
 
 	wire_put16(w.buf + 6, 1);
@@ -266,10 +267,10 @@ transfer_answer(struct transfer *t, const struct module_message *ask)
 	if (content && (text = content_refusal(t, &asked, &client.addr, &why)) != NULL)
 		return refuse(t, &asked, why, RCODE_REFUSED, text);
 	int zone = zone_index(ask->answers, ask->question->qname);
-	if (zone < 0 || !zone_is_answered(ask->answers, (size_t)zone))
+	if (zone < 0 || !zone_is_answered(ask->answers, zone_at(ask->answers, (size_t)zone)))
 		return refuse(t, &asked, REFUSED_ZONE, RCODE_NOTAUTH, "not a zone of this server");
 	const struct zone_trees now = zone_trees_now(t->answers, ask->tree);
-	if (!zone_is_synced(t->answers, (size_t)zone, &now))
+	if (!zone_is_synced(t->answers, zone_at(t->answers, (size_t)zone), &now))
 		return asked_rcode(&asked, RCODE_SERVFAIL);
 	if (content && ask->fd >= 0)
 		return start_stream(t, &asked, (size_t)zone, &client.addr);

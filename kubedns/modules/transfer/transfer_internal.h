@@ -154,7 +154,7 @@ version_serial(const struct zone_hold *version, const struct answer_config *answ
 {
 	const struct zone_trees trees = zone_hold_trees(version);
 
-	return zone_serial(answers, zone, &trees);
+	return zone_serial(answers, zone_at(answers, zone), &trees);
 }
 
 /* Returns whether the version has the zone. Some zones may be synced later than the cluster's zone. */
@@ -163,7 +163,7 @@ version_has_zone(const struct zone_hold *version, const struct answer_config *an
 {
 	const struct zone_trees trees = zone_hold_trees(version);
 
-	return zone_is_synced(answers, zone, &trees);
+	return zone_is_synced(answers, zone_at(answers, zone), &trees);
 }
 
 /* Sends the transfer. Returns true if it was complete. Runs in a stream thread, which has a

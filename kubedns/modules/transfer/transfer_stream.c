@@ -104,7 +104,7 @@ put_soa(struct stream *s, uint32_t serial)
 {
 	const struct answer_config *config = s->transfer->answers;
 	uint8_t rdata[SOA_RDATA_MAX];
-	size_t len = zone_soa(config, s->job->zone, serial, rdata);
+	size_t len = zone_soa(config, zone_at(config, s->job->zone), serial, rdata);
 	const struct zone_record soa = { zone_name(config, s->job->zone), config->ttl_s, TYPE_SOA,
 		(uint16_t)len, rdata };
 
