@@ -155,7 +155,7 @@ def test_endpointslices_are_tried_again_every_five_minutes(tmp_path):
             tried = world.api.count(since, resource="endpointslices")
             assert 1 <= tried <= 4
             world.api.allow("endpointslices")
-            world.api.wait_watching("endpointslices", timeout=10)
+            world.api.wait_watching("endpointslices", timeout=60)
         world.asker.clean()
         key = world.population.slice_key(9)
         gone = world.population.make_slice(9) | {"endpoints": []}

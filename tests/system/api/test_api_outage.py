@@ -15,9 +15,6 @@ from hurry import Clock
 pytestmark = pytest.mark.spread
 
 A = "A"
-SECONDS = 15  # for a backoff of a few seconds, up to 3 s of jitter before the relist, and the list itself
-
-
 HURRY = 30  # speed of kubedns's clock in tests that do not measure time
 
 
@@ -56,7 +53,7 @@ def expect_change(world):
     world.asker.may_change((name("db"), A), {"10.201.0.2", "10.201.0.3"})
 
 
-def see_change(world, within=SECONDS):
+def see_change(world):
     """Waits until every change shows, including the deletions. Prints the time that the slowest change took."""
     begun = time.monotonic()
     for question, wanted in (
@@ -69,7 +66,7 @@ def see_change(world, within=SECONDS):
         ((name("db"), A), {"10.201.0.2", "10.201.0.3"}),
         (("db-0." + name("db"), A), NXDOMAIN),
     ):
-        world.until(question, wanted, max(0.5, begun + within - time.monotonic()))
+        world.until(question, wanted)
     took = time.monotonic() - begun
     print(f"right {took:.2f} s after the API server was back")
     return took
@@ -119,7 +116,7 @@ def away_and_back(world, how, seconds=2):
         time.sleep(seconds)
         assert world.kubedns.ready(), "kubedns serves existing data and stays ready"
         world.api.restart()
-        took = see_change(world, 45)
+        took = see_change(world)
     world.asker.clean()
     bounded(world, since)
     return took
@@ -282,9 +279,9 @@ def test_a_goaway_moves_to_a_new_connection_without_a_list(world):
         world.api.goaway()
         change_behind_its_back(world.api)  # the open streams still deliver these changes
         expect_change(world)
-        see_change(world, 5)
+        see_change(world)
         for resource in ("services", "endpointslices", "namespaces"):  # a stopping server may send nothing on its streams for a minute
-            world.api.wait_requests(1, 10, since=since, resource=resource, verb="watch")
+            world.api.wait_requests(1, 60, since=since, resource=resource, verb="watch")
         world.api.end_watches()
         world.watching()
         world.api.put(service("new", "10.200.0.44", "own"))
@@ -304,11 +301,11 @@ def test_refusing_everything_while_it_starts(hurried):
         expect_change(world)
         world.api.set_phase("forbidden")
         world.api.restart()
-        world.api.wait_requests(2, since=since, status=403, timeout=20)
+        world.api.wait_requests(2, since=since, status=403, timeout=60)
         world.api.set_phase("failing")
-        world.api.wait_requests(1, since=since, status=500, timeout=20)
+        world.api.wait_requests(1, since=since, status=500, timeout=60)
         world.api.set_phase("ready")
-        see_change(world, 30)
+        see_change(world)
     world.asker.clean()
     bounded(world, since, 20)
 
@@ -356,7 +353,7 @@ def test_unauthorized_until_the_token_is_replaced(tmp_path):
             assert world.kubedns.ask(name("deleted")) == {"10.200.0.2"}
             expect_change(world)
             world.api.replace(str(world.config) + ".token", world.api.add_token())
-            see_change(world, 30)
+            see_change(world)
         world.asker.clean()
         bounded(world, since, 15)
 
@@ -369,5 +366,5 @@ def test_frozen_without_a_word(world):
         expect_change(world)
         time.sleep(2)
         world.api.thaw()
-        see_change(world, 5)
+        see_change(world)
     world.asker.clean()
