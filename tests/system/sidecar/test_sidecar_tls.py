@@ -9,6 +9,7 @@ import time
 import dns.rcode
 import pytest
 
+from hurry import Clock
 from sidecar_world import NAME, FakeDns, Sidecar, good, rcode, silent, until
 from tls_world import DAY, Authority, NannyPage, TlsDns
 from waiting import free_port
@@ -28,9 +29,9 @@ def bundle(tmp_path, authority):
     return path
 
 
-def watch(nanny, bundle, ports, *args):
+def watch(nanny, bundle, ports, *args, env=None):
     return Sidecar(f"--dnsmasq-port={free_port()}", f"--nanny-url={nanny.url}", "--kubedns-url=", f"--upstream-ca={bundle}",
-                   *(f"--upstream-port={port}" for port in ports), *args, peers=True)
+                   *(f"--upstream-port={port}" for port in ports), *args, peers=True, env=env)
 
 
 def url(port, name=NAME_OF_SERVER):
@@ -72,7 +73,7 @@ def test_each_reason_is_named(tmp_path, authority, bundle):
             for reason, port in ports.items():
                 if reason == "well":
                     continue
-                until(lambda: is_failing(sidecar, port, reason), 15, what=lambda: f"{reason}: {server(sidecar, port)}")
+                until(lambda: is_failing(sidecar, port, reason), what=lambda: f"{reason}: {server(sidecar, port)}")
                 labels = {"check": "upstream", "server": f"127.0.0.1:{port}"}
                 assert sidecar.value("dns_check_success", **labels) == 0
                 assert sidecar.value("dns_check_failure", reason=reason, **labels) == 1
@@ -91,28 +92,29 @@ def test_each_reason_is_named(tmp_path, authority, bundle):
 
 def test_a_renewed_certificate_is_seen_within_seconds(tmp_path, authority, bundle):
     with TlsDns(authority.issue(tmp_path, end=-DAY / 24), good) as upstream, NannyPage([url(upstream.port)]) as nanny, \
-            watch(nanny, bundle, [upstream.port]) as sidecar:
+            Clock(tmp_path).running(1) as clock, watch(nanny, bundle, [upstream.port], env=clock.env) as sidecar:
         until(lambda: is_failing(sidecar, upstream.port, "tls_expired"))
         assert "has an expired certificate" in sidecar.get("/status.txt")[1]
         assert upstream.queries == 0
-        upstream.certificate = authority.issue(tmp_path)
-        until(lambda: is_well(sidecar, upstream.port), 5)
+        upstream.certificate, begun = authority.issue(tmp_path), clock.seconds()
+        until(lambda: is_well(sidecar, upstream.port))
+        assert clock.seconds() - begun < 5
 
 
 def test_a_changed_bundle_is_read_again(tmp_path, authority, bundle):
     other = Authority("Private CA")
     with TlsDns(other.issue(tmp_path), good) as upstream, NannyPage([url(upstream.port)]) as nanny, \
-            watch(nanny, bundle, [upstream.port]) as sidecar:
+            Clock(tmp_path).running(5) as clock, watch(nanny, bundle, [upstream.port], env=clock.env) as sidecar:
         until(lambda: is_failing(sidecar, upstream.port, "tls_unknown_ca"))
         bundle.write_text(authority.bundle + other.bundle)
-        until(lambda: is_well(sidecar, upstream.port), 5)
+        until(lambda: is_well(sidecar, upstream.port))
         bundle.write_text("no certificate")
         until(lambda: "the former certificates stay in force" in sidecar.said())
         answered = server(sidecar, upstream.port)["answered"] + server(sidecar, upstream.port)["failed"]
         until(lambda: server(sidecar, upstream.port)["answered"] + server(sidecar, upstream.port)["failed"] > answered)
         assert is_well(sidecar, upstream.port)
         bundle.write_text(authority.bundle)
-        until(lambda: is_failing(sidecar, upstream.port, "tls_unknown_ca"), 20)
+        until(lambda: is_failing(sidecar, upstream.port, "tls_unknown_ca"))
 
 
 def test_a_missing_bundle_is_not_taken_for_a_dead_server(tmp_path, authority):
