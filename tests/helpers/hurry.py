@@ -139,6 +139,12 @@ class Clock:
         """Returns the seconds that have passed on the clock."""
         return self._ns / 1e9
 
+    def wait(self, seconds):
+        """Returns when running() has moved the clock this far. On a busy machine that takes long."""
+        until = self._ns + seconds * 1e9
+        while self._ns < until:
+            time.sleep(STEP_S)
+
     @contextlib.contextmanager
     def running(self, factor):
         """
