@@ -126,21 +126,29 @@ $(NODES)/bin/containerd: tests/cluster/nodes/containerd/go.mod
 	$(call go,$(<D),build -trimpath -ldflags "-s -w -X $(CONTAINERD)/version.Version=$$(sed -n 's|^require $(CONTAINERD) ||p' $(abspath $<))" \
 		-o $(abspath $(@D))/ $(foreach p,containerd containerd-shim-runc-v2 ctr,$(CONTAINERD)/cmd/$p))
 
-node-images:
+# The engine that enforces network policies, with the libraries of the control plane's version, and its own manifest.
+POLICIES := sigs.k8s.io/kube-network-policies
+$(NODES)/images/kube-network-policies: tests/cluster/nodes/policies/go.mod
+	$(needs_go)
+	$(call go,$(<D),build -trimpath -o $(abspath $@) $(POLICIES)/cmd)
+	cp -f "$$(cd $(<D) && go list -m -f '{{.Dir}}' $(POLICIES))/install.yaml" $(NODES)/kube-network-policies.yaml
+
+node-images: $(NODES)/images/kube-network-policies
 	@mkdir -p $(NODES)/images
 	cp -f tests/cluster/nodes/Dockerfile $$(cd tests/controlplane && go list -m -f '{{.Dir}}' k8s.io/kubernetes)/build/pause/linux/pause.c $(NODES)/images
 	docker build -q --force-rm --build-arg BASE=$(BASE) --target pause -t registry.k8s.io/pause:3.10.2 $(NODES)/images
+	docker build -q --force-rm --target policies -t bed.example/kube-network-policies $(NODES)/images
 .PHONY: node-images
 
 # The parts come one after the other, so that their times are meaningful.
 nodes: ## build a cluster with real nodes (kubelet, kube-proxy, containerd), and print times and sizes (docker, Go, root)
 	@$(call deps,build run test cluster nodes)
-	@for part in $(CTL) $(NODES)/bin/containerd $(NODES)/bin/coredns test-images node-images "$(NODE_LINKS)"; do \
+	@for part in $(CTL) $(NODES)/bin/containerd $(NODES)/bin/coredns $(NODES)/images/kube-network-policies test-images node-images "$(NODE_LINKS)"; do \
 		begun=$$(date +%s); $(again) -s $$part || exit 1; echo "nodes: $$(($$(date +%s) - begun)) s for $${part%% *}"; done
 	@du -shL $(NODES)/bin $(CTL) "$$(go env GOMODCACHE)" "$$(go env GOCACHE)" | sed 's/^/nodes: /'
 .PHONY: nodes
 
-# The tests run one after the other in one cluster.
+# The tests run one after the other in one cluster. FAMILIES=ipv4 or ipv6 makes it one of a single family.
 NODE_TESTS ?= tests/cluster/nodes
 test-nodes: nodes ## test pods on real nodes (docker, Go, root)
 	@$(again) all

@@ -68,6 +68,7 @@ class Cluster:
     client_command(pod) returns the arguments that run the client program in a client pod. flows(pods) describes the ways of their queries.
     """
     workload_image = "none.invalid/x"
+    dns_ip, api_ip = DNS_IP, "10.96.0.1"  # the addresses of the Services kube-dns and kubernetes
 
     def __init__(self, directory, plane):
         self.installed, self.data = None, None
@@ -80,7 +81,7 @@ class Cluster:
     # An operator's actions
 
     def install(self, overlay="replace-kube-dns", replicas=1, **settings):
-        text = manifests(self.directory, overlay, **settings)
+        text = manifests(self.directory, overlay, **{"clusterIP": self.dns_ip, **settings})
         self.plane.apply(text)
         deployment = next(o for o in objects(text) if o["kind"] == "Deployment")["metadata"]["name"]
         self.scale(deployment, replicas)

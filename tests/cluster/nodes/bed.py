@@ -61,7 +61,7 @@ KERNEL = {
 }
 # Each node has its own folder at these paths. Without it, two kubelets on one machine would share their state.
 OWN = ["/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/etc/cni", "/var/lib/cni", "/var/log/pods", "/var/log/containers",
-       "/run/netns", "/etc/kubernetes", "/usr/libexec/kubernetes"]
+       "/run/netns", "/run/nri", "/etc/kubernetes", "/usr/libexec/kubernetes"]
 
 
 def sh(command, **options):

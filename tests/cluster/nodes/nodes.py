@@ -2,16 +2,20 @@
 
 import contextlib
 import ctypes
+import ipaddress
 import os
 import pathlib
 import re
 
 import bed
 import plane
-from cluster import DNS_IP, REGISTRY, Cluster
+import yaml
+from cluster import REGISTRY, Cluster, manifests, objects
 from run import Failed, run
+from waiting import wait_for
 
 CLONE_NEWNET = 0x40000000
+TOPOLOGIES = ["front", "replace-kube-dns", "node-service", "node-local"]
 
 
 def enter_network(path):
@@ -146,19 +150,22 @@ class Pods:
 
 
 class Proxies:
-    """To which endpoints the rules of kube-proxy send, on each node."""
+    """To which endpoints the rules of kube-proxy send, on each node. nftables has no colons in names, so kube-proxy writes IPv6 with dots."""
     RULES = {
-        "iptables": (["iptables-save", "-t", "nat"], r'"([\w.-]+/[\w.-]+):?\S* -> ([\d.]+):\d+"'),
-        "nftables": (["nft", "list", "table", "ip", "kube-proxy"], r"goto endpoint-\w+-([\w.-]+/[\w.-]+)/\w+/[\w-]*__([\d.]+)/\d+"),
+        ("iptables", 4): (["iptables-save", "-t", "nat"], r'"([\w.-]+/[\w.-]+):?\S* -> ([\d.]+):\d+"'),
+        ("iptables", 6): (["ip6tables-save", "-t", "nat"], r'"([\w.-]+/[\w.-]+):?\S* -> \[([\da-f:]+)\]:\d+"'),
+        ("nftables", 4): (["nft", "list", "table", "ip", "kube-proxy"], r"goto endpoint-\w+-([\w.-]+/[\w.-]+)/\w+/[\w-]*__([\d.]+)/\d+"),
+        ("nftables", 6): (["nft", "list", "table", "ip6", "kube-proxy"], r"goto endpoint-\w+-([\w.-]+/[\w.-]+)/\w+/[\w-]*__([\da-f.]+)/\d+"),
     }
 
     def services(self):
         """For each node: {namespace/name of a Service: the addresses}."""
-        command, pattern = self.RULES[bed.config()["proxy"]]
+        version = bed.versions()[0]
+        command, pattern = self.RULES[bed.config()["proxy"], version]
         for n in bed.node_numbers():
             found = {}
             for service, address in re.findall(pattern, run(*bed.on_node(n, command))):
-                found.setdefault(service, set()).add(address)
+                found.setdefault(service, set()).add(address.replace(".", ":") if version == 6 else address)
             yield found
 
     def sends_to(self, addresses):
@@ -174,11 +181,13 @@ class RealCluster(Cluster):
         self.own_network, self.started = os.open("/proc/self/ns/net", os.O_RDONLY), not bed.RUN.exists()
         try:
             if self.started:
-                bed.up()
-            bed.load("dnst-glibc", "dnst-musl", "dnst-dnsmasq", *(f"{REGISTRY}/{name}:{tag}" for name in ("kubedns", "nanny", "sidecar")))
+                bed.up(families=os.environ.get("FAMILIES", "dual"))
+            bed.load("dnst-glibc", "dnst-musl", "dnst-dnsmasq", *(f"{REGISTRY}/{name}:{tag}" for name in ("kubedns", "nanny", "nanny-unbound", "sidecar")))
             enter_network(f"/run/netns/{bed.CONTROL_PLANE}")
             super().__init__(directory, Plane())
             self.kubelet, self.proxy = Pods(self.api), Proxies()
+            services = ipaddress.ip_network(bed.SERVICES[bed.versions()[0]])
+            self.dns_ip, self.api_ip = str(services[10]), str(services[1])
         except BaseException:
             self.close()
             raise
@@ -191,6 +200,34 @@ class RealCluster(Cluster):
             bed.down()
         else:
             bed.kubectl("delete", "namespace", "clients", "--ignore-not-found")
+
+    @contextlib.contextmanager
+    def topology(self, overlay):
+        """Installs an overlay for as long as the block runs. Those of nodes leave the central pods as a switch leaves them."""
+        if not overlay.startswith("node-"):
+            self.ensure(overlay, 1)
+            yield
+            return
+        self.ensure("front", 1)
+        text = manifests(self.directory, overlay, clusterIP=self.dns_ip)
+        try:
+            self.plane.apply(text)
+            self.plane.kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-dns-node", "--timeout=120s")
+            if overlay == "node-service":
+                self.plane.kubectl("-n", "kube-system", "scale", "deployment/kube-dns", "--replicas=0")
+            wait_for(lambda: len(self.answering(overlay)) == len(bed.node_numbers()), 60, lambda: f"only pods of {overlay}\n{self.describe()}")
+            yield
+        finally:
+            own = [o for o in objects(text) if o["metadata"]["name"].startswith("kube-dns-node")]
+            self.plane.kubectl("delete", "--ignore-not-found", "-f", "-", input=yaml.safe_dump_all(own))
+            self.gone("kube-dns-node")
+            self.reinstall()
+
+    def answering(self, overlay):
+        """The pods that answer the clients, if all of them are ready."""
+        found = [p for p in self.kubelet.list("kube-system", "kube-dns-node-" if overlay == "node-local" else "kube-dns-")
+                 if "deletionTimestamp" not in p.object["metadata"]]
+        return found if all(p.ready() for p in found) else []
 
     def client_command(self, pod):
         return ["nsenter", "-t", str(pod.container("client").pid), "-m", "-n", "-u", "-i", "-p", "/client"]
@@ -207,6 +244,6 @@ class RealCluster(Cluster):
         """Lists on each client's node the conntrack flows to the cluster's DNS."""
         text = ""
         for c in clients:
-            rows = run(*bed.on_node(c.node, ["conntrack", "-L", "-p", "udp", "--orig-dst", DNS_IP]), check=False).splitlines()
+            rows = run(*bed.on_node(c.node, ["conntrack", "-L", "-p", "udp", "--orig-dst", self.dns_ip]), check=False).splitlines()
             text += f"flows on the node of {c.name}: {len(rows)}, the last ones:\n" + "\n".join(rows[-5:]) + "\n"
         return text
