@@ -29,8 +29,8 @@ def apply(dns, *made):
 def test_dns_for_the_cluster(dns, client):
     """Queries the names of the API server's own Service, from the shortest name that works to the full name."""
     for name in ("kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{DOMAIN}", f"kubernetes.default.svc.{DOMAIN}."):
-        assert dns.lookup(client, name)["addresses"] == ["10.96.0.1"], name
-    assert dns.ask(client, "reverse", "10.96.0.1")[0]["name"] == f"kubernetes.default.svc.{DOMAIN}"
+        assert dns.lookup(client, name)["addresses"] == [dns.api_ip], name
+    assert dns.ask(client, "reverse", dns.api_ip)[0]["name"] == f"kubernetes.default.svc.{DOMAIN}"
 
 
 def test_dns_for_services(dns, client):
@@ -79,7 +79,7 @@ def test_hostname_and_subdomain_of_pods(dns, client):
 
 
 def test_pod_names(dns, client):
-    address = client.address.replace(".", "-")
+    address = client.address.replace(".", "-").replace(":", "-")
     assert dns.lookup(client, f"{address}.clients.pod.{DOMAIN}")["addresses"] == [client.address]
 
 

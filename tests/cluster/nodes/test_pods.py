@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import yaml
 
-from cluster import DNS_IP, REGISTRY, manifests, query, records
+from cluster import REGISTRY, manifests, query, records
 from run import run
 
 ACCOUNT = "system:serviceaccount:kube-system:kube-dns"
@@ -16,7 +16,7 @@ ACCOUNT = "system:serviceaccount:kube-system:kube-dns"
 def test_overlay_answers(suite, glibc, musl, overlay):
     suite.ensure(overlay, 1)
     for client in (glibc, musl):
-        assert suite.lookup(client, "kubernetes.default")["addresses"] == ["10.96.0.1"]
+        assert suite.lookup(client, "kubernetes.default")["addresses"] == [suite.api_ip]
         assert suite.lookup(client, "www.example.com")["addresses"] == ["192.0.2.80"]
     if overlay == "autoscale":
         assert suite.api.get("/apis/autoscaling/v2/namespaces/kube-system/horizontalpodautoscalers/kube-dns")
@@ -34,8 +34,8 @@ def test_beside_leaves_the_cluster_dns_alone(suite, glibc):
         assert suite.api.get("/api/v1/namespaces/kube-system/services/kube-dns")["metadata"]["resourceVersion"] \
             == service["metadata"]["resourceVersion"]
         beside = suite.api.get("/api/v1/namespaces/kube-system/services/kube-dns-beside")["spec"]["clusterIP"]
-        assert beside != DNS_IP
-        asker = suite.asker(glibc, "ask", beside, 50, "kubernetes.default.svc.cluster.local=10.96.0.1")
+        assert beside != suite.dns_ip
+        asker = suite.asker(glibc, "ask", beside, 50, f"kubernetes.default.svc.cluster.local={suite.api_ip}")
         total, failures = suite.stop_after(asker, 50)
         assert total["right"] >= 30 and not failures
         # The Service kube-dns-beside has its own endpoints, with their own readiness.
@@ -182,7 +182,7 @@ def test_kube_dns_deployment_with_three_images_swapped(suite, images, glibc, mus
         border = run("nsenter", "-t", pod.pid, "-n", "sysctl", "-n", "net.ipv4.ip_unprivileged_port_start").strip()
         assert border == "1024"
         for client in (glibc, musl):
-            assert suite.await_answer(client, "kubernetes.default", "10.96.0.1")["held"], suite.describe()
+            assert suite.await_answer(client, "kubernetes.default", suite.api_ip)["held"], suite.describe()
             assert suite.lookup(client, "www.example.com")["addresses"] == ["192.0.2.80"]
         # The names of headless Services need endpoints. The role grants Endpoints objects and no EndpointSlices.
         suite.namespace("legacy")
