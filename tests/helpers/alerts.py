@@ -27,10 +27,10 @@ def _words():
         return set(re.findall(r"\w+", rules.read()))
 
 
-def _scrape(port):
+def _scrape(port, timeout_s):
     """Returns the series of one program that the rules read. If the program does not answer, there are no series."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=timeout_s) as page:
             return {(name, labels): value for (name, labels), value in series(page.read().decode()).items() if name in _words()}
     except OSError:
         return {}
@@ -45,12 +45,12 @@ def _values(name, before, after):
     return f"{after:.9g}+{slope if COUNTER.search(name) else 0:.9g}x{MINUTES * 60 // STEP_S}"
 
 
-def _input(ports, clock):
-    first = {container: _scrape(port) for container, port in ports.items()}
+def _input(ports, clock, timeout_s):
+    first = {container: _scrape(port, timeout_s) for container, port in ports.items()}
     clock.pass_by(BETWEEN_S, 0.1)
     found = []
     for container, port in ports.items():
-        before, after = first[container], _scrape(port)
+        before, after = first[container], _scrape(port, timeout_s)
         target = {"job": "kube-dns", "namespace": "kube-system", "pod": "a", "container": container}
         found.append(("up", target, f"{int(bool(after))}x{MINUTES * 60 // STEP_S}"))
         for (name, labels), value in after.items():
@@ -59,10 +59,10 @@ def _input(ports, clock):
     return [{"series": name + "{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "}", "values": values} for name, labels, values in found]
 
 
-def firing(ports, clock):
+def firing(ports, clock, timeout_s=1):
     """
-    Returns {alert: the minute in which it first fires}. `ports` has the HTTP port of each container, and `clock` is their clock. promtool
-    evaluates once a minute.
+    Returns {alert: the minute in which it first fires}. `ports` has the HTTP port of each container, and `clock` is their clock. A program
+    that does not answer a scrape within `timeout_s` seconds of real time counts as away. promtool evaluates once a minute.
     """
     begins = f'min by (alertname) (min_over_time(timestamp(ALERTS{{alertstate="firing"}})[{MINUTES}m:1m]))'
     tests = [{"expr": begins, "eval_time": f"{MINUTES}m", "exp_samples": []}]
@@ -70,7 +70,7 @@ def firing(ports, clock):
         path = os.path.join(directory, "test.yaml")
         with open(path, "w", encoding="utf-8") as out:
             json.dump({"rule_files": [RULES], "evaluation_interval": "1m", "tests": [{
-                "interval": f"{STEP_S}s", "input_series": _input(ports, clock), "promql_expr_test": tests}]}, out)  # fmt: skip
+                "interval": f"{STEP_S}s", "input_series": _input(ports, clock, timeout_s), "promql_expr_test": tests}]}, out)  # fmt: skip
         done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, timeout=120, check=False,
                               env={**os.environ, "GOGC": "off"})  # a third of the CPU time
     said = done.stdout + done.stderr
