@@ -6,9 +6,10 @@ go = cd $(1) && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go $(2)
 
 # CoreDNS, built from its Go module. COREDNS=FILE in the environment selects another binary.
 COREDNS ?= $(BUILD)/coredns
+COREDNS_VERSION := v1.14.7
 $(COREDNS):
 	$(needs_go)
-	export GOBIN=$(abspath $(@D)) && $(call go,.,install github.com/coredns/coredns@v1.14.7)
+	export GOBIN=$(abspath $(@D)) && $(call go,.,install github.com/coredns/coredns@$(COREDNS_VERSION))
 
 CORPUS ?= tests/migrate/corpus
 test-corpus: ## compare CoreDNS with kubedns-migrate's translation of Corefiles (CORPUS=FOLDER; Go, kubectl, root)
@@ -90,23 +91,21 @@ spdx: $(SPDX) ## build the SPDX reader for the tests of the SBOMs (Go)
 helm: $(HELM) ## build Helm's engine for the tests of the chart (Go)
 .PHONY: helm
 
-# With arm64 images, the tests run their programs under qemu-user.
+# The images under the tag in the manifests. With arm64 images, the tests run their programs under qemu-user.
 PACKAGES_arm64 := qemu-user-static
 test-images:
 	@$(if $(filter arm64,$(ARCHITECTURES)),$(call deps,arm64))
 	$(MAKE) --no-print-directory images IMAGE_TAG=$(MANIFEST_TAG)
-	for t in glibc musl dnsmasq; do \
-		docker build -q --force-rm --build-arg BASE=$(BASE) --target $$t -t dnst-$$t tests/cluster || exit 1; done
 .PHONY: test-images
 
 # Number of control planes that run at the same time. Each control plane has its own network and its own test files. The tests spend most of
 # their time waiting.
 CLUSTER_TESTS ?= $(wildcard tests/cluster/test_*.py)
 CLUSTER_JOBS ?= 3
-test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
+test-cluster: ## test the images, and the manifests against a real control plane (docker, Go, root)
 	@$(call deps,build run test cluster)
-	@$(again) all controlplane helm helm-cli spdx test-images $(COREDNS)
-	@export CTL=$(abspath $(CTL)) COREDNS=$(abspath $(COREDNS)) HELM_CLI=$(abspath $(HELM_CLI)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
+	@$(again) all controlplane helm $(COREDNS) $(if $(filter %/test_images.py,$(CLUSTER_TESTS)),spdx test-images)
+	@export CTL=$(abspath $(CTL)) COREDNS=$(abspath $(COREDNS)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
 	$(PYTHON) -m pytest -q -p no:cacheprovider --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS)
 .PHONY: test-cluster
 
@@ -133,25 +132,52 @@ $(NODES)/images/kube-network-policies: tests/cluster/nodes/policies/go.mod
 	$(call go,$(<D),build -trimpath -o $(abspath $@) $(POLICIES)/cmd)
 	cp -f "$$(cd $(<D) && go list -m -f '{{.Dir}}' $(POLICIES))/install.yaml" $(NODES)/kube-network-policies.yaml
 
-node-images: $(NODES)/images/kube-network-policies
+# The folder of Kubernetes' module. $(call node_image,TARGET,NAME) builds an image of the Dockerfile.
+kubernetes = $$(cd tests/controlplane && go list -m -f '{{.Dir}}' k8s.io/kubernetes)
+node_image = docker build -q --force-rm --build-arg BASE=$(BASE) --target $(1) -t $(2) $(NODES)/images
+node-images: $(COREDNS) $(NODES)/images/kube-network-policies
 	@mkdir -p $(NODES)/images
-	cp -f tests/cluster/nodes/Dockerfile $$(cd tests/controlplane && go list -m -f '{{.Dir}}' k8s.io/kubernetes)/build/pause/linux/pause.c $(NODES)/images
-	docker build -q --force-rm --build-arg BASE=$(BASE) --target pause -t registry.k8s.io/pause:3.10.2 $(NODES)/images
-	docker build -q --force-rm --target policies -t bed.example/kube-network-policies $(NODES)/images
+	cp -f tests/cluster/nodes/Dockerfile tests/cluster/nodes/client.c $(COREDNS) $(kubernetes)/build/pause/linux/pause.c $(NODES)/images
+	$(call node_image,glibc,dnst-glibc)
+	$(call node_image,musl,dnst-musl)
+	$(call node_image,dnsmasq,dnst-dnsmasq)
+	$(call node_image,policies,bed.example/kube-network-policies)
+	$(call node_image,pause,registry.k8s.io/pause:3.10.2)
+	$(call node_image,coredns,registry.k8s.io/coredns/coredns:$(COREDNS_VERSION))
 .PHONY: node-images
 
-# The parts come one after the other, so that their times are meaningful.
+# Kubernetes' own tests, and the program and images of their pods.
+$(NODES)/bin/e2e.test: tests/controlplane/go.mod
+	$(needs_go)
+	$(call go,tests/controlplane,test -c -trimpath -ldflags "$(kube_ldflags)" -o $(abspath $@) k8s.io/kubernetes/test/e2e)
+$(NODES)/images/agnhost: tests/controlplane/go.mod
+	$(needs_go)
+	$(call go,tests/controlplane,build -trimpath -ldflags "-s -w" -o $(abspath $@) k8s.io/kubernetes/test/images/agnhost)
+
+e2e-images: node-images $(NODES)/images/agnhost
+	install -m 644 $(kubernetes)/test/images/agnhost/porter/localhost.crt $(kubernetes)/test/images/agnhost/porter/localhost.key $(NODES)/images
+	$(call node_image,agnhost,registry.k8s.io/e2e-test-images/agnhost:2.63.0)
+	$(call node_image,glibc-dns-testing,registry.k8s.io/e2e-test-images/glibc-dns-testing:2.0.0)
+.PHONY: e2e-images
+
+# Builds parts one after the other, so that their times are meaningful.
+timed_parts = for part in $(1); do begun=$$(date +%s); $(again) -s $$part || exit 1; echo "nodes: $$(($$(date +%s) - begun)) s for $${part%% *}"; done
 nodes: ## build a cluster with real nodes (kubelet, kube-proxy, containerd), and print times and sizes (docker, Go, root)
 	@$(call deps,build run test cluster nodes)
-	@for part in $(CTL) $(NODES)/bin/containerd $(NODES)/bin/coredns $(NODES)/images/kube-network-policies test-images node-images "$(NODE_LINKS)"; do \
-		begun=$$(date +%s); $(again) -s $$part || exit 1; echo "nodes: $$(($$(date +%s) - begun)) s for $${part%% *}"; done
+	@$(call timed_parts,$(CTL) $(NODES)/bin/containerd $(NODES)/bin/coredns $(NODES)/images/kube-network-policies test-images node-images "$(NODE_LINKS)")
 	@du -shL $(NODES)/bin $(CTL) "$$(go env GOMODCACHE)" "$$(go env GOCACHE)" | sed 's/^/nodes: /'
 .PHONY: nodes
 
 # The tests run one after the other in one cluster. FAMILIES=ipv4 or ipv6 makes it one of a single family.
-NODE_TESTS ?= tests/cluster/nodes
+NODE_TESTS ?= $(filter-out %/test_e2e.py,$(wildcard tests/cluster/nodes/test_*.py))
+test_on_nodes = BED=$(abspath $(NODES)) HELM_CLI=$(abspath $(HELM_CLI)) CLUSTER_REPORT=$(BUILD)/nodes-report.txt \
+	$(PYTHON) -m pytest -q -p no:cacheprovider --durations=15 -n 0 $(1) $(PYTEST_ARGS)
 test-nodes: nodes ## test pods on real nodes (docker, Go, root)
-	@$(again) all
-	@BED=$(abspath $(NODES)) CLUSTER_REPORT=$(BUILD)/nodes-report.txt \
-		$(PYTHON) -m pytest -q -p no:cacheprovider --durations=15 -n 0 $(NODE_TESTS) $(PYTEST_ARGS)
+	@$(again) all helm-cli
+	@$(call test_on_nodes,$(NODE_TESTS))
 .PHONY: test-nodes
+
+test-kubernetes: nodes ## run Kubernetes' own tests of DNS on real nodes: front, classic, and CoreDNS as the control (docker, Go, root)
+	@$(call timed_parts,$(NODES)/bin/e2e.test e2e-images)
+	@$(call test_on_nodes,tests/cluster/nodes/test_e2e.py)
+.PHONY: test-kubernetes

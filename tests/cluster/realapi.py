@@ -1,6 +1,7 @@
 """A control plane without pods or containers. The API client gets the real kube-apiserver with its audit log."""
 
 import json
+import os
 import pathlib
 import signal
 import ssl
@@ -8,7 +9,6 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from plane import environment_ctl
 from run import Failed
 from waiting import wait_for
 
@@ -18,6 +18,13 @@ kind: Policy
 omitStages: [ResponseStarted, Panic]
 rules: [{level: Metadata}]
 """
+
+
+def environment_ctl():
+    path = os.environ.get("CTL", "build/controlplane/ctl")
+    if not os.access(path, os.X_OK):
+        raise Failed(f"{path}: no control plane; run `make test-cluster`, which builds it")
+    return os.path.abspath(path)
 
 
 class RealApi:

@@ -1,50 +1,62 @@
 """The manifests as an operator applies them. The real API server must accept them."""
 
+import os
+import shutil
+import subprocess
+
 import pytest
 import yaml
 
 from cluster import DNS_IP, REGISTRY, ROOT, manifests, objects
+from realapi import RealApi
 from run import Failed, run
 
 OVERLAYS = ["replace-kube-dns", "beside", "front", "autoscale"]
 
 
+@pytest.fixture(scope="module")
+def api(tmp_path_factory):
+    made = RealApi(tmp_path_factory.mktemp("manifests") / "real")
+    yield made
+    made.stop()
+
+
+def accepted(api, text):
+    """True if the API server accepts every object of the text."""
+    out = api.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-", text=text)
+    return out.count("serverside-applied") == len(objects(text))
+
+
 @pytest.mark.parametrize("overlay", [*OVERLAYS, "node-service", "node-local"])
-def test_api_server_accepts_the_overlay(cluster, tmp_path, overlay):
+def test_api_server_accepts_the_overlay(api, tmp_path, overlay):
     text = manifests(tmp_path, overlay)
-    out = cluster.plane.apply(text, "--dry-run=server", "--validate=strict")
-    assert out.count("serverside-applied") == len(objects(text))
+    assert accepted(api, text)
 
 
-def test_api_server_accepts_the_components_together(cluster, tmp_path):
+def test_api_server_accepts_the_components_together(api, tmp_path):
     """Applies all components that need no CRDs of other projects."""
     together = ("front", "control-plane", "evict-unready", "networkpolicy", "proportional", "external-names", "client-pods", "multicluster")
     mine = {"resources": ["../replace-kube-dns"], "components": [f"../components/{c}" for c in together]}
     text = manifests(tmp_path, "mine", files={"mine/kustomization.yaml": yaml.safe_dump(mine)})
-    out = cluster.plane.apply(text, "--dry-run=server", "--validate=strict")
-    assert out.count("serverside-applied") == len(objects(text))
+    assert accepted(api, text)
 
 
 @pytest.mark.parametrize("values", [[], ["topology=front", "autoscaler.enabled=true"], ["isClusterService=false", "hpa.enabled=true"],
                                     ["topology=classic"], ["topology=node"], ["topology=node-local"], ["topology=node-local", "deployment.enabled=false"]])
-def test_api_server_accepts_the_chart(cluster, values):
+def test_api_server_accepts_the_chart(api, values):
     sets = [a for v in (f"registry={REGISTRY}", f"service.clusterIP={'' if 'isClusterService=false' in values else DNS_IP}", *values)
             for a in ("-set", v)]
     text = run(ROOT / "build/helm", *sets, "kube-dns-chart", ROOT / "conf/helm/kubedns")
-    out = cluster.plane.apply(text, "--dry-run=server", "--validate=strict")
-    assert out.count("serverside-applied") == len(objects(text))
+    assert accepted(api, text)
 
 
-def test_check_names_each_missing_value(cluster, tmp_path):
-    import shutil
+def test_check_names_each_missing_value(api, tmp_path):
     copy = tmp_path / "kubernetes"
     shutil.copytree(ROOT / "conf/kubernetes", copy)
     path = copy / "settings/settings.yaml"
-    env = {"KUBECTL": f"{cluster.plane.ctl} kubectl --kubeconfig {cluster.plane.kubeconfig}"}
+    env = {"KUBECTL": f"{api.command[0]} kubectl --kubeconfig {api.about['kubeconfig']}"}
 
     def check(*args):
-        import os
-        import subprocess
         p = subprocess.run([copy / "check", *args], env={**os.environ, **env}, stderr=subprocess.PIPE, text=True, timeout=60)
         return p.returncode, p.stderr
 
@@ -60,19 +72,17 @@ def test_check_names_each_missing_value(cluster, tmp_path):
     code, said = check()
     assert code == 1 and "not a domain without a final dot" in said
     # If the previous apply set a replica count, an apply without the count would change it to one pod.
-    cluster.reinstall()
     old = manifests(tmp_path, "replace-kube-dns").replace("  selector:\n    matchLabels:\n      k8s-app: kube-dns\n  strategy:",
                                                           "  replicas: 0\n  selector:\n    matchLabels:\n      k8s-app: kube-dns\n  strategy:")
-    cluster.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns", "--ignore-not-found")
-    cluster.plane.kubectl("apply", "-f", "-", input=old)
+    api.kubectl("apply", "-f", "-", text=old)
     path.write_text(path.read_text().replace("cluster.local.", "cluster.local"))
     code, said = check()
     assert code == 1 and "kubectl sets it to 1" in said and "value: 0" in said
-    cluster.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns")
+    api.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns")
     assert check()[0] == 0
 
 
-def test_values_forgotten_are_refused_by_the_api_server(cluster, tmp_path):
+def test_values_forgotten_are_refused_by_the_api_server(api, tmp_path):
     """Without the check script, incomplete settings still prevent all objects from being applied."""
     with pytest.raises(Failed, match="SET-ME"):
-        cluster.plane.apply(manifests(tmp_path, "replace-kube-dns", clusterIP="SET-ME"), "--dry-run=server")
+        accepted(api, manifests(tmp_path, "replace-kube-dns", clusterIP="SET-ME"))

@@ -18,7 +18,7 @@ import tempfile
 import pytest
 import yaml
 
-from plane import environment_ctl
+from realapi import environment_ctl
 from waiting import free_port, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

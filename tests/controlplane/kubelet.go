@@ -23,7 +23,7 @@ const termination = 2 * time.Second
 
 // standIn stands in for the scheduler and the kubelets: it binds each pod to a node, gives it an address, reports it
 // ready, and removes it some time after its deletion. No container runs. It ignores pods that have an address already,
-// and all pods of the namespaces in leave, where another stand-in starts real containers.
+// and all pods of the namespaces in leave, where the caller plays the kubelet.
 func standIn(ctx context.Context, client kubernetes.Interface, pods coreinformers.PodInformer, nodes int, leave []string) (func(), error) {
 	work := make(chan *corev1.Pod, 1<<16)
 	add := func(o any) {

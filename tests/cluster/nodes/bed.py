@@ -9,6 +9,7 @@ bed.py COMMAND: a Kubernetes cluster with real nodes on this machine, in namespa
     kubectl ARG...   kubectl as administrator
     sh COMMAND       a shell command in the control plane's network, with kubectl and KUBECONFIG
     node N COMMAND   a shell command on node N: in its network, with its mounts and host name
+    coredns          install CoreDNS with kubeadm, in place of a Deployment kube-dns
     proxy MODE       change the mode of kube-proxy on every node
     kill PART        SIGKILL to one part: etcd, kube-apiserver, ..., n1-kubelet, n1-containerd, n1-kube-proxy
     stop PART        SIGTERM to one part
@@ -43,7 +44,7 @@ BIN, RUN = BED / "bin", BED / "run"
 NAME = f"bed-{zlib.crc32(bytes(BED)):08x}"
 CONTROL_PLANE = f"{NAME}-cp"  # its network namespace
 VERSION = "v1.36.3"
-PAUSE = "registry.k8s.io/pause:3.10.2"
+PAUSE, COREDNS = "registry.k8s.io/pause:3.10.2", "registry.k8s.io/coredns/coredns:v1.14.7"
 # Addresses by IP version. The control plane is 1 in the network of the nodes, their name server is 53, and the nodes are 11 and up.
 FAMILIES = {"dual": [4, 6], "ipv4": [4], "ipv6": [6]}
 NODES, PREFIX_LENGTH = {4: "10.10.0.", 6: "fd10:10::"}, {4: 24, 6: 64}
@@ -212,6 +213,11 @@ kubernetesVersion: {VERSION}
 certificatesDir: {certs}
 controlPlaneEndpoint: "{api_endpoint()}"
 networking: {{ serviceSubnet: "{per_version(SERVICES)}", podSubnet: "{per_version(PODS)}", dnsDomain: cluster.local }}
+dns: {{ imageTag: {COREDNS.rpartition(":")[2]} }}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {{ advertiseAddress: "{address(1)}", bindPort: 6443 }}
 """)
     users = {"admin": ("admin", "system:masters"), "controller-manager": ("system:kube-controller-manager", ""),
              "scheduler": ("system:kube-scheduler", ""), "proxy": ("system:kube-proxy", "")}
@@ -275,6 +281,12 @@ def write(n, path, text):
     target = own_folder(n, top) / path[len(top) + 1:]
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text)
+
+
+def hierarchy(controller):
+    """The cgroup file system of a controller. Version 2 has one for all controllers."""
+    top = pathlib.Path("/sys/fs/cgroup")
+    return top / controller if (top / controller).exists() else top
 
 
 def hierarchies():
@@ -410,6 +422,15 @@ def up(nodes=2, proxy="iptables", families="dual"):
     wait_for(lambda: kubectl("get", "nodes").count(" Ready ") == nodes, 120, f"all nodes ready; see {RUN}/log")
 
 
+def install_coredns():
+    """Installs CoreDNS as `kubeadm init` does. kubeadm would keep an old ConfigMap, and the number of replicas of an old Deployment kube-dns."""
+    load(COREDNS)
+    kubectl("-n", "kube-system", "delete", "deployment/kube-dns", "configmap/coredns", "--ignore-not-found", "--wait=true")
+    sh(in_control_plane(["kubeadm", "init", "phase", "addon", "coredns", "--config", str(RUN / "kubeadm.yaml"), "--kubeconfig",
+                         str(RUN / "admin.conf")]), stdout=subprocess.DEVNULL)
+    kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+
+
 def set_proxy(mode):
     """Changes the mode of kube-proxy on every node. Removes the rules of the old mode, as a restart of the node would."""
     for n in node_numbers():
@@ -423,14 +444,18 @@ def set_proxy(mode):
 
 def in_cgroups(node, pattern):
     """Process IDs in the cgroups of a node, or of each node if `node` is "*". The path below the node's cgroup matches `pattern`."""
-    top = pathlib.Path("/sys/fs/cgroup")
     found = set()
-    for file in (top / "pids" if (top / "pids").exists() else top).glob(f"{node_name(node)}/{pattern}/cgroup.procs"):
+    for file in hierarchy("pids").glob(f"{node_name(node)}/{pattern}/cgroup.procs"):
         try:
             found.update(map(int, file.read_text().split()))
         except OSError:
             pass  # the cgroup ended meanwhile
     return found
+
+
+def cgroup_of(controller, container_id):
+    """The folder of a container's cgroup."""
+    return next(hierarchy(controller).glob(f"{NAME}-n*/kubepods/**/{container_id}"))
 
 
 def kill(pids):
@@ -502,8 +527,8 @@ def main(name="", *args):
         os.execvp("nsenter", on_node(int(args[0].lstrip("n")), ["sh", "-c", " ".join(args[1:])]))
     elif name == "kill":
         stop(args[0], signal.SIGKILL)
-    elif name in ("load", "proxy", "stop", "start", "status", "down"):
-        {"load": load, "proxy": set_proxy, "stop": stop, "start": start, "status": status, "down": down}[name](*args)
+    elif name in ("load", "coredns", "proxy", "stop", "start", "status", "down"):
+        {"load": load, "coredns": install_coredns, "proxy": set_proxy, "stop": stop, "start": start, "status": status, "down": down}[name](*args)
     else:
         sys.exit(__doc__)
 

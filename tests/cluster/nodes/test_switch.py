@@ -14,7 +14,8 @@ def old_dns():
     labels = {"k8s-app": "kube-dns"}
 
     def container(name, port, *args):
-        return {"name": name, "image": "dnst-dnsmasq", "args": ["-k", "-C", "/dev/null", "--no-hosts", "--log-facility=-", f"--port={port}", *args],
+        return {"name": name, "image": "dnst-dnsmasq", "imagePullPolicy": "Never",
+                "args": ["-k", "-C", "/dev/null", "--no-hosts", "--log-facility=-", f"--port={port}", *args],
                 "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1}, "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
                 "securityContext": {"runAsUser": 0, "capabilities": {"add": ["NET_BIND_SERVICE"]}}}
 

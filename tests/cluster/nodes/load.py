@@ -16,7 +16,7 @@ class Load:
     """Both clients. end() returns the sum of their counts."""
 
     def __init__(self, suite, glibc, musl):
-        self.askers = [suite.asker(glibc, "ask", DNS_IP, RATE, *NAMES), suite.asker(musl, "resolve", 15, NAMES[0])]
+        self.askers = [suite.asker(glibc, "ask-ports", DNS_IP, RATE, *NAMES), suite.asker(musl, "resolve", 15, NAMES[0])]
 
     def end(self):
         (single, failures), (stub, stub_failures) = [a.stop() for a in self.askers]

@@ -1,27 +1,21 @@
 """
-A cluster whose DNS is CoreDNS in pods, from kubeadm's manifest. The test moves it to ours with the output of `kubedns-migrate`, command
-by command, while clients query continuously. `conf/kubernetes/compare` then queries every name at a CoreDNS pod and at one of our pods.
-
-COREDNS=FILE names a CoreDNS of the default build. `make test-cluster` sets it. Without it these tests are skipped.
+A cluster whose DNS is CoreDNS, installed by kubeadm. The test moves it to ours with the output of `kubedns-migrate`, command by command,
+while clients query continuously. `conf/kubernetes/compare` then queries every name at a CoreDNS pod and at one of our pods.
 """
 
 import contextlib
-import os
+import json
 import re
-import shutil
 
 import pytest
 import yaml
 
+import bed
 from cluster import DNS_IP, REGISTRY, ROOT
 from operator_shell import Operator
-from run import docker
 
-COREDNS = os.environ.get("COREDNS")
 NAME = "kubernetes.default.svc.cluster.local"
 OUTSIDE = ["www.example.com", "x.corp.example", "legacy.example", "db.example", "nothing.outside.example"]
-
-pytestmark = pytest.mark.skipif(not COREDNS, reason="COREDNS names no CoreDNS")
 
 COREFILE = """
 .:53 {
@@ -57,53 +51,8 @@ corp.example:53 {
 """
 
 
-def coredns_objects(corefile):
-    """The objects as kubeadm creates them. The Deployment, its pods and the Service have the label k8s-app. The ConfigMap does not have it."""
-    meta, labels = {"namespace": "kube-system"}, {"k8s-app": "kube-dns"}
-
-    def get(path, port):
-        return {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}}
-
-    container = {
-        "name": "coredns", "image": "dnst-coredns", "args": ["-conf", "/etc/coredns/Corefile"],
-        "ports": [{"containerPort": 53, "name": "dns", "protocol": "UDP"}, {"containerPort": 53, "name": "dns-tcp", "protocol": "TCP"}],
-        "resources": {"limits": {"memory": "170Mi"}, "requests": {"cpu": "100m", "memory": "70Mi"}},
-        "volumeMounts": [{"name": "config-volume", "mountPath": "/etc/coredns", "readOnly": True}],
-        "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
-                            "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}},
-        "livenessProbe": {**get("/health", 8080), "initialDelaySeconds": 60, "timeoutSeconds": 5, "failureThreshold": 5},
-        "readinessProbe": {**get("/ready", 8181), "periodSeconds": 1}}
-    pod = {"dnsPolicy": "Default", "serviceAccountName": "coredns", "priorityClassName": "system-cluster-critical",
-           "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}], "containers": [container],
-           "volumes": [{"name": "config-volume", "configMap": {"name": "coredns", "items": [{"key": "Corefile", "path": "Corefile"}]}}]}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"}
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "name": "coredns"}},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:coredns"}, "rules": [
-            {"apiGroups": [""], "resources": ["endpoints", "services", "pods", "namespaces"], "verbs": ["list", "watch"]},
-            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}]},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "system:coredns"}, "roleRef": role,
-         "subjects": [{"kind": "ServiceAccount", "name": "coredns", "namespace": "kube-system"}]},
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "name": "coredns"}, "data": {"Corefile": corefile}},
-        {"apiVersion": "v1", "kind": "Service", "metadata": {**meta, "name": "kube-dns", "labels": labels}, "spec": {
-            "clusterIP": DNS_IP, "selector": labels, "ports": [
-                {"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
-                {"name": "metrics", "port": 9153, "protocol": "TCP"}]}},
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {**meta, "name": "coredns", "labels": labels}, "spec": {
-            "replicas": 2, "strategy": {"rollingUpdate": {"maxUnavailable": 1}}, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod}}}]
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("coredns")
-    shutil.copy(COREDNS, directory / "coredns")
-    (directory / "Dockerfile").write_text(f"FROM {os.environ.get('BASE', 'kubedns-base:trixie')}\nCOPY coredns /coredns\nENTRYPOINT [\"/coredns\"]\n")
-    docker("build", "-q", "--force-rm", "-t", "dnst-coredns", directory)
-
-
 @pytest.fixture
-def moved(suite, image):
+def moved(suite):
     """Only CoreDNS runs, in two pods."""
     def away(*deployments):
         for name in deployments:
@@ -114,7 +63,10 @@ def moved(suite, image):
     suite.reinstall()
     away("kube-dns")
     stub = suite.upstream("corp", "--host-record=x.corp.example,192.0.2.81", "--address=/#/")
-    suite.plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(coredns_objects(COREFILE.replace("STUB", stub))))
+    bed.install_coredns()
+    corefile = json.dumps({"data": {"Corefile": COREFILE.replace("STUB", stub)}})
+    suite.plane.kubectl("-n", "kube-system", "patch", "configmap", "coredns", "--patch", corefile)
+    suite.plane.kubectl("-n", "kube-system", "rollout", "restart", "deployment/coredns")
     suite.await_rollout("coredns")
     yield suite
     away("coredns", "kube-dns")

@@ -100,7 +100,7 @@ def prometheus(suite, pod, glibc, tmp_path_factory):
         ["prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/data",
          f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"],
         stdout=subprocess.DEVNULL, stderr=open(directory / "log", "w"))
-    asker = suite.asker(glibc, "ask", DNS_IP, 20, "kubernetes.default.svc.cluster.local=10.96.0.1", "www.example.com=192.0.2.80",
+    asker = suite.asker(glibc, "ask-ports", DNS_IP, 20, "kubernetes.default.svc.cluster.local=10.96.0.1", "www.example.com=192.0.2.80",
                         "gone.clients.svc.cluster.local=none")
 
     def ask(expr):
@@ -183,13 +183,13 @@ def test_promtool_accepts_what_each_container_exposes(suite, pod, container):
 
 def test_status_page_in_the_pod(suite, pod, report, tmp_path):
     """A program in the pod's network requests the page, as with a port-forward, and a browser draws it."""
-    page = wait_for(lambda: run("nsenter", "-t", pod.pid, "-n", "curl", "-sf", "http://127.0.0.1:10054/", check=False), 5, "status page")
-    status = json.loads(run("nsenter", "-t", pod.pid, "-n", "curl", "-sf", "http://127.0.0.1:10054/status.json"))
+    page = wait_for(lambda: pod.in_network("curl", "-sf", "http://127.0.0.1:10054/", check=False), 5, "status page")
+    status = json.loads(pod.in_network("curl", "-sf", "http://127.0.0.1:10054/status.json"))
     assert status and "<html" in page.lower()
     shot = ROOT / "build/status-page.png"
     shot.parent.mkdir(exist_ok=True)
     shot.unlink(missing_ok=True)
-    run("nsenter", "-t", pod.pid, "-n", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        f"--user-data-dir={tmp_path}", "--window-size=1280,1600", "--virtual-time-budget=3000", f"--screenshot={shot}", "http://127.0.0.1:10054/", timeout=120)
+    pod.in_network("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={tmp_path}",
+                   "--window-size=1280,1600", "--virtual-time-budget=3000", f"--screenshot={shot}", "http://127.0.0.1:10054/", timeout=120)
     report("status page in the pod", "drawn by a browser", f"{shot.stat().st_size // 1000} kB PNG")
     assert shot.stat().st_size > 10_000

@@ -1,14 +1,13 @@
-"""A control plane as tests use it: kubectl, and a small client of its API."""
+"""The control plane as the tests use it: kubectl, and a small client of its API."""
 
 import http.client
 import json
-import os
 import ssl
 import threading
-import time
 import urllib.parse
 
-from run import Failed, run
+import bed
+from run import run
 
 
 class ApiError(Exception):
@@ -74,10 +73,10 @@ class Api:
 
 
 class Plane:
-    """What tests know of a control plane. Its credentials are in the folder `directory`. `ctl` is the program that contains kubectl."""
+    """The control plane of the bed. Its processes are parts of the bed."""
 
-    def __init__(self, ctl, directory, host, port):
-        self.ctl, self.dir, self.host, self.port = ctl, directory, host, port
+    def __init__(self):
+        self.ctl, self.dir, self.host, self.port = bed.BIN / "ctl", bed.RUN, bed.address(1), 6443
         self.api = Api(self)
 
     @property
@@ -91,7 +90,7 @@ class Plane:
 
     @property
     def kubeconfig(self):
-        return self.dir / "kubeconfig"
+        return self.dir / "admin.conf"
 
     def kubectl(self, *args, **kwargs):
         return run(self.ctl, "kubectl", "--kubeconfig", self.kubeconfig, *args, **kwargs)
@@ -141,14 +140,3 @@ class Watcher:
 
     def stop(self):
         self.stopped.set()
-
-
-def now():
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def environment_ctl():
-    path = os.environ.get("CTL", "build/controlplane/ctl")
-    if not os.access(path, os.X_OK):
-        raise Failed(f"{path}: no control plane; run `make test-cluster`, which builds it")
-    return os.path.abspath(path)
