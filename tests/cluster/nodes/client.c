@@ -575,7 +575,8 @@ main(int argc, char **argv)
 		return run_ask(argv[2], atof(argv[3]), targets, read_targets(argv + 4, targets));
 	if (strcmp(mode, "ask-ports") == 0 && argc > 4) {
 		/* Two runs do not meet at up to 200 queries a second. */
-		next_port = (uint16_t)(PORT_FIRST + (unsigned long)(now_ms() / 5) % (PORT_LAST - PORT_FIRST));
+		next_port = (uint16_t)(PORT_FIRST +
+				       (unsigned long)(now_ms() / 5) % (PORT_LAST - PORT_FIRST));
 		return run_ask(argv[2], atof(argv[3]), targets, read_targets(argv + 4, targets));
 	}
 	if (strcmp(mode, "resolve") == 0 && argc > 3)
