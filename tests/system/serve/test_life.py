@@ -79,9 +79,9 @@ def test_drain_quiet_ends_when_nobody_asks_any_more(tmp_path):
     for _ in range(30):
         clock.pass_by(0.1, 0.1)
         assert ask(k, WEB).rcode() == 0
-    clock.pass_by(0.8, 0.1)
+    clock.pass_by(0.9, 0.1)
     assert k.process.poll() is None
-    clock.pass_by(1.2, 0.1)
+    clock.pass_by(1.1, 0.1)
     assert k.process.wait(timeout=60) == 0
 
 

@@ -106,15 +106,19 @@ def test_a_changed_bundle_is_read_again(tmp_path, authority, bundle):
     with TlsDns(other.issue(tmp_path), good) as upstream, NannyPage([url(upstream.port)]) as nanny, \
             Clock(tmp_path).running(5) as clock, watch(nanny, bundle, [upstream.port], env=clock.env) as sidecar:
         until(lambda: is_failing(sidecar, upstream.port, "tls_unknown_ca"))
+        begun = clock.seconds()
         bundle.write_text(authority.bundle + other.bundle)
         until(lambda: is_well(sidecar, upstream.port))
+        assert clock.seconds() - begun < 5
         bundle.write_text("no certificate")
         until(lambda: "the former certificates stay in force" in sidecar.said())
         answered = server(sidecar, upstream.port)["answered"] + server(sidecar, upstream.port)["failed"]
         until(lambda: server(sidecar, upstream.port)["answered"] + server(sidecar, upstream.port)["failed"] > answered)
         assert is_well(sidecar, upstream.port)
+        begun = clock.seconds()
         bundle.write_text(authority.bundle)
         until(lambda: is_failing(sidecar, upstream.port, "tls_unknown_ca"))
+        assert clock.seconds() - begun < 20
 
 
 def test_a_missing_bundle_is_not_taken_for_a_dead_server(tmp_path, authority):
