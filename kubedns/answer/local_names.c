@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/zones.h"
 #include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/zones.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
 #include "lib/hash.h"

@@ -6,9 +6,9 @@
 #include <sys/random.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/answer/zones.h"
 #include "kubedns/answer/local_names.h"
 #include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/zones.h"
 #include "lib/clock.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_keys.h"
